@@ -126,7 +126,7 @@ def first_kernel() -> None:
     """Call a kernel on next to nothing: numba sets itself up on the first call."""
     import numpy as np
 
-    from calibkit_kernels.digest import total
+    from calibkit_kernels.hashes import total
 
     total(np.zeros(1, np.uint64))
 

@@ -23,8 +23,9 @@ import numpy as np
 from calibkit.measures import decisions, registry
 from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals
-from calibkit.measures.views import Pair, Sample, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import Settings
 
 ROWS, GROUP, REPLICATES = 2000, 10, 200
@@ -128,7 +129,12 @@ def truth(population: Population) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-DECISIONS = ["selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"]
+_PARAMETERS = {"weighted_accuracy": "0.7", "fbeta": "2", "utility": "1,-1,-2,0", "cost": "1,5"}
+DECISIONS = [
+    f"{name}:{_PARAMETERS[name]}" if name in _PARAMETERS else name
+    for name in MEASURES
+    if name != "informedness"  # which is youden
+]
 COMPARED = ["auc", "average_precision", "log_loss", "brier", "ece", "miscalibration", "smooth_ece"]
 
 
@@ -179,7 +185,7 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
         other = view_of(replace(sample, score=baseline), "b", "all", settings)
         values = [registry.compute(one, COMPARED) for one in (other, view)]
         gaps = {name: values[1][name] - values[0][name] for name in COMPARED}
-        for name, interval in differences(gaps, Pair(baseline=other, other=view), options).items():
+        for name, interval in differences(gaps, other, view, options).items():
             gap = true_differences(population)[name]
             held[f"difference of {name}"] = inside(interval.low, interval.high, gap)
     return held
@@ -270,13 +276,17 @@ NOTES = [
     "| metrics | method |",
     "| --- | --- |",
     "| `auc` | DeLong, on the sorted tally |",
-    "| `base_rate`, `precision` and all rates; `lift` (the base rate taken as known) | Wilson |",
+    "| `base_rate`, `precision` and all rates; `lift` of a score (the base rate taken as known) "
+    "| Wilson |",
     "| `f1`, `brier_uncertainty` | Wilson's interval of the rate they are a function of |",
+    "| `mcc`, `kappa`, `balanced_accuracy`, `weighted_accuracy`, `gmean`, `fowlkes_mallows`, "
+    "`youden`, `fbeta` | delta method, symmetric in the log-odds between the bounds |",
+    "| `lift` of decisions, `cost` | delta method, symmetric in the logarithm |",
+    "| `utility` | delta method |",
     "| `average_precision` | influence function, symmetric in the log-odds |",
     "| `log_loss`, `brier`, `calibration_bias`, `log_loss_reduction` | influence function, symmetric "
     "in the logarithm |",
     "| `mean_score`, all differences of the above | influence function |",
-    "| `mcc` | delta method on Fisher's scale |",
     "| `ece`, `ace`, `smooth_ece` | bootstrap of the error less what noise adds to each gap |",
     "| `ece_debiased` | bootstrap of its square |",
     "| `miscalibration`, `discrimination` | bootstrap, less what isotonic regression fits too well |",

@@ -19,6 +19,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import Unit
 from calibkit.errors import DataError, UsageError
 from calibkit.models.model import canonical_text
+from calibkit.numerics.quantile import level_edges
 from calibkit.options.levels import Order
 from calibkit.summaries.edges import assign, equal_width_edges, quantile_edges
 from calibkit.summaries.resolution import resolution_of
@@ -192,8 +193,8 @@ def fit_grid(
     if strategy == "equal-width":
         both = levels.edges, equal_width_edges(low, high, score_bins)
         return _filled(tally, "uncertainty-score", both, (levels.minimum, low))
-    edges = np.empty((uncertainty_bins, score_bins - 1), np.float64)
-    kernels.grid_edges(tally.score, tally.level, tally.count, tally.level_totals[:, 1], edges)
+    totals = tally.level_totals[:, 1]
+    edges = level_edges(tally.score, tally.level, tally.count, totals, score_bins)
     lowest = np.full(uncertainty_bins, np.nan)
     lowest[tally.level] = tally.score  # scores fall along the tally: the last one stays
     return _filled(tally, order, (levels.edges, edges), (levels.minimum, lowest))

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import Grid
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import numeric_column
-from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.weights import Unit, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, column_descriptions
+from calibkit.numerics.row_hash import data_hash
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import FloatArray, numeric_column, weight_column
-from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
+from calibkit.numerics.row_hash import data_hash
 
 __all__ = [
     "HASHED",

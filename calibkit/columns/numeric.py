@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.rows import RowFinder, is_text
 from calibkit.errors import DataError
+from calibkit.models.model import Column
 
 FloatArray = NDArray[np.float32] | NDArray[np.float64]
 
@@ -66,6 +67,31 @@ def numeric_column(
         array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
         array.flags.writeable = False
     return array
+
+
+def as_fitted(
+    column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
+) -> NDArray[Any]:
+    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
+
+    Raises
+    ------
+    DataError
+        Missing values, values of another type or out of range.
+    """
+    if not values.len():
+        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    probability = column.scale == "probability"
+    array = numeric_column(
+        values,
+        where,
+        finite=finite,
+        low=0.0 if probability else None,
+        high=1.0 if probability else None,
+        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
+        "--score, or fit on these scores with --scale logit or --scale raw",
+    )
+    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array
 
 
 def _has_negative_zero(array: FloatArray) -> bool:

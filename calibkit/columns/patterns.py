@@ -178,3 +178,45 @@ def paired(first: Matched, second: Matched, options: Sequence[str]) -> Matched:
         )
     column_of = dict(zip(second.keys, second.columns, strict=True))
     return Matched(second.pattern, tuple(column_of[key] for key in first.keys), first.keys)
+
+
+def find_features(source: Source, patterns: Sequence[str], taken: dict[str, str]) -> list[str]:
+    """Return the feature columns that names and globs stand for, in the order they were typed.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    patterns
+        Names and shell globs; those of one glob come in natural order.
+    taken
+        Columns of other roles, with the option that named them: a glob passes them over.
+
+    Raises
+    ------
+    UsageError
+        A name or glob that matches nothing, or a name that has another role.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        if pattern in source.schema:
+            if pattern in taken:
+                raise UsageError(
+                    f"column {pattern!r} is both {taken[pattern]} and --features; leave it out.",
+                    column=pattern,
+                )
+            found.append(pattern)
+            continue
+        matched = [name for name in source.schema if fnmatchcase(name, pattern)]
+        matched = sorted((name for name in matched if name not in taken), key=natural_key)
+        if not matched:
+            raise UsageError(
+                f"--features {pattern!r} matches no column{nearest(pattern, source.schema)}; "
+                f"the columns are {', '.join(map(repr, source.schema))}.",
+                file=source.parts[0].path,
+                column=pattern,
+            )
+        found += matched
+    if not found:
+        raise UsageError("--features names no column; name at least one.")
+    return list(dict.fromkeys(found))

@@ -14,6 +14,7 @@ from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
 from calibkit.columns.columns import RowFinder, label_column, weight_column
 from calibkit.columns.gaps import present_in
+from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import missing_mask
 from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
@@ -21,7 +22,7 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER
 from calibkit.methods.boundary.result.decide import probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.models.applier import Reads, Request, as_fitted, find_columns
+from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.models.lineage import check_makers
 from calibkit.options.drift import DriftOptions
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.remarks import of_weights
@@ -19,8 +17,9 @@ from calibkit.measures import cells as cell_metrics
 from calibkit.measures import decisions, registry
 from calibkit.measures.curves import curve_rows
 from calibkit.measures.metric import signed
-from calibkit.measures.views import Pair, Sample, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.metrics import stem
 
 __all__ = ["Evaluated", "evaluate", "evaluate_rows"]
 
@@ -52,28 +51,23 @@ def evaluate_rows(
     options: EvaluateOptions, rows: EvaluateRows, *, curves: bool = False
 ) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
-    findings, drawn = Findings(asked=options), list[pl.DataFrame]()
+    findings = Findings(asked=options)
     times = None if rows.condensing is None else rows.condensing.times
     check_names(options.tops, rows.segments)
     for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
-        small = part.segment and part.size(rows.label.size, times) < options.min_rows
+        small = part.small(options.min_rows, rows.label.size, times)
         views = _views(rows, part, options)
         _add_scores(findings, views, small)
-        if rows.condensing is not None and rows.condensing.score_bits is not None:
-            findings.spread(views, small)
+        if rows.condensing is not None and rows.condensing.score_bits is not None and not small:
+            findings.spread(views.values())
         if rows.cells is not None:
             _add_cells(findings, rows.cells, views, part, small)
         if rows.decision is not None:
             _add_decisions(findings, rows, part, small)
         if curves and not small:
-            confidence = options.confidence if options.intervals else None
-            drawn += [curve_rows(view, confidence) for view in views.values()]
-    return Evaluated(
-        metrics=findings.result(rows.rows, rows.condensing),
-        curves=pl.concat(drawn) if drawn else None,
-        warnings=(*rows.warnings, *of_weights(rows.label, rows.weight)),
-        notes=rows.notes,
-    )
+            findings.drawn += [curve_rows(view, findings.confidence) for view in views.values()]
+    warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
+    return findings.evaluated(rows.rows, warnings, rows.notes, rows.condensing)
 
 
 def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:
@@ -107,21 +101,13 @@ def _add_scores(findings: Findings, views: dict[str, View], small: bool) -> None
         for name in asked.wanted(registry.names(asked.settings))
         if not (alone and name == "log_loss_reduction")
     ]
-    for name, view in views.items():
-        findings.add(name, view.part, registry.compute(view, names), small)
-        findings.bound(name, view.part, view)
-        findings.sign(names, partial(registry.signature, settings=asked.settings), view)
+    signature = partial(registry.signature, settings=asked.settings)
+    for view in views.values():
+        findings.judge(view, registry.compute(view, names), signature, small)
+    compared = [name for name in names if registry.METRICS[stem(name)].compared]
     baseline, *others = views.values()
     for other in others:
-        _add_differences(findings, Pair(baseline=baseline, other=other), names)
-
-
-def _add_differences(findings: Findings, pair: Pair, names: Sequence[str]) -> None:
-    one, two = pair.baseline, pair.other
-    compared = [name for name in names if registry.compared(name)]
-    findings.differ(
-        f"{two.name}-{one.name}", pair, findings.gaps(one.name, two.name, one.part, compared)
-    )
+        findings.differ(baseline, other, compared)
 
 
 def _add_cells(
@@ -141,7 +127,5 @@ def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: b
     asked, (name, taken) = findings.asked, rows.decision
     confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, asked.settings)
     names = decisions.names(asked.chosen)
-    findings.add(name, part.name, decisions.compute(confusion, names), small)
-    findings.bound(name, part.name, confusion)
     signature = partial(signed, options={}, settings=asked.settings)
-    findings.sign(names, signature, confusion)
+    findings.judge(confusion, decisions.compute(confusion, names), signature, small)

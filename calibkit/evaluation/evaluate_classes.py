@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from calibkit.columns.segments import read_segments
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.slices import slices_of
@@ -12,6 +10,7 @@ from calibkit.maps.class_rows import RaterOptions, read_window
 from calibkit.maps.logit_maps import softmax
 from calibkit.measures import intervals, multiclass
 from calibkit.measures.curves import curve_rows
+from calibkit.measures.metric import signed
 from calibkit.measures.result import Difference
 from calibkit.options.evaluate import EvaluateOptions
 
@@ -37,10 +36,9 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
         name: softmax(found) if options.scale == "logit" else found
         for name, found in rows.predictions.items()
     }
-    drawn: list[pl.DataFrame] = []
     by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.segment and part.size(label.size) < options.min_rows
+        small = part.small(options.min_rows, label.size)
         for name, found in probability.items():
             classes = multiclass.classes_of(
                 part.of(found), part.of(label), name, part.name, options.settings
@@ -48,31 +46,26 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
             findings.add(name, part.name, multiclass.compute(classes, names), small)
             _bound(findings, classes, names)
             if curves and not small:
-                confidence = options.confidence if options.intervals else None
-                drawn.append(curve_rows(classes.top, confidence))
+                findings.drawn.append(curve_rows(classes.top, findings.confidence))
         _compare(findings, part.name, names)
-    return Evaluated(
-        metrics=findings.result(int(label.size)),
-        curves=pl.concat(drawn) if drawn else None,
-        warnings=rows.warnings,
-    )
+    return findings.evaluated(int(label.size), rows.warnings)
 
 
 def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) -> None:
     """Keep the intervals of metrics that are those of one score, and all signatures."""
-    asked, name, part = findings.asked, classes.top.name, classes.top.part
-    values = findings.metrics.metrics[name][part]
-    for metric in names:
-        how = None
-        if metric in multiclass.AS_SCORES and asked.intervals:
-            alias, view_of = multiclass.AS_SCORES[metric]
-            view = view_of(classes)
-            how = intervals.method(alias, view, findings.options)
-            found = intervals.intervals({alias: values[metric]}, view, findings.options)
-            kept = findings.metrics.intervals.setdefault(name, {}).setdefault(part, {})
-            if alias in found:
-                kept[metric] = found[alias]
-        findings.metrics.signature[metric] = multiclass.signature(metric, asked.settings, how)
+    asked, score, part = findings.asked, classes.top.name, classes.top.part
+    values = findings.metrics.metrics[score][part]
+    for name in names:
+        metric, how = multiclass.METRICS[name], None
+        if metric.score and asked.intervals:
+            view = metric.view(classes)
+            how = intervals.method(metric.score, view, findings.options)
+            found = intervals.intervals({metric.score: values[name]}, view, findings.options)
+            kept = findings.metrics.intervals.setdefault(score, {}).setdefault(part, {})
+            if found:
+                kept[name] = found[metric.score]
+        options = metric.options(asked.settings)
+        findings.metrics.signature[name] = signed(name, options, asked.settings, how)
 
 
 def _compare(findings: Findings, part: str, names: list[str]) -> None:

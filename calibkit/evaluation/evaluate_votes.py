@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import numeric_column, weight_column
@@ -20,21 +18,16 @@ from calibkit.evaluation.slices import Slice, slices_of
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
-from calibkit.measures.result import Difference, Interval, Number
-from calibkit.measures.vote_curves import disagreement_rows
-from calibkit.measures.votes import Judged, Measured, ensemble, measure, standard_error
-from calibkit.numerics.normal import critical_value
-from calibkit.numerics.votes import BINS, predicted_disagreement
+from calibkit.measures.curves import disagreement_rows
+from calibkit.measures.result import Number
+from calibkit.measures.votes import Judged, Measured, ensemble, measure, signature
+from calibkit.numerics.votes import predicted_disagreement
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
 
 #: The name of the prediction that is the mean of several.
 ENSEMBLE = "ensemble"
-
-#: Metrics that are means of squares or of shares, which cannot be negative: nor can their limits.
-_NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disagreement_loss")
 
 
 def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
@@ -76,26 +69,22 @@ def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) ->
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
-    drawn: list[pl.DataFrame] = []
     by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.segment and part.size(rows.counts.shape[0]) < options.min_rows
-        found = {name: _measured(judged, part) for name, judged in predictors.items()}
+        small = part.small(options.min_rows, rows.counts.shape[0])
+        found = {name: measure(_part_of(judged, part)) for name, judged in predictors.items()}
         for name, one in found.items():
             _add(findings, name, part.name, one, small)
             if curves and not small:
-                confidence = options.confidence if options.intervals else None
-                drawn.append(disagreement_rows(name, part.name, one[0], confidence))
-        for name, one in found.items():
+                curve = disagreement_rows(name, part.name, one.judged, findings.confidence)
+                findings.drawn.append(curve)
             if name != baseline and not small:
-                own = _differences(one, found[baseline], findings)
-                findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = own
-    return Evaluated(
-        metrics=findings.result(int(rows.counts.shape[0])),
-        curves=pl.concat(drawn) if drawn else None,
-        warnings=rows.warnings,
-        notes=_notes(rows),
-    )
+                names = [
+                    n for n in _wanted(one.values, options.chosen) if not n.startswith("rows_")
+                ]
+                gaps = one.differences(found[baseline], names, findings.confidence)
+                findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
+    return findings.evaluated(int(rows.counts.shape[0]), rows.warnings, _notes(rows))
 
 
 def _notes(rows: RaterRows) -> tuple[str, ...]:
@@ -129,25 +118,24 @@ def _repeated(rows: RaterRows, name: str) -> RaterRows:
     )
 
 
-def _measured(judged: Judged, part: Slice) -> tuple[Judged, Measured]:
-    own = judged
-    if part.rows is not None:
-        own = judged.rows(part.of(np.arange(judged.counts.shape[0])))
-    return own, measure(own)
+def _part_of(judged: Judged, part: Slice) -> Judged:
+    if part.rows is None:
+        return judged
+    return judged.rows(part.of(np.arange(judged.counts.shape[0])))
 
 
-def _add(
-    findings: Findings, name: str, part: str, one: tuple[Judged, Measured], small: bool
-) -> None:
+def _add(findings: Findings, name: str, part: str, found: Measured, small: bool) -> None:
     """Keep the metrics of a predictor in a slice, with intervals and signatures."""
-    judged, found = one
     asked = findings.asked
     values = _wanted(found.values, asked.chosen)
     hidden = {metric for metric in values if small and not metric.startswith("rows_")}
     findings.add(name, part, values | dict.fromkeys(hidden))
-    findings.metrics.signature |= {metric: _signature(metric, asked) for metric in values}
+    findings.metrics.signature |= {
+        metric: signature(metric, intervals=asked.intervals, groups=bool(asked.groups))
+        for metric in values
+    }
     if asked.intervals:
-        limits = {} if small else _intervals(found, values, judged, asked.confidence)
+        limits = {} if small else found.intervals(values, asked.confidence)
         findings.metrics.intervals.setdefault(name, {})[part] = limits
 
 
@@ -243,59 +231,3 @@ def _wanted(values: Mapping[str, Number], names: Sequence[str] | None) -> dict[s
         for key, value in values.items()
         if key == name or key.startswith(f"{name}[")
     }
-
-
-def _intervals(
-    found: Measured, values: Mapping[str, Number], judged: Judged, confidence: float
-) -> dict[str, Interval]:
-    """Return normal intervals; those of a root are the roots of the square's."""
-    width, limits = critical_value(confidence), {}
-    for name in values:
-        square = found.roots.get(name, name)
-        known = square in found.influence
-        error = standard_error(found, square, judged.groups) if known else None
-        value = found.values[square] if known else None
-        if error is None or value is None:
-            continue
-        low, high = value - width * error, value + width * error
-        if name in found.roots:
-            low, high = sqrt(max(low, 0.0)), sqrt(max(high, 0.0))
-        low = max(low, 0.0) if name in _NEVER_NEGATIVE else low
-        limits[name] = Interval(low, min(high, 1.0) if name == "accuracy" else high)
-    return limits
-
-
-def _differences(
-    other: tuple[Judged, Measured], baseline: tuple[Judged, Measured], findings: Findings
-) -> dict[str, Difference]:
-    """Return the differences of two predictors on the same rows, with intervals where rows pair."""
-    (judged, found), (_, known), asked = other, baseline, findings.asked
-    differences = {}
-    for name in _wanted(found.values, asked.chosen):
-        a, b, error = known.values[name], found.values[name], None
-        if name.startswith("rows_"):
-            continue
-        if a is None or b is None:
-            differences[name] = Difference(None)
-            continue
-        if asked.intervals and name in found.influence:
-            moves = found.influence[name] - known.influence[name]
-            paired = Measured({name: b - a}, {name: moves}, used={name: found.used[name]})
-            error = standard_error(paired, name, judged.groups)
-        reach = critical_value(asked.confidence) * error if error is not None else None
-        ends = () if reach is None else (b - a - reach, b - a + reach)
-        differences[name] = Difference(b - a, *ends)
-    return differences
-
-
-def _signature(name: str, asked: EvaluateOptions) -> str:
-    """Return what shaped a metric."""
-    metric, _, _ = name.partition("[")
-    parts = [metric]
-    if "calibration" in metric or "dispersion" in metric:
-        parts += [f"bins:{BINS}", "strategy:equal-width"]
-    if not metric.startswith("rows_"):
-        parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
-        if asked.intervals:
-            parts.append("interval:influence" + (":groups" if asked.groups else ""))
-    return "|".join([*parts, f"v:{__version__}"])

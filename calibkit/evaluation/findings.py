@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from calibkit.measures.decisions import Confusion
 from calibkit.measures.ranges import ranges
 from calibkit.measures.rates import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Metrics, Number
-from calibkit.measures.views import Pair, View
+from calibkit.measures.views import View
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.summaries.resolution import Range
 
@@ -54,6 +54,7 @@ class Findings:
     asked: EvaluateOptions
     metrics: Metrics = field(default_factory=lambda: Metrics(signature={}, rows=0, metrics={}))
     ranges: dict[str, dict[str, dict[str, Range]]] = field(default_factory=dict)
+    drawn: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
         """Keep the metrics of a score in a slice; where that has too few rows, the count alone."""
@@ -62,11 +63,23 @@ class Findings:
         }
         self.metrics.metrics.setdefault(score, {}).setdefault(part, {}).update(kept)
 
-    def bound(self, score: str, part: str, data: View | Confusion) -> None:
-        """Keep the intervals of the metrics of a score in a slice."""
-        if self.asked.intervals:
-            found = intervals.intervals(self.metrics.metrics[score][part], data, self.options)
-            self.metrics.intervals.setdefault(score, {}).setdefault(part, {}).update(found)
+    def judge(
+        self,
+        data: View | Confusion,
+        values: Mapping[str, Number],
+        signature: Callable[..., str],
+        small: bool,
+    ) -> None:
+        """Keep the metrics of a score in a slice with their intervals, and their signatures."""
+        self.add(data.name, data.part, values, small)
+        asked = self.asked.intervals
+        if asked:
+            kept = self.metrics.metrics[data.name][data.part]
+            found = intervals.intervals(kept, data, self.options)
+            self.metrics.intervals.setdefault(data.name, {})[data.part] = found
+        for name in values:
+            how = intervals.method(name, data, self.options) if asked else None
+            self.metrics.signature[name] = signature(name, interval=how)
 
     def gaps(
         self, baseline: str, score: str, part: str, names: Sequence[str]
@@ -76,23 +89,18 @@ class Findings:
         known = {name: (base[name], own[name]) for name in names}
         return {n: None if a is None or b is None else b - a for n, (a, b) in known.items()}
 
-    def differ(self, name: str, pair: Pair, values: Mapping[str, float | None]) -> None:
-        """Keep by how much metrics differ, with intervals."""
-        found = intervals.differences(values, pair, self.options) if self.asked.intervals else {}
-        self.metrics.differences.setdefault(name, {})[pair.other.part] = {
+    def differ(self, baseline: View, other: View, names: Sequence[str]) -> None:
+        """Keep by how much metrics of two scores of the same rows differ, with intervals."""
+        values = self.gaps(baseline.name, other.name, other.part, names)
+        found = {}
+        if self.asked.intervals:
+            found = intervals.differences(values, baseline, other, self.options)
+        self.metrics.differences.setdefault(f"{other.name}-{baseline.name}", {})[other.part] = {
             metric: Difference(
                 value, *((found[metric].low, found[metric].high) if metric in found else ())
             )
             for metric, value in values.items()
         }
-
-    def sign(
-        self, names: Sequence[str], signature: Callable[..., str], data: View | Confusion
-    ) -> None:
-        """Keep the signatures of metrics."""
-        for name in names:
-            how = intervals.method(name, data, self.options) if self.asked.intervals else None
-            self.metrics.signature[name] = signature(name, interval=how)
 
     @property
     def options(self) -> IntervalOptions:
@@ -103,15 +111,26 @@ class Findings:
             threads=self.asked.settings.threads,
         )
 
-    def spread(self, views: Mapping[str, View], small: bool) -> None:
+    def spread(self, views: Iterable[View]) -> None:
         """Keep within what metrics of coarse scores lie."""
-        for name, view in views.items():
-            if not small:
-                self.ranges.setdefault(name, {})[view.part] = ranges(view)
+        for view in views:
+            self.ranges.setdefault(view.name, {})[view.part] = ranges(view)
 
-    def result(self, rows: int, condensing: Condensing | None = None) -> Metrics:
-        """Return what was found as the content of metrics.json."""
+    @property
+    def confidence(self) -> float | None:
+        """That of intervals; None where none are wanted."""
+        return self.asked.confidence if self.asked.intervals else None
+
+    def evaluated(
+        self,
+        rows: int,
+        warnings: tuple[str, ...],
+        notes: tuple[str, ...] = (),
+        condensing: Condensing | None = None,
+    ) -> Evaluated:
+        """Return what was found on so many rows."""
         self.metrics.rows = rows
         if condensing is not None and condensing.score_bits is not None:
             self.metrics.resolution = Coarse(condensing.score_bits, self.ranges)
-        return self.metrics
+        curves = pl.concat(self.drawn) if self.drawn else None
+        return Evaluated(metrics=self.metrics, curves=curves, warnings=warnings, notes=notes)

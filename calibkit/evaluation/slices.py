@@ -47,6 +47,10 @@ class Slice:
             return rows
         return int(self.rows.sum()) if self.rows.dtype == bool else int(self.rows.size)
 
+    def small(self, least: int, rows: int, times: NDArray[np.int64] | None = None) -> bool:
+        """Return whether it is a segment with fewer rows than `least`; see `size`."""
+        return self.segment and self.size(rows, times) < least
+
 
 def top_rows(
     values: NDArray[Any], weight: NDArray[np.float64] | None, shares: Sequence[Share]

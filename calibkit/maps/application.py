@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder
-from calibkit.columns.numeric import FloatArray, numeric_column
+from calibkit.columns.numeric import FloatArray, as_fitted, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.calibrator import CalibratorModel
@@ -16,7 +16,7 @@ from calibkit.maps.class_application import ClassApplier
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import SEGMENTS, ScoreMap, into_unit_interval
-from calibkit.models.applier import Applier, Reads, Request, as_fitted, find_columns
+from calibkit.models.applier import Applier, Reads, Request, find_columns
 
 Float64s = NDArray[np.float64]
 

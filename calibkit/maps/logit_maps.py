@@ -42,7 +42,7 @@ class LogitMap:
     regularization
         The penalties of intercept and of weights off the diagonal.
     gradient, iterations, converged
-        How the minimisation ended; see `calibkit.numerics.minimise.Minimum`.
+        How the minimisation ended; see `calibkit.numerics.newton.Minimum`.
     """
 
     method: str

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
 from calibkit.numerics.blocks import cut, each_block
+from calibkit.numerics.quantile import falling_quantiles
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import share_classes
-from calibkit_kernels.tally import tally_quantiles
 
 Floats = NDArray[Any]
 Counts = NDArray[Any]
@@ -108,11 +108,7 @@ class Points:
 
         `values` takes the place of the scores; they fall like these.
         """
-        total = self.totals[0]
-        below = np.array([j * total // bins for j in range(bins)], np.int64)
-        found = np.empty(bins)
-        tally_quantiles(self.score if values is None else values, self.count, below, found)
-        return found
+        return falling_quantiles(self.score if values is None else values, self.count, bins)
 
 
 def _log_odds(score: Floats, out: Float64s) -> None:

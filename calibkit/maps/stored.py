@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import match_columns, odd_length
-from calibkit.columns.provenance import data_hash, hash_text, merge_hashes, row_hashes
 from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import LEAST_PROBABILITY, logits_of, softmax
 from calibkit.models.model import Column
+from calibkit.numerics.row_hash import data_hash, hash_text, merge_hashes, row_hashes
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
@@ -43,7 +43,7 @@ class StoredRows:
     features
         Rows x further columns.
     key
-        A word for each row, of which folds are made (`calibkit.summaries.draws`).
+        A word for each row, of which folds are made (`calibkit.numerics.streams`).
     scale
         Whether `prediction` holds probabilities (``probability``) or logits (``logit``).
     column

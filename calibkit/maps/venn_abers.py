@@ -18,7 +18,7 @@ from calibkit.maps.score_map import ScoreMap
 from calibkit.maps.steps import starts_of
 from calibkit.options.maps import MapOptions
 from calibkit.runtime.threads import later
-from calibkit_kernels.maps import merged_interval, step_map, step_map_above
+from calibkit_kernels.maps import merged_interval, step_map
 from calibkit_kernels.venn_abers import added_row_fits, next_corners
 
 if TYPE_CHECKING:
@@ -82,13 +82,14 @@ def _from_zero(column: Int64s) -> Int64s:
 def writer(one: ScoreMap, _: str) -> Writer:
     """Return what writes the merged probability p1 / (1 - p0 + p1), p0 and p1."""
     low_values, high_values = np.append(0.0, one.low or []), np.append(one.high or [], 1.0)
-    low_knots, high_knots = np.array(one.low_knots or []), np.array(one.high_knots or [])
+    low_knots = np.array(one.low_knots or [])
+    high_knots = np.nextafter(np.array(one.high_knots or []), np.inf)  # a step begins right above
     low_starts, high_starts = starts_of(low_knots), starts_of(high_knots)
 
     def write(score: Floats, out: tuple[Float64s, ...]) -> None:
         calibrated, low, high = out
         step_map(score, low_knots, low_values, low_starts, 0.0, low)
-        step_map_above(score, high_knots, high_values, high_starts, 0.0, high)
+        step_map(score, high_knots, high_values, high_starts, 0.0, high)
         merged_interval(low, high, one.clip, calibrated)
         if one.clip > 0.0:
             np.clip(low, one.clip, 1.0 - one.clip, out=low)

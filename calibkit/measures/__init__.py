@@ -1,6 +1,9 @@
 """Measures: what scores and decisions are worth on labelled rows, with intervals.
 
 views         what a measure is computed from: the sorted tally of one score in one slice
-registry      the measures by name
-ranking, reliability, corp, smooth, decisions, multiclass    the families
+metric        what a metric is; registry has those of one score by name
+basic, ranking, reliability, corp, smooth      the families of metrics of one score
+decisions, multiclass, votes, cells            what else is judged
+rates, influence, resampling, units, intervals      Wilson; DeLong and other influences; the bootstrap
+result        the structure of metrics.json
 """

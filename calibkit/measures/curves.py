@@ -1,8 +1,9 @@
-"""Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP)."""
+"""Reliability diagrams as rows: bins, pools of isotonic regression (CORP), disagreement of raters."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import polars as pl
 from calibkit.measures.corp import pools
 from calibkit.measures.reliability import chosen_bins, stretch_sums
 from calibkit.measures.views import Floats, View
+from calibkit.measures.votes import Judged
 from calibkit.numerics.binomial import interval
+from calibkit.numerics.normal import critical_value
+from calibkit.numerics.votes import BINS, ONE, bin_edges, bin_sums, disagreement_targets
 
 #: Columns of the table: ``low`` and ``high`` are of the mean label.
 SCHEMA = pl.Schema(
@@ -47,7 +51,7 @@ def curve_rows(view: View, confidence: float | None) -> pl.DataFrame:
 
 
 def _bins(view: View, confidence: float | None) -> pl.DataFrame | None:
-    found = view.once(chosen_bins)
+    found = chosen_bins(view)
     if found is None:
         return None
     ends, counts = (
@@ -72,7 +76,7 @@ def with_intervals(frame: pl.DataFrame, confidence: float | None) -> pl.DataFram
 
 
 def _corp(view: View) -> pl.DataFrame | None:
-    found, probability = view.once(pools), view.probability
+    found, probability = pools(view), view.probability
     if probability is None or not found.size:
         return None
     ends = np.cumsum(found[:, 2])
@@ -107,3 +111,39 @@ def _shares(part: Floats, whole: Floats) -> pl.Series:
     """Return the ratios, null where there is no row."""
     with np.errstate(invalid="ignore"):
         return pl.Series(part / whole, nan_to_null=True)
+
+
+def disagreement_rows(
+    name: str, part: str, judged: Judged, confidence: float | None
+) -> pl.DataFrame:
+    """Return the reliability diagram of the predicted probability that two raters differ.
+
+    One row a bin of `disagreement_calibration_loss`, in the columns of `SCHEMA`: ``mean_score`` is the
+    mean prediction, ``mean_label`` the mean share of pairs of raters who differ, ``positives`` the sum
+    of these shares; rows need two votes.  The normal interval is that of ``mean_label``; null without
+    a confidence, with groups, and in bins of one row (Mimori, Sasada, Matsui, Sato, "Diagnostic
+    uncertainty calibration: towards reliable machine predictions in medical domain", section 4 and
+    figure 2 (b)).
+    """
+    several = np.flatnonzero(judged.counts.sum(axis=1) >= 2)
+    if not several.size:
+        return pl.DataFrame(schema=SCHEMA)
+    targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
+    sums, edges = bin_sums(targets.columns(0, 1)), [*bin_edges(BINS).tolist(), 1.0]
+    reach = None if confidence is None or judged.groups is not None else critical_value(confidence)
+    found = []
+    for b in range(BINS):
+        rows, label = int(sums.rows[0, b]), int(sums.label[0, b])
+        mean = label / (rows * ONE) if rows else None
+        low = high = None
+        if reach is not None and mean is not None and rows > 1:
+            squares = int(sums.squared_label[0, b])
+            variance = (rows * squares * ONE - label * label) / (rows * rows * ONE * ONE)
+            half = reach * sqrt(max(variance, 0.0) / (rows - 1))
+            low, high = max(0.0, mean - half), min(1.0, mean + half)
+        means = int(sums.prediction[0, b]) / (rows * ONE) if rows else None, mean
+        bounds = edges[b], edges[b + 1]
+        found.append(
+            (name, part, "disagreement", b, *bounds, float(rows), label / ONE, *means, low, high)
+        )
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")

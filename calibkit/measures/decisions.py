@@ -11,7 +11,7 @@ import numpy as np
 
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.measures.influence import class_contributions, rows_variance, sampled
-from calibkit.measures.rates import Level, effective_rows, on_logits, wilson
+from calibkit.measures.rates import Level, effective_rows, on_scale, wilson
 from calibkit.measures.result import Interval, Number
 from calibkit.measures.views import Sample
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
@@ -171,11 +171,6 @@ def _by_slopes(
         width = high - low
         share = min(max((value - low) / width, 0.0), 1.0)
         rarer = min(tp + fn, fp + tn) or tp + fn + fp + tn
-        found_ = on_logits(share, reach / width) if reach else wilson(share, rarer, level)
-        return Interval(low + width * (found_.low or 0.0), low + width * (found_.high or 0.0))
-    if not reach:
-        return None
-    if math.isfinite(low):
-        factor = math.exp(reach / (value - low))
-        return Interval(low + (value - low) / factor, low + (value - low) * factor)
-    return Interval(value - reach, value + reach)
+        own = on_scale(share, reach / width, "logit") if reach else wilson(share, rarer, level)
+        return Interval(low + width * (own.low or 0.0), low + width * (own.high or 0.0))
+    return on_scale(value, reach, "log" if low == 0.0 else "identity") if reach else None

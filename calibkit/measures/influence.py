@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.basic import score_sum
-from calibkit.measures.ranking import auc, average_precision
-from calibkit.measures.reliability import brier, log_loss
-from calibkit.measures.views import Floats, Sample, View
+from calibkit.measures.metric import DEFINED, Contributions, Shares
+from calibkit.measures.views import Floats, Sample, View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.sums import exact_sum, exact_sum_products
 from calibkit.options.metrics import Settings
@@ -34,12 +31,8 @@ Float64s = NDArray[np.float64]
 #: Bits of the lower half of a float's digits.
 _HALF = np.uint64(27)
 
-#: What a positive and a negative row of each entry of a block of a view contribute to a metric.
-Shares = tuple[Float64s, Float64s]
-Contributions = Callable[[View, int], Shares]
 
-
-def _filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
+def filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
     """Return what a kernel writes for a block, from its counts."""
     part = view.blocks[block]
     plus, minus = np.empty(part.stop - part.start), np.empty(part.stop - part.start)
@@ -47,89 +40,24 @@ def _filled(view: View, block: int, kernel: Callable[..., None], *given: Any) ->
     return plus, minus
 
 
-def _probability(view: View, block: int) -> Floats:
+def probability_of(view: View, block: int) -> Floats:
+    """Return the probabilities of a block."""
     assert view.probability is not None
     found: Floats = view.probability[view.blocks[block]]
     return found
 
 
-def _to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
+def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
     """Return the contributions to a mean over rows from the values of rows."""
     plus, minus = ((values - (mean or 0.0)) / view.total for values in shares)
     return plus, minus
 
 
-def _auc(view: View, block: int) -> Shares:
-    """DeLong's components, each class scaled for the n - 1 of its variance."""
-    centre, classes = auc(view) or 0.0, (view.positives, view.negatives)
-    shares = _filled(view, block, kernels.delong_shares, *view.starts[block], *classes)
-    found = []
-    for own, units in zip(shares, classes, strict=True):
-        n = view.unit.size * units
-        # A class of one row has no variance to be seen; what it has is at most that of two.
-        found.append((own - centre) * (math.sqrt(n / max(n - 1.0, 1.0)) / units))
-    return found[0], found[1]
-
-
-def _steps_below(view: View) -> list[tuple[float, float]]:
-    """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
-    steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
-    rising = accumulate(
-        reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
-    )
-    return list(rising)[::-1]
-
-
-def _average_precision(view: View, block: int) -> Shares:
-    centre, below = average_precision(view) or 0.0, view.once(_steps_below)[block + 1]
-    ends = view.starts[block + 1]
-    plus, minus = _filled(view, block, kernels.precision_shares, *ends, *below)
-    return (plus - centre) / view.positives, minus / view.positives
-
-
-def _log_loss(view: View, block: int) -> Shares:
-    probability = _probability(view, block)
-
-    def losses(count: Floats, positive: Floats, plus: Float64s, minus: Float64s) -> None:
-        kernels.log_losses(probability, count, positive, plus, minus)
-
-    return _to_mean(view, log_loss(view), _filled(view, block, losses))
-
-
-def _brier(view: View, block: int) -> Shares:
-    p = _probability(view, block).astype(np.float64)
-    return _to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
-
-
-def _mean_score(view: View, block: int) -> Shares:
-    score = view.score if view.settings.scale == "raw" else view.probability
-    assert score is not None
-    own = score[view.blocks[block]].astype(np.float64)
-    return _to_mean(view, (view.once(score_sum) or 0.0) / view.total, (own, own))
-
-
-def _calibration_bias(view: View, block: int) -> Shares:
-    """Of the ratio of the sum of scores to the sum of labels."""
-    ratio = (view.once(score_sum) or 0.0) / view.positives
-    own = _probability(view, block) / float(view.positives)
-    return own - ratio / view.positives, own
-
-
-def _base_rate(view: View, block: int) -> Shares:
-    part = view.blocks[block]
-    values = np.ones(part.stop - part.start), np.zeros(part.stop - part.start)
-    return _to_mean(view, view.positives / view.total, values)
-
-
-CONTRIBUTIONS: dict[str, Contributions] = {
-    "auc": _auc,
-    "average_precision": _average_precision,
-    "log_loss": _log_loss,
-    "brier": _brier,
-    "mean_score": _mean_score,
-    "calibration_bias": _calibration_bias,
-    "base_rate": _base_rate,
-}
+def contributions_of(metric: str) -> Contributions:
+    """Return the contributions to a metric that has some."""
+    found = DEFINED[metric].contributions
+    assert found is not None
+    return found
 
 
 def variance(metric: str, view: View) -> float:
@@ -138,17 +66,18 @@ def variance(metric: str, view: View) -> float:
     Parameters
     ----------
     metric
-        A key of `CONTRIBUTIONS`, whose value is defined for this view.
+        One with contributions, whose value is defined for this view.
     view
         The rows: by themselves, in groups, or with sampling weights, as its sample and settings say.
     """
     if by_rows(view):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
-    if metric == "average_precision":
-        view.once(_steps_below)  # before threads would each compute it
+    contributions = contributions_of(metric)
+    if len(view.blocks) > 1:
+        contributions(view, 0)  # what blocks share is computed before threads would each do so
 
     def squares(count: Floats, positive: Floats, block: int) -> tuple[float]:
-        return (kernels.sum_of_squares(count, positive, *CONTRIBUTIONS[metric](view, block)),)
+        return (kernels.sum_of_squares(count, positive, *contributions(view, block)),)
 
     blocks = [(block,) for block in range(len(view.blocks))]
     (total,) = added(view.each(squares, view.count, view.positive, given=blocks))
@@ -168,13 +97,15 @@ def sampled(sample: Sample, settings: Settings) -> bool:
 
 def row_contributions(metric: str, view: View) -> Float64s:
     """Return what each row contributes to a metric for each unit of its weight."""
-    blocks = [CONTRIBUTIONS[metric](view, block) for block in range(len(view.blocks))]
+    contributions = contributions_of(metric)
+    blocks = [contributions(view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
-    entry = view.once(entries)
+    entry = entries(view)
     found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])
     return found / view.unit.size
 
 
+@once
 def entries(view: View) -> NDArray[np.int64]:
     """Return the entry of the tally at which each row stands."""
     # Sorted scores are found many times faster: each search begins where the last one ended.

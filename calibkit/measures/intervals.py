@@ -11,48 +11,30 @@ Rows in groups and sampling weights enter each of them; see `influence`, `rates`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from calibkit.measures.decisions import Confusion, decision_intervals
-from calibkit.measures.influence import by_rows, row_contributions, rows_variance, variance
+from calibkit.measures.influence import (
+    by_rows,
+    row_contributions,
+    rows_variance,
+    variance,
+)
+from calibkit.measures.metric import DEFINED
 from calibkit.measures.rates import (
     IntervalOptions,
     Level,
     effective_rows,
-    on_logits,
+    on_scale,
     wilson,
 )
+from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
 from calibkit.measures.result import Interval, Number
-from calibkit.measures.views import Pair, View
+from calibkit.measures.views import View
 from calibkit.numerics.confusion import MEASURES
+from calibkit.options.metrics import stem
 from calibkit.runtime.threads import later
-
-#: Metrics whose variance their influence function gives, and the scale on which it is symmetric.
-SMOOTH = {
-    "auc": "identity",
-    "average_precision": "logit",
-    "log_loss": "log",
-    "brier": "log",
-    "mean_score": "identity",
-    "calibration_bias": "log of 1 +",
-}
-
-#: Metrics that are functions of the base rate.
-OF_RATE = ("base_rate", "lift", "brier_uncertainty")
-
-#: Metrics that are resampled; the last two with a bound.
-RESAMPLED = (
-    "ece",
-    "ace",
-    "mce",
-    "ece_debiased",
-    "smooth_ece",
-    "miscalibration",
-    "discrimination",
-    "recall_at_precision",
-    "precision_at_recall",
-)
 
 
 def intervals(
@@ -75,43 +57,46 @@ def intervals(
         return {}
     if isinstance(data, Confusion):
         return decision_intervals(list(defined), data, level)
-    found: dict[str, Interval] = {}
-    drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
+    found: dict[str, Interval | None] = {}
+    drawn = _drawn(defined)
     # Beside the passes over the tally, of which each uses the processors for a part of its time.
     varied = later(options.threads if drawn else 1, spreads, data, drawn, options)
     for name, value in defined.items():
-        if name in SMOOTH and _enough(name, data):
-            found[name] = _smooth_interval(name, value, data, level)
-        elif name in OF_RATE or name == "log_loss_reduction":
-            of_rate = name in OF_RATE
-            own = _of_rate(name, data, level) if of_rate else _reduction(value, data, level)
-            found |= {} if own is None else {name: own}
-    if drawn:
-        for name in varied().keys() & drawn:
-            found[name] = _resampled_interval(name, defined[name], varied(), level)
-    return {name: found[name] for name in defined if name in found}
+        how = DEFINED[stem(name)].interval
+        if how == "wilson":
+            found[name] = _of_rate(name, data, level)
+        elif how in ("delong", "influence"):
+            found[name] = _by_influence(name, value, data, level)
+        elif drawn and name in varied():
+            found[name] = _resampled_interval(name, value, varied(), level)
+    return {name: interval for name, interval in found.items() if interval is not None}
+
+
+def _drawn(names: Iterable[str]) -> list[str]:
+    """Return the metrics that are resampled."""
+    return [name for name in names if DEFINED[stem(name)].interval == "bootstrap"]
 
 
 def differences(
-    values: Mapping[str, float | None], pair: Pair, options: IntervalOptions
+    values: Mapping[str, float | None], baseline: View, other: View, options: IntervalOptions
 ) -> dict[str, Interval]:
     """Return the intervals of paired differences, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
-    sample = pair.other.sample
+    sample = other.sample
     level = options.level(sample)
     if level is None:
         return {}
     found: dict[str, Interval] = {}
     for name, value in defined.items():
-        if name in SMOOTH and _enough(name, pair.other):
-            contribution = row_contributions(name, pair.other)
-            contribution -= row_contributions(name, pair.baseline)
-            square = rows_variance(contribution, sample, pair.other.settings)
+        if DEFINED[stem(name)].contributions and _enough(name, other):
+            contribution = row_contributions(name, other)
+            contribution -= row_contributions(name, baseline)
+            square = rows_variance(contribution, sample, other.settings)
             reach = level.reach * math.sqrt(square)
             found[name] = Interval(value - reach, value + reach)
-    drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
+    drawn = _drawn(defined)
     if drawn:
-        varied = paired_spreads(pair, drawn, options)
+        varied = paired_spreads(baseline, other, drawn, options)
         for name in varied.keys() & drawn:
             centre = _centre(name, defined[name], varied)
             reach = level.reach * varied[name].deviation
@@ -122,22 +107,16 @@ def differences(
 
 def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str | None:
     """Return how the interval of a metric is found, None where it has none."""
-    plain = metric.partition(":")[0]
     if isinstance(data, Confusion):
-        known = {name: measure.interval for name, measure in MEASURES.items()}
+        measure = MEASURES.get(stem(metric))
+        how: str | None = None if measure is None else measure.interval
     else:
-        drawn = f"bootstrap:{options.replicates}:seed:{options.seed}"
-        known = {
-            **dict.fromkeys(SMOOTH, "influence"),
-            **dict.fromkeys(OF_RATE, "wilson"),
-            **dict.fromkeys(RESAMPLED, drawn),
-            "auc": "delong",
-            "log_loss_reduction": "influence",
-        }
-    if plain not in known:
+        how = DEFINED[stem(metric)].interval
+    if how is None:
         return None
+    drawn = f":{options.replicates}:seed:{options.seed}" if how == "bootstrap" else ""
     grouped = ":groups" if data.sample.group is not None else ""
-    return f"{known[plain]}{grouped}:{options.confidence:g}"
+    return f"{how}{drawn}{grouped}:{options.confidence:g}"
 
 
 def _enough(name: str, view: View) -> bool:
@@ -148,22 +127,21 @@ def _enough(name: str, view: View) -> bool:
     return name not in ("average_precision", "calibration_bias") or positives >= 2
 
 
-def _smooth_interval(name: str, value: float, view: View, level: Level) -> Interval:
-    scale = SMOOTH[name]
+def _by_influence(name: str, value: float, view: View, level: Level) -> Interval | None:
+    """Return the interval of a metric with an influence function; None of too few rows."""
+    if name == "log_loss_reduction":
+        return _reduction(value, view, level)
+    if not _enough(name, view):
+        return None
     if name in ("auc", "average_precision") and value in (0.0, 1.0):
         # Every pair agrees: no spread to be seen, yet few rows prove little.
         rows = min(view.positives, view.negatives or view.positives) * view.unit.size
         return wilson(value, rows, level)
     reach = level.reach * math.sqrt(variance(name, view))
-    if scale == "log" and value > 0.0:
-        return _as_ratio(value, reach / value, 0.0)
-    if scale == "log of 1 +" and value > -1.0:
-        return _as_ratio(1.0 + value, reach / (1.0 + value), 1.0)
-    if scale == "logit" and 0.0 < value < 1.0:
-        return on_logits(value, reach)
+    found = on_scale(value, reach, DEFINED[name].scale)
     if name == "auc":
         return Interval(max(0.0, value - reach), min(1.0, value + reach))
-    return Interval(value - reach, value + reach)
+    return found
 
 
 def _of_rate(name: str, view: View, level: Level) -> Interval | None:
@@ -189,15 +167,13 @@ def _reduction(value: float, view: View, level: Level) -> Interval | None:
     base = view.baseline
     if base is None or base is view or value <= -1.0:
         return None
-    from calibkit.measures.reliability import log_loss
-
     own, other = log_loss(view), log_loss(base)
     if not own or not other:
         return None
     contribution = row_contributions("log_loss", view) / own
     contribution -= row_contributions("log_loss", base) / other
     error = math.sqrt(rows_variance(contribution, view.sample, view.settings))
-    return _as_ratio(1.0 + value, level.reach * error, 1.0)
+    return on_scale(value, level.reach * error * (1.0 + value), "log1p")
 
 
 def _centre(name: str, value: float, varied: Mapping[str, Spread]) -> float:
@@ -224,13 +200,8 @@ def _resampled_interval(
         reach = level.reach * math.sqrt(max(spread - varied[EXCESS].own, 0.5 * spread))
         low, high = (math.sqrt(max(0.0, end)) for end in (square - reach, square + reach))
         return Interval(min(low, value), max(high, value))
-    if name.startswith(("recall", "precision")) and 0.0 < value < 1.0:
-        return on_logits(value, reach)
+    scale = DEFINED[stem(name)].scale
+    if scale == "logit" and 0.0 < value < 1.0:
+        return on_scale(value, reach, scale)
     centre = _centre(name, value, varied)
     return Interval(max(0.0, min(centre - reach, value)), min(1.0, max(centre + reach, value)))
-
-
-def _as_ratio(ratio: float, reach: float, less: float) -> Interval:
-    """Return an interval of a ratio less a constant that is symmetric in the ratio's logarithm."""
-    factor = math.exp(reach)
-    return Interval(ratio / factor - less, ratio * factor - less)

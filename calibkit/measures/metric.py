@@ -1,14 +1,18 @@
 """What a metric of one score is.
 
-A metric is a function of a `View`; `metric` registers it under the name and with the options that
-its signature shows.  To add one: the kernel, the function in the file of its family, and its line
-on the page docs/evaluate.md.
+A metric is a function of a `View`; `metric` registers it under its name, with how its interval is
+found and the options that its signature shows.  To add one: the kernel, the function in the file of
+its family, and its line in `calibkit.options.metrics` and on the page docs/evaluate.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibkit.measures.result import Number
 from calibkit.measures.views import View
@@ -16,11 +20,18 @@ from calibkit.numerics.bounds import Bound
 from calibkit.options.metrics import Settings
 from calibkit.version import __version__
 
-Function = Callable[[View], Number]
+Function = Callable[..., Number]
 Options = Callable[[Settings], dict[str, object]]
 
-#: Names that stand for one metric a bound, as ``recall_at_precision:0.9``.
-BOUNDS: dict[str, Callable[[Settings], tuple[Bound, ...]]] = {}
+#: What a positive and a negative row of each entry of a block of a view contribute to a metric.
+Shares = tuple[NDArray[np.float64], NDArray[np.float64]]
+Contributions = Callable[[View, int], Shares]
+
+#: How an interval is found: see `calibkit.measures.intervals`.
+How = Literal["delong", "influence", "wilson", "bootstrap"]
+
+#: On what scale an interval is symmetric; ``log1p`` is the logarithm of the value and 1.
+Scale = Literal["identity", "log", "log1p", "logit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,20 +40,28 @@ class Metric:
 
     Attributes
     ----------
-    name
-        As in metrics.json, without its bound.
     function
-        What computes it; of a view and a bound where `BOUNDS` has its name.
+        What computes it from a view; from a view and a bound where there are `bounds`.
     options
         What its signature says besides, given the settings.
     compared
         Whether it may differ between two scores of the same rows.
+    interval, scale
+        How its interval is found, None where it has none, and on what scale it is symmetric.
+    bounds
+        The bounds it is computed at, given the settings: one number each, as ``name:0.9``.
+    contributions
+        Its influence function, given a view and the number of a block; see
+        `calibkit.measures.influence`.
     """
 
-    name: str
-    function: Callable[..., Number]
+    function: Function
     options: Options
     compared: bool = True
+    interval: How | None = None
+    scale: Scale = "identity"
+    bounds: Callable[[Settings], tuple[Bound, ...]] | None = None
+    contributions: Contributions | None = None
 
 
 #: All metrics whose family is loaded; `calibkit.measures.registry` loads all of them.
@@ -50,7 +69,15 @@ DEFINED: dict[str, Metric] = {}
 
 
 def metric(
-    name: str, options: Options | None = None, *, compared: bool = True, **fixed: object
+    name: str,
+    options: Options | None = None,
+    *,
+    compared: bool = True,
+    interval: How | None = None,
+    scale: Scale = "identity",
+    bounds: Callable[[Settings], tuple[Bound, ...]] | None = None,
+    contributions: Contributions | None = None,
+    **fixed: object,
 ) -> Callable[[Function], Function]:
     """Register a function of a view as a metric; `options` and `fixed` go to its signature."""
 
@@ -58,20 +85,15 @@ def metric(
         def said(settings: Settings) -> dict[str, object]:
             return {**fixed, **(options(settings) if options else {})}
 
-        DEFINED[name] = Metric(name=name, function=function, options=said, compared=compared)
-        return function
-
-    return register
-
-
-def metric_of_bound(
-    name: str, bounds: Callable[[Settings], tuple[Bound, ...]]
-) -> Callable[[Callable[[View, Bound], Number]], Callable[[View, Bound], Number]]:
-    """Register a function of a view and a bound: one metric for each bound of the settings."""
-
-    def register(function: Callable[[View, Bound], Number]) -> Callable[[View, Bound], Number]:
-        DEFINED[name] = Metric(name=name, function=function, options=lambda _: {"ties": "whole"})
-        BOUNDS[name] = bounds
+        DEFINED[name] = Metric(
+            function=function,
+            options=said,
+            compared=compared,
+            interval=interval,
+            scale=scale,
+            bounds=bounds,
+            contributions=contributions,
+        )
         return function
 
     return register

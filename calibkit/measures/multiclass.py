@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures import basic, reliability
-from calibkit.measures.metric import signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.options.metrics import Settings
@@ -71,38 +71,52 @@ def brier(classes: Classes) -> Number:
     return None if found is None else found * len(classes.each)
 
 
-METRICS: dict[str, Callable[[Classes], Number]] = {
-    "count": lambda c: basic.count(c.top),
-    "accuracy": lambda c: basic.base_rate(c.top),
-    "log_loss": lambda c: reliability.log_loss(c.chosen),
-    "brier": brier,
-    "ece": lambda c: reliability.expected_calibration_error(c.top),
-    "classwise_ece": classwise_ece,
-}
+@dataclass(frozen=True)
+class ClassMetric:
+    """A metric of class probabilities.
 
-#: Metrics that are one of a view, so that intervals of scores serve them: the metric, the view.
-AS_SCORES: dict[str, tuple[str, Callable[[Classes], View]]] = {
-    "accuracy": ("base_rate", lambda c: c.top),
-    "log_loss": ("log_loss", lambda c: c.chosen),
-    "ece": ("ece", lambda c: c.top),
-}
+    Attributes
+    ----------
+    function
+        What computes it.
+    options
+        What its signature says besides its name.
+    score, view
+        Where it is a metric of one score, whose intervals serve: that metric, and the view.
+    """
 
-_BINNED = ("ece", "classwise_ece")
+    function: Callable[[Classes], Number]
+    options: Callable[[Settings], dict[str, object]] = lambda _: {}
+    score: str = ""
+    view: Callable[[Classes], View] = lambda c: c.top
+
+
+def _binned(settings: Settings) -> dict[str, object]:
+    return {"bins": settings.bins, "strategy": settings.strategy, "norm": "l1"}
+
+
+METRICS: Final = {
+    "count": ClassMetric(lambda c: basic.count(c.top)),
+    "accuracy": ClassMetric(lambda c: basic.base_rate(c.top), score="base_rate"),
+    "log_loss": ClassMetric(
+        lambda c: reliability.log_loss(c.chosen),
+        lambda _: {"clip": "1e-15"},
+        "log_loss",
+        lambda c: c.chosen,
+    ),
+    "brier": ClassMetric(brier),
+    "ece": ClassMetric(
+        lambda c: reliability.expected_calibration_error(c.top),
+        lambda settings: {"of": "top-label", **_binned(settings)},
+        "ece",
+    ),
+    "classwise_ece": ClassMetric(classwise_ece, _binned),
+}
 
 
 def compute(classes: Classes, wanted: Sequence[str]) -> dict[str, Number]:
     """Return the values of metrics."""
-    return {name: METRICS[name](classes) for name in wanted}
-
-
-def signature(name: str, settings: Settings, interval: str | None = None) -> str:
-    """Return the signature of a metric of class probabilities."""
-    options: dict[str, object] = {"of": "top-label"} if name == "ece" else {}
-    if name in _BINNED:
-        options |= {"bins": settings.bins, "strategy": settings.strategy, "norm": "l1"}
-    if name == "log_loss":
-        options["clip"] = "1e-15"
-    return signed(name, options, settings, interval)
+    return {name: METRICS[name].function(classes) for name in wanted}
 
 
 def _mean(values: Sequence[Number]) -> Number:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from calibkit.measures.metric import metric, metric_of_bound
-from calibkit.measures.views import View
+import math
+from itertools import accumulate
+
+from calibkit.measures.influence import filled
+from calibkit.measures.metric import Shares, metric
+from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
-from calibkit_kernels import ranking
+from calibkit_kernels import influence, ranking
 
 
+@once
 def ranking_sums(view: View) -> tuple[float, float]:
     """Return twice the pairs ranked right, and the sum of precision over positive rows."""
     pairs, precisions = added(
@@ -17,7 +22,19 @@ def ranking_sums(view: View) -> tuple[float, float]:
     return pairs, precisions
 
 
-@metric("auc", ties="half")
+def _auc(view: View, block: int) -> Shares:
+    """DeLong's components, each class scaled for the n - 1 of its variance."""
+    centre, classes = auc(view) or 0.0, (view.positives, view.negatives)
+    shares = filled(view, block, influence.delong_shares, *view.starts[block], *classes)
+    found = []
+    for own, units in zip(shares, classes, strict=True):
+        n = view.unit.size * units
+        # A class of one row has no variance to be seen; what it has is at most that of two.
+        found.append((own - centre) * (math.sqrt(n / max(n - 1.0, 1.0)) / units))
+    return found[0], found[1]
+
+
+@metric("auc", interval="delong", contributions=_auc, ties="half")
 def auc(view: View) -> float | None:
     """Return the area under the ROC curve: pairs ranked right, ties counted half.
 
@@ -25,10 +42,33 @@ def auc(view: View) -> float | None:
     """
     if not view.positives or not view.negatives:
         return None
-    return view.once(ranking_sums)[0] / (2.0 * view.positives * view.negatives)
+    return ranking_sums(view)[0] / (2.0 * view.positives * view.negatives)
 
 
-@metric("average_precision", ties="whole")
+@once
+def _steps_below(view: View) -> list[tuple[float, float]]:
+    """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
+    steps = view.each(influence.precision_steps, view.count, view.positive, given=view.starts[:-1])
+    rising = accumulate(
+        reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
+    )
+    return list(rising)[::-1]
+
+
+def _average_precision(view: View, block: int) -> Shares:
+    centre, below = average_precision(view) or 0.0, _steps_below(view)[block + 1]
+    ends = view.starts[block + 1]
+    plus, minus = filled(view, block, influence.precision_shares, *ends, *below)
+    return (plus - centre) / view.positives, minus / view.positives
+
+
+@metric(
+    "average_precision",
+    interval="influence",
+    contributions=_average_precision,
+    scale="logit",
+    ties="whole",
+)
 def average_precision(view: View) -> float | None:
     """Return the sum over falling thresholds of the gain in recall times precision.
 
@@ -36,10 +76,16 @@ def average_precision(view: View) -> float | None:
     """
     if not view.positives:
         return None
-    return view.once(ranking_sums)[1] / view.positives
+    return ranking_sums(view)[1] / view.positives
 
 
-@metric_of_bound("recall_at_precision", lambda settings: settings.precisions)
+@metric(
+    "recall_at_precision",
+    interval="bootstrap",
+    scale="logit",
+    bounds=lambda settings: settings.precisions,
+    ties="whole",
+)
 def recall_at_precision(view: View, bound: Bound) -> float | None:
     """Return the largest recall of a single threshold with precision >= P, compared exactly.
 
@@ -53,7 +99,13 @@ def recall_at_precision(view: View, bound: Bound) -> float | None:
     return int(hits) / view.positives
 
 
-@metric_of_bound("precision_at_recall", lambda settings: settings.recalls)
+@metric(
+    "precision_at_recall",
+    interval="bootstrap",
+    scale="logit",
+    bounds=lambda settings: settings.recalls,
+    ties="whole",
+)
 def precision_at_recall(view: View, bound: Bound) -> float | None:
     """Return the largest precision of a single threshold with recall >= R, compared exactly.
 

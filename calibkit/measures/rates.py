@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibkit.measures.influence import group_sums, sampled
+from calibkit.measures.metric import Scale
 from calibkit.measures.result import Interval
 from calibkit.measures.views import Sample
 from calibkit.numerics.normal import critical_value
@@ -88,9 +89,17 @@ def effective_rows(rate: float, variance: float, sample: Sample, settings: Setti
     return exact_sum(weight) ** 2 / exact_sum_products(weight, weight)
 
 
-def on_logits(value: float, reach: float) -> Interval:
-    """Return an interval of a value between 0 and 1 that is symmetric in its log-odds."""
-    odds = math.log(value / (1.0 - value))
-    reach /= value * (1.0 - value)
-    low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
-    return Interval(low, high)
+def on_scale(value: float, reach: float, scale: Scale) -> Interval:
+    """Return an interval that is symmetric on a scale, where the value has a place on it.
+
+    `reach` is to either side, on the scale of the value itself.
+    """
+    if scale == "logit" and 0.0 < value < 1.0:
+        odds, reach = math.log(value / (1.0 - value)), reach / (value * (1.0 - value))
+        low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
+        return Interval(low, high)
+    less = 1.0 if scale == "log1p" else 0.0
+    if scale in ("log", "log1p") and value + less > 0.0:
+        factor = math.exp(reach / (value + less))
+        return Interval((value + less) / factor - less, (value + less) * factor - less)
+    return Interval(value - reach, value + reach)

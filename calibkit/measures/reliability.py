@@ -10,12 +10,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.metric import metric
-from calibkit.measures.views import View
+from calibkit.measures.influence import filled, probability_of, to_mean
+from calibkit.measures.metric import Shares, metric
+from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels import reliability, tally
+from calibkit_kernels import influence, reliability
 
 Floats = NDArray[np.float64]
 
@@ -62,9 +64,7 @@ def bins_of(view: View, strategy: str) -> Bins | None:
     lowest, highest = float(probability[-1]), float(probability[0])
     low, high = (0.0, 1.0) if strategy == "equal-width" else (lowest, highest)
     if strategy == "equal-mass":
-        inner = np.empty(count - 1)
-        below = np.array([j * view.total // count for j in range(1, count)], np.int64)
-        tally.tally_quantiles(probability, view.count, below, inner)
+        inner = falling_quantiles(probability, view.count, count)[1:]
     else:
         inner = equal_width_edges(low, high, count)
     places = np.empty(count - 1, np.int64)
@@ -89,20 +89,21 @@ def stretch_sums(view: View, stretches: Sequence[tuple[int, int]]) -> list[tuple
     return found
 
 
+@once
 def chosen_bins(view: View) -> Bins | None:
     """Return the rows in the bins that the settings ask for."""
     return bins_of(view, view.settings.strategy)
 
 
+@once
 def equal_mass_bins(view: View) -> Bins | None:
     """Return the rows in bins of equal mass."""
     return (
-        view.once(chosen_bins)
-        if view.settings.strategy == "equal-mass"
-        else bins_of(view, "equal-mass")
+        chosen_bins(view) if view.settings.strategy == "equal-mass" else bins_of(view, "equal-mass")
     )
 
 
+@once
 def losses(view: View) -> tuple[float, float] | None:
     """Return the means of logarithmic loss and squared error; None as `bins_of`."""
     probability = view.probability
@@ -122,53 +123,73 @@ def _equal_mass(settings: Settings) -> dict[str, object]:
     return {"bins": settings.bins, "strategy": "equal-mass"}
 
 
-@metric("log_loss", clip="1e-15")
+def _log_loss(view: View, block: int) -> Shares:
+    probability = probability_of(view, block)
+
+    def losses(count: Floats, positive: Floats, plus: Floats, minus: Floats) -> None:
+        influence.log_losses(probability, count, positive, plus, minus)
+
+    return to_mean(view, log_loss(view), filled(view, block, losses))
+
+
+@metric("log_loss", interval="influence", contributions=_log_loss, scale="log", clip="1e-15")
 def log_loss(view: View) -> float | None:
     """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
-    found = view.once(losses)
+    found = losses(view)
     return found and found[0]
 
 
-@metric("log_loss_reduction", lambda _: {"clip": "1e-15"}, compared=False)
+@metric(
+    "log_loss_reduction",
+    lambda _: {"clip": "1e-15"},
+    interval="influence",
+    scale="log1p",
+    compared=False,
+)
 def log_loss_reduction(view: View) -> float | None:
     """Return log loss / log loss of the baseline on the same rows - 1; None if that is 0."""
     own, base = log_loss(view), log_loss(view.baseline or view)
     return own / base - 1.0 if own is not None and base else None
 
 
-@metric("brier")
+def _brier(view: View, block: int) -> Shares:
+    p = probability_of(view, block).astype(np.float64)
+    return to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
+
+
+@metric("brier", interval="influence", contributions=_brier, scale="log")
 def brier(view: View) -> float | None:
     """Return the mean squared difference of probability and label."""
-    found = view.once(losses)
+    found = losses(view)
     return found and found[1]
 
 
-@metric("ece", _binned, norm="l1", ties="whole")
+@metric("ece", _binned, interval="bootstrap", norm="l1", ties="whole")
 def expected_calibration_error(view: View) -> float | None:
     """Return the mean over rows of |mean label - mean probability| of the row's bin."""
-    return _mean_gap(view.once(chosen_bins))
+    return _mean_gap(chosen_bins(view))
 
 
-@metric("ace", _equal_mass, norm="l1", ties="whole")
+@metric("ace", _equal_mass, interval="bootstrap", norm="l1", ties="whole")
 def adaptive_calibration_error(view: View) -> float | None:
     """Return the calibration error over bins of equal mass."""
-    return _mean_gap(view.once(equal_mass_bins))
+    return _mean_gap(equal_mass_bins(view))
 
 
-@metric("mce", _binned, norm="max", ties="whole")
+@metric("mce", _binned, interval="bootstrap", norm="max", ties="whole")
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
-    found = view.once(chosen_bins)
+    found = chosen_bins(view)
     return None if found is None else max(abs(gap) for _, gap in found.gaps())
 
 
-@metric("ece_debiased", _binned, norm="l2", ties="whole")
+@metric("ece_debiased", _binned, interval="bootstrap", norm="l2", ties="whole")
 def debiased_calibration_error(view: View) -> float | None:
     """Return the root of the mean squared gap less its expectation under sampling noise.
 
     Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).
     """
-    found = view.once(chosen_bins)
+    found = chosen_bins(view)
     if found is None:
         return None
     terms = []

@@ -22,10 +22,10 @@ from calibkit.measures.rates import IntervalOptions
 from calibkit.measures.reliability import Bins, chosen_bins, equal_mass_bins
 from calibkit.measures.smooth import smooth_calibration_error
 from calibkit.measures.units import independent_shares, units_of, units_of_cells
-from calibkit.measures.views import Pair, View
+from calibkit.measures.views import View
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability, smooth
-from calibkit_kernels.digest import mix
+from calibkit_kernels.hashes import mix
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -99,7 +99,7 @@ def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
 
 def _bin_ends(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
     """Return the entry after the last of each bin, from the highest bin on."""
-    found = view.once(bins)
+    found = bins(view)
     assert found is not None and view.probability is not None
     places = np.empty(found.edges.size - 2, np.int64)
     reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
@@ -256,14 +256,14 @@ def spreads(view: View, metrics: Sequence[str], options: IntervalOptions) -> dic
 
 
 def paired_spreads(
-    pair: Pair, metrics: Sequence[str], options: IntervalOptions
+    baseline: View, other: View, metrics: Sequence[str], options: IntervalOptions
 ) -> dict[str, Spread]:
     """Return how differences of metrics vary, both scores drawn with the same rows."""
-    views = (pair.baseline, pair.other)
-    most = FEW_CELLS if pair.other.rows <= _MANY_ROWS else PAIR_CELLS
+    views = (baseline, other)
+    most = FEW_CELLS if other.rows <= _MANY_ROWS else PAIR_CELLS
     one, two = (Statistics(view, metrics, most) for view in views)
     cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, (one, two), strict=True))
-    units = units_of(pair.other.sample, pair.other.settings, cell)
+    units = units_of(other.sample, other.settings, cell)
     sizes = [one.cells.score.size, two.cells.score.size]
 
     def differences(tables: Sequence[Floats]) -> dict[str, float]:
@@ -285,7 +285,7 @@ def _unsquared(found: dict[str, float]) -> dict[str, float]:
 
 def _places(view: View, ends: Int64s) -> Int64s:
     """Return where each row stands among stretches of the tally, given the entry after each."""
-    return np.searchsorted(ends, view.once(entries), side="right").astype(np.int64)
+    return np.searchsorted(ends, entries(view), side="right").astype(np.int64)
 
 
 def _repeated(

@@ -75,7 +75,7 @@ class Series:
         return out
 
 
-@metric("smooth_ece", kernel="gaussian-reflected", tolerance="1e-6")
+@metric("smooth_ece", interval="bootstrap", kernel="gaussian-reflected", tolerance="1e-6")
 def smooth_calibration_error(view: View) -> float | None:
     """Return smECE_sigma at the sigma that equals it, to 1e-6."""
     squares = brier(view)

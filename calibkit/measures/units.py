@@ -101,7 +101,7 @@ def independent_shares(view: View, part: Int64s, parts: int) -> Floats:
     if probability is None:
         return np.ones(parts)
     weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
-    residual = sample.label.astype(np.float64) - probability[view.once(entries)]
+    residual = sample.label.astype(np.float64) - probability[entries(view)]
     mass = exact_group_sums(weight, part, parts)
     total = exact_group_sums(weight, part, parts, times=residual)
     residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]

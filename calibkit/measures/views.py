@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import accumulate
 from typing import Any, TypeVar, cast
 
@@ -155,11 +155,17 @@ class View:
         """Return what a kernel gives for each block of some arrays of the tally."""
         return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
 
-    def once(self, work: Callable[[View], T]) -> T:
-        """Return what a function makes of this view, computed the first time it is asked for."""
-        if work not in self.memory:
-            self.memory[work] = work(self)
-        return cast(T, self.memory[work])
+
+def once(work: Callable[[View], T]) -> Callable[[View], T]:
+    """Make a function of a view compute its result the first time it is asked for."""
+
+    @wraps(work)
+    def kept(view: View) -> T:
+        if work not in view.memory:
+            view.memory[work] = work(view)
+        return cast(T, view.memory[work])
+
+    return kept
 
 
 def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: Any) -> View:
@@ -175,11 +181,3 @@ def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: An
         score, count, positive, unit = found.score, found.count, found.positive, found.unit
     tally: dict[str, Any] = {"score": score, "count": count, "positive": positive, "unit": unit}
     return View(name=name, part=part, sample=sample, settings=settings, **tally, **more)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two scores in one slice, row by row: `other` is compared with `baseline`."""
-
-    baseline: View
-    other: View

@@ -6,13 +6,15 @@ domain", sections 3 and 4; the formulas of the losses are in `calibkit.numerics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.measures.result import Difference, Interval
+from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import (
     BINS,
@@ -25,21 +27,15 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
+from calibkit.version import __version__
 from calibkit_kernels.raters import calibration_influence
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-#: The fields of `Losses`, each with targets as its first axis.
-_FIELDS = (
-    "squared",
-    "epistemic",
-    "epistemic_plugin",
-    "calibration",
-    "calibration_plugin",
-    "gaps",
-)
+#: Metrics that are means of squares or of shares, which cannot be negative: nor can their limits.
+_NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disagreement_loss")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,21 +80,71 @@ class Measured:
 
     Attributes
     ----------
+    judged
+        The predictor.
     values
         Each metric, None where no row can tell; a metric of one class is named ``metric[class]``.
     influence
         For metrics with an interval: by how much each row moves the metric, times the number of
-        rows.  Rows that a metric does not use hold 0.
+        rows it uses; NaN in rows that it does not use.
     roots
         Metrics that are the square root of another: the interval is that of the square.
-    used
-        How many rows each metric with an influence uses.
     """
 
+    judged: Judged
     values: dict[str, float | int | None]
     influence: dict[str, Floats] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
-    used: dict[str, int] = field(default_factory=dict)
+
+    def put_sum(self, name: str, values: Floats, influence: Floats) -> None:
+        """Put a loss that sums over classes, and the part of each class."""
+        self.values[name] = float(np.cumsum(values)[-1])
+        self.put_each(name, values)
+        self.influence[name] = influence
+
+    def put_each(self, name: str, values: Floats) -> None:
+        """Put a metric of each class."""
+        for key, value in zip(self.judged.classes, values.tolist(), strict=True):
+            self.values[f"{name}[{key}]"] = value
+
+    def put_root(self, name: str, square: str) -> None:
+        """Put an error that is the root of a loss; a negative loss counts as 0."""
+        for suffix in ("", *(f"[{key}]" for key in self.judged.classes)):
+            self.values[f"{name}{suffix}"] = sqrt(max(self.values[f"{square}{suffix}"] or 0.0, 0.0))
+        self.roots[name] = square
+
+    def intervals(self, names: Iterable[str], confidence: float) -> dict[str, Interval]:
+        """Return normal intervals; those of a root are the roots of the square's."""
+        width, limits = critical_value(confidence), {}
+        for name in names:
+            square = self.roots.get(name, name)
+            moves, value = self.influence.get(square), self.values[square]
+            error = None if moves is None else standard_error(moves, self.judged.groups)
+            if error is None or value is None:
+                continue
+            low, high = value - width * error, value + width * error
+            if name in self.roots:
+                low, high = sqrt(max(low, 0.0)), sqrt(max(high, 0.0))
+            low = max(low, 0.0) if name in _NEVER_NEGATIVE else low
+            limits[name] = Interval(low, min(high, 1.0) if name == "accuracy" else high)
+        return limits
+
+    def differences(
+        self, baseline: Measured, names: Iterable[str], confidence: float | None
+    ) -> dict[str, Difference]:
+        """Return by how much metrics exceed the baseline's, with intervals where rows pair."""
+        found = {}
+        for name in names:
+            a, b = baseline.values[name], self.values[name]
+            gap = None if a is None or b is None else b - a
+            found[name] = Difference(gap)
+            if gap is not None and confidence is not None and name in self.influence:
+                moves = self.influence[name] - baseline.influence[name]
+                error = standard_error(moves, self.judged.groups)
+                reach = None if error is None else critical_value(confidence) * error
+                if reach is not None:
+                    found[name] = Difference(gap, gap - reach, gap + reach)
+        return found
 
 
 def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tuple[Floats, Floats]:
@@ -120,7 +166,8 @@ def measure(judged: Judged) -> Measured:
     """Return all metrics of a predictor that votes can judge."""
     votes = judged.counts.sum(axis=1)
     several = np.flatnonzero(votes >= 2)
-    found = Measured({"rows_used": int(votes.size), "rows_two_raters": int(several.size)})
+    counts = {"rows_used": int(votes.size), "rows_two_raters": int(several.size)}
+    found = Measured(judged, dict(counts))
     _order_one(judged, several, found)
     _order_two(judged, several, found)
     return found
@@ -130,89 +177,65 @@ def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     rows = judged.counts.shape[0]
     targets = class_targets(judged.probabilities, judged.counts)
     first = losses(bin_sums(targets))
-    chosen = np.argmax(judged.probabilities, axis=1)
-    share = targets.label[np.arange(rows), chosen]
-    _put(found, "accuracy", exact_sum(share) / rows, share, rows)
+    share = targets.label[np.arange(rows), np.argmax(judged.probabilities, axis=1)]
+    found.values["accuracy"] = exact_sum(share) / rows
+    found.influence["accuracy"] = share
     apart = _row_sums(targets, lambda one: (one.label - one.prediction) ** 2)
     spread = _row_sums(targets, lambda one: one.label * (1.0 - one.label))
-    _put_classes(found, "squared_loss", first.squared, judged.classes)
-    _add_influence(found, "squared_loss", apart + spread, rows)
-    _put_calibration(found, judged, first, targets)
-    pairs = targets if several.size == rows else targets.rows(several)
-    if not several.size:
-        for name in ("epistemic_loss", "dispersion_loss"):
-            found.values[name] = found.values[f"{name}_plugin"] = None
-        found.values["dispersion_error"] = None
-        return
-    second = first if several.size == rows else losses(bin_sums(pairs))
-    excess = _row_sums(pairs, lambda one: one.excess)
-    moved = _calibration_moves(pairs, second)
-    for name, values, plugin in (
-        ("epistemic_loss", second.epistemic, second.epistemic_plugin),
-        ("dispersion_loss", second.dispersion, second.dispersion_plugin),
-    ):
-        own = moved if name == "dispersion_loss" else np.zeros(several.size)
-        _put_classes(found, name, values, judged.classes)
-        _put_classes(found, f"{name}_plugin", plugin, judged.classes)
-        _add_influence(
-            found, name, _spread_out(apart[several] - excess - own, several, rows), several.size
-        )
-        _add_influence(
-            found, f"{name}_plugin", _spread_out(apart[several] - own, several, rows), several.size
-        )
-    _put_root(found, "dispersion_error", "dispersion_loss", judged.classes)
-
-
-def _put_calibration(found: Measured, judged: Judged, first: Losses, targets: Targets) -> None:
+    found.put_sum("squared_loss", first.squared, apart + spread)
     moved = _calibration_moves(targets, first)
-    for name, values in (
-        ("calibration_loss", first.calibration),
-        ("calibration_loss_plugin", first.calibration_plugin),
+    found.put_sum("calibration_loss", first.calibration, moved)
+    found.put_sum("calibration_loss_plugin", first.calibration_plugin, moved)
+    found.put_root("class_calibration_error", "calibration_loss")
+    if not several.size:
+        names = ("epistemic_loss", "epistemic_loss_plugin", "dispersion_loss")
+        found.values.update(dict.fromkeys((*names, "dispersion_loss_plugin", "dispersion_error")))
+        return
+    if several.size < rows:
+        targets, apart = targets.rows(several), apart[several]
+        first = losses(bin_sums(targets))
+        moved = _calibration_moves(targets, first)
+    epistemic = apart - _row_sums(targets, lambda one: one.excess)
+    for name, values, influence in (
+        ("epistemic_loss", first.epistemic, epistemic),
+        ("epistemic_loss_plugin", first.epistemic_plugin, apart),
+        ("dispersion_loss", first.dispersion, epistemic - moved),
+        ("dispersion_loss_plugin", first.dispersion_plugin, apart - moved),
     ):
-        _put_classes(found, name, values, judged.classes)
-        _add_influence(found, name, moved, targets.label.shape[0])
-    _put_root(found, "class_calibration_error", "calibration_loss", judged.classes)
+        found.put_sum(name, values, _spread_out(influence, several, rows))
+    found.put_root("dispersion_error", "dispersion_loss")
 
 
 def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> None:
-    names = ("disagreement_loss", "disagreement_calibration_loss")
+    loss, squared, error = (
+        "disagreement_loss",
+        "disagreement_calibration_loss",
+        "disagreement_calibration_error",
+    )
     if not several.size:
-        for name in (*names, f"{names[1]}_plugin", "disagreement_calibration_error"):
+        for name in (loss, squared, f"{squared}_plugin", error):
             found.values[name] = found.values[f"class_{name}"] = None
         return
     rows = judged.counts.shape[0]
-    if several.size == rows:
-        targets = disagreement_targets(judged.disagreement, judged.counts)
-    else:
-        targets = disagreement_targets(judged.disagreement[several], judged.counts[several])
-    second = losses(bin_sums(targets))
-    for prefix, columns in (("", slice(0, 1)), ("class_", slice(1, None))):
-        width = second.squared[columns].size
-        part = Targets(
-            *(
-                np.ascontiguousarray(a[:, columns])
-                for a in (targets.prediction, targets.label, targets.excess)
-            )
-        )
-        kept = Losses(*(np.ascontiguousarray(getattr(second, name)[columns]) for name in _FIELDS))
-        moved = _calibration_moves(part, kept) / width
+    kept = slice(None) if several.size == rows else several
+    targets = disagreement_targets(judged.disagreement[kept], judged.counts[kept])
+    for prefix, part in (("", targets.columns(0, 1)), ("class_", targets.columns(1, None))):
+        own = losses(bin_sums(part))
+        width = own.squared.size
+        moved = _calibration_moves(part, own) / width
+        errors = np.sqrt(np.maximum(own.calibration, 0.0))
         for name, values, influence in (
-            (names[0], kept.squared, _row_sums(part, _disagreement_losses) / width),
-            (names[1], kept.calibration, moved),
-            (f"{names[1]}_plugin", kept.calibration_plugin, moved),
+            (loss, own.squared, _row_sums(part, _disagreement_losses) / width),
+            (squared, own.calibration, moved),
+            (f"{squared}_plugin", own.calibration_plugin, moved),
+            (error, errors, None),
         ):
-            found.values[f"{prefix}{name}"] = _mean(values)
+            found.values[prefix + name] = float(np.cumsum(values)[-1]) / width
             if prefix:
-                _each_class(found, f"{prefix}{name}", values, judged.classes)
-            _add_influence(
-                found, f"{prefix}{name}", _spread_out(influence, several, rows), several.size
-            )
-        errors = np.sqrt(np.maximum(kept.calibration, 0.0))
-        found.values[f"{prefix}disagreement_calibration_error"] = _mean(errors)
-        if prefix:
-            _each_class(found, "class_disagreement_calibration_error", errors, judged.classes)
-        else:
-            found.roots["disagreement_calibration_error"] = names[1]
+                found.put_each(prefix + name, values)
+            if influence is not None:
+                found.influence[prefix + name] = _spread_out(influence, several, rows)
+    found.roots[error] = squared
 
 
 def _calibration_moves(targets: Targets, known: Losses) -> Floats:
@@ -260,57 +283,30 @@ def _spread_out(values: Floats, places: NDArray[np.int64], rows: int) -> Floats:
     return out
 
 
-def _mean(values: Floats) -> float:
-    return float(np.cumsum(values)[-1]) / values.size
-
-
-def _put(found: Measured, name: str, value: float, influence: Floats, used: int) -> None:
-    found.values[name] = value
-    _add_influence(found, name, influence, used)
-
-
-def _add_influence(found: Measured, name: str, influence: Floats, used: int) -> None:
-    found.influence[name], found.used[name] = influence, used
-
-
-def _put_classes(found: Measured, name: str, values: Floats, classes: Sequence[str]) -> None:
-    """Put a loss that sums over classes, and the part of each class."""
-    found.values[name] = float(np.cumsum(values)[-1])
-    _each_class(found, name, values, classes)
-
-
-def _each_class(found: Measured, name: str, values: Floats, classes: Sequence[str]) -> None:
-    for key, value in zip(classes, values.tolist(), strict=True):
-        found.values[f"{name}[{key}]"] = value
-
-
-def _put_root(found: Measured, name: str, square: str, classes: Sequence[str]) -> None:
-    """Put an error that is the root of a loss; a negative loss counts as 0."""
-    for suffix in ("", *(f"[{key}]" for key in classes)):
-        value = found.values[f"{square}{suffix}"]
-        found.values[f"{name}{suffix}"] = None if value is None else sqrt(max(value, 0.0))
-    found.roots[name] = square
-
-
-def standard_error(
-    measured: Measured, name: str, groups: NDArray[np.uint32] | None
-) -> float | None:
+def standard_error(moves: Floats, groups: NDArray[np.uint32] | None) -> float | None:
     """Return the standard error of a metric from what its rows contribute.
 
     Rows of one group are added up first.  None where fewer than two rows or groups are used.
     """
-    moves, used = measured.influence[name], measured.used[name]
-    value = measured.values[name]
-    if value is None or used < 2:
-        return None
     present = ~np.isnan(moves)
+    count = used = int(np.count_nonzero(present))
+    if used < 2:
+        return None
     own = moves[present] - exact_sum(moves[present]) / used
     if groups is not None:
         codes = groups[present]
         own = exact_group_sums(own, codes, int(codes.max()) + 1)
         count = int(np.unique(codes).size)
-    else:
-        count = used
-    if count < 2:
-        return None
-    return sqrt(exact_sum(own * own) * count / (count - 1)) / used
+    return sqrt(exact_sum(own * own) * count / (count - 1)) / used if count > 1 else None
+
+
+def signature(name: str, *, intervals: bool, groups: bool) -> str:
+    """Return what shaped a metric."""
+    metric = name.partition("[")[0]
+    parts = [metric]
+    if "calibration" in metric or "dispersion" in metric:
+        parts += [f"bins:{BINS}", "strategy:equal-width"]
+    if not metric.startswith("rows_"):
+        parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
+        parts += ["interval:influence" + (":groups" if groups else "")] if intervals else []
+    return "|".join([*parts, f"v:{__version__}"])

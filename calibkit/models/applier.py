@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder, numeric_column
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.models.model import Column, Model
-
-Floats = NDArray[Any]
+from calibkit.models.model import Model
 
 #: The column of a bundle that says which decision fired first, and what it says where none did.
 ACTION = "action"
@@ -71,11 +66,11 @@ class Applier(Protocol):
         """Return the columns to read, after refusing options and columns that do not fit."""
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+        self, frame: pl.DataFrame, where: Any, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the added columns of rows that have every needed value, in the order of `added`.
 
-        `where` finds these rows in the inputs; there may be none.
+        `where` (a `calibkit.columns.rows.RowFinder`) finds these rows in the inputs; there may be none.
         """
 
 
@@ -99,28 +94,3 @@ def find_columns(
         if role not in used:
             raise UsageError(f"the model uses no {role} column; leave --{role} out.")
     return used
-
-
-def as_fitted(
-    column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
-) -> Floats:
-    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
-
-    Raises
-    ------
-    DataError
-        Missing values, values of another type or out of range.
-    """
-    if not values.len():
-        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
-    probability = column.scale == "probability"
-    array = numeric_column(
-        values,
-        where,
-        finite=finite,
-        low=0.0 if probability else None,
-        high=1.0 if probability else None,
-        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
-        "--score, or fit on these scores with --scale logit or --scale raw",
-    )
-    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 import msgspec
 
-from calibkit.columns.names import ScoreColumns
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, canonical_text, decode_object
@@ -43,6 +43,14 @@ def model_hash(model: Model) -> str:
 def footer(makers: Mapping[str, str]) -> dict[str, str]:
     """Return the entry of a Parquet file's footer that says which model made which column."""
     return {KEY: canonical_text(dict(makers))} if makers else {}
+
+
+class Roles(Protocol):
+    """What options say of columns."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column of each role that has one."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,7 @@ def name_makers(model: Model, makers: Mapping[str, str]) -> None:
 
 
 def makers_of(
-    source: Source, columns: ScoreColumns, said: Mapping[str, str] | None = None
+    source: Source, columns: Roles, said: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return which model made the column of a role, where that is known: what a state keeps.
 
@@ -149,8 +157,8 @@ def makers_of(
     DataError
         As `record_makers`.
     """
-    roles = {"score": columns.score, "label": columns.label, "uncertainty": columns.uncertainty}
-    return makers_in(source, {role: name for role, name in roles.items() if name is not None}, said)
+    roles = {role: name for role, name in columns.roles.items() if role != "weight"}
+    return makers_in(source, roles, said)
 
 
 def makers_in(

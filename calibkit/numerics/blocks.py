@@ -39,14 +39,14 @@ def each_block(
     `given` has what the kernel takes besides, for each block.
     """
     more = [()] * len(blocks) if given is None else list(given)
-
-    def work(block: slice, rest: tuple[Any, ...]) -> Any:
-        return kernel(*(array[block] for array in arrays), *rest)
-
+    cuts = [
+        (*(array[block] for array in arrays), *rest)
+        for block, rest in zip(blocks, more, strict=True)
+    ]
     if threads == 1 or len(blocks) < 2:
-        return [work(block, rest) for block, rest in zip(blocks, more, strict=True)]
+        return list(itertools.starmap(kernel, cuts))
     with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
-        return list(pool.map(work, blocks, more))
+        return list(pool.map(kernel, *zip(*cuts, strict=True)))
 
 
 def added(results: Results) -> tuple[Any, ...]:

@@ -1,30 +1,49 @@
-"""Isotonic regression of a sorted tally in blocks: pools of adjacent violators, exactly."""
+"""Isotonic regression: the pools of rows by falling score whose rates fall strictly."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit_kernels import reliability
+from calibkit_kernels.isotonic import pool_rates
+
+Counts = NDArray[Any]
+#: Pools x 3: rows, positive rows and entries of each, by falling score.
+Pools = NDArray[np.int64]
 
 _ONE_EACH = np.empty(0, np.int64)
+#: Prefixes that are pooled together: few enough to stay in the cache.
+_BLOCK = 131_072
 
 
-def pool(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def pool_block(count: Counts, positive: Counts, entries: Counts = _ONE_EACH) -> Pools:
+    """Return the pools of rows and positive rows by falling score, pooled exactly.
+
+    `entries` says how many each stands for; empty: one.
+    """
+    out = np.empty((count.size, 3), np.int64)
+    return out[: pool_rates(count, positive, entries, True, out)].copy()
+
+
+def pool(parts: list[Pools]) -> Pools:
     """Return the pools of several stretches, by falling score, from the pools of each."""
     if len(parts) < 2:
         return parts[0] if parts else np.empty((0, 3), np.int64)
-    rows, hits, entries = np.ascontiguousarray(np.concatenate(parts).T)
-    return _pool_arrays(rows, hits, entries)
+    return pool_block(*np.ascontiguousarray(np.concatenate(parts).T))
 
 
-def pool_block(count: NDArray[np.int64], positive: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the pools of one stretch of a tally."""
-    return _pool_arrays(count, positive, _ONE_EACH)
+def pool_prefixes(selected: Counts, true_positives: Counts) -> Pools:
+    """Return the pools between prefixes, from the rows and positive rows of each; see `pool`.
 
-
-def _pool_arrays(
-    count: NDArray[np.int64], positive: NDArray[np.int64], entries: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    out = np.empty((count.size, 3), np.int64)
-    return out[: reliability.pool_rates(count, positive, entries, out)].copy()
+    Their ends, ``cumsum(entries) - 1``, are the vertices of the concave hull of the prefixes.
+    """
+    parts = []
+    for low in range(0, selected.size, _BLOCK):
+        steps = [
+            np.diff(column[low : low + _BLOCK], prepend=column[low - 1] if low else 0)
+            for column in (selected, true_positives)
+        ]
+        parts.append(pool_block(*steps))
+    return pool(parts)

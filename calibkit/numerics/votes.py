@@ -47,6 +47,11 @@ class Targets:
         """Return some of the rows."""
         return Targets(self.prediction[kept], self.label[kept], self.excess[kept])
 
+    def columns(self, first: int, last: int | None) -> Targets:
+        """Return some of the targets."""
+        parts = (self.prediction, self.label, self.excess)
+        return Targets(*(np.ascontiguousarray(part[:, first:last]) for part in parts))
+
     def blocks(self) -> Iterator[Targets]:
         """Yield blocks of rows."""
         for part in _blocks(self.prediction):

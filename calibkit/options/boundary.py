@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.options.levels import LevelOptions, Order, Strategy
+from calibkit.options.objective import OPTIONS, Target, read_confidence, read_target
 from calibkit.options.option import option
 from calibkit.options.shared import (
     COLUMNS,
@@ -24,7 +25,6 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.problem.target import Target
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
 
@@ -273,16 +273,12 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
     @cached_property
     def target(self) -> Target:
         """The objective."""
-        from calibkit.methods.boundary.problem.target import OPTIONS, read_target
-
         given = {name: getattr(self, name) for name in OPTIONS}
         return read_target(given, value=self.value, prevalence=self.prevalence)
 
     @property
     def confidence_level(self) -> Bound | None:
         """The probability with which the bound is to hold on new data, if one is asked for."""
-        from calibkit.methods.boundary.certificate.tests import read_confidence
-
         return read_confidence(self.confidence)
 
     @property

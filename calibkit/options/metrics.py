@@ -20,6 +20,7 @@ OF_SCORES: Final = {
     "positives": "rows with label 1",
     "base_rate": "share of rows with label 1",
     "mean_score": "mean of the scores; of a calibrated score it is the base rate",
+    "lift": MEASURES["lift"].meaning,
     "calibration_bias": "sum of scores / sum of labels − 1: above 0 the scores are too high",
     "auc": "chance that a positive row scores above a negative one; 0.5 is a coin, 1 is perfect",
     "average_precision": "precision averaged over recall; the base rate is chance, 1 is perfect",
@@ -32,10 +33,10 @@ OF_SCORES: Final = {
     "ace": "the same in bins with equally many rows",
     "mce": "the same in the worst bin",
     "ece_debiased": "root of the mean squared distance in bins, less its expected noise",
-    "smooth_ece": "calibration error without bins, smoothed at a width it finds itself",
     "miscalibration": "how much isotonic regression lowers the Brier score; 0 is calibrated",
     "discrimination": "how far scores that were calibrated improve on the base rate; higher is better",
     "brier_uncertainty": "Brier score of the base rate itself",
+    "smooth_ece": "calibration error without bins, smoothed at a width it finds itself",
 }
 
 #: Metrics of a score over the cells of a grid; each has the number of a score bin after a colon.

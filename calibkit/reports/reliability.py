@@ -43,7 +43,7 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
 def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
-    The table is that of `calibkit.measures.vote_curves.disagreement_rows`.  With strengths
+    The table is that of `calibkit.measures.curves.disagreement_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
 
     Raises

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import in_units
+from calibkit.numerics.quantile import order_statistics, quantile_places, quantile_ranks
 from calibkit.summaries.order import few_values
 from calibkit_kernels import tally as kernels
-from calibkit_kernels.selection import order_statistics
 
 Floats = NDArray[Any]
 Edges = NDArray[np.float64]
@@ -35,8 +35,8 @@ def quantile_edges(
         Weights of the values, some of them positive; None counts each value once.
     """
     if weight is None:
-        ranks = np.array([j * values.size // bins for j in range(bins)], np.int64)
-        found = order_statistics([values], ranks).astype(np.float64) + 0.0  # no -0.0
+        ranks = quantile_ranks(values.size, bins)
+        found = order_statistics(values, ranks).astype(np.float64) + 0.0  # no -0.0
         return float(found[0]), found[1:]
     return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
 
@@ -45,10 +45,8 @@ def quantiles_in_units(values: Floats, units: NDArray[np.int64], bins: int) -> t
     """Return what `quantile_edges` does, of weights in `calibkit.columns.weights.in_units`."""
     order = np.argsort(values, kind="stable")
     order = order[units[order] > 0]
-    cumulative = np.cumsum(units[order])
-    targets = [j * int(cumulative[-1]) // bins for j in range(1, bins)]
-    places = np.searchsorted(cumulative, targets, side="right")
-    return float(values[order[0]]), values[order[places]].astype(np.float64)
+    places = quantile_places(units[order], bins)
+    return float(values[order[0]]), values[order[places[1:]]].astype(np.float64)
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> Edges:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit_kernels import sorting
-from calibkit_kernels.selection import sum_few
+from calibkit_kernels.tally import sum_few
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -20,10 +20,7 @@ _LOOK, _FEW = 1024, 64
 def falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
     """Return keys that sort scores from high to low, less the smallest of them."""
     keys = np.empty(score.size, np.uint64)
-    if score.dtype == np.float32:
-        sorting.falling_keys32(score.view(np.uint32), keys)
-    else:
-        sorting.falling_keys64(score.view(np.uint64), keys)
+    sorting.falling_keys(score.view(f"u{score.itemsize}"), keys)
     smallest = keys.min()
     keys -= smallest
     return keys, smallest

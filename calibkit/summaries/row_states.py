@@ -19,18 +19,17 @@ from typing import IO, Any, ClassVar, Final
 import msgspec
 import polars as pl
 
-from calibkit.columns.provenance import hash_text
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
 from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
+from calibkit.numerics.row_hash import hash_rows, hash_text
 from calibkit.options.option import plain
 from calibkit.options.shared import FitOptions
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.plain import as_plain, from_plain
-from calibkit.summaries.row_hashes import hash_rows
 from calibkit.summaries.row_reading import Reading
 from calibkit.summaries.states import (
     Header,

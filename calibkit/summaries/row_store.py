@@ -3,7 +3,7 @@
 A fit that needs each row goes twice through its inputs: `ColumnSummaries` say what the columns hold,
 then a `RowStore` takes the rows and puts them into the order of their score and hash (or of their
 hash).  The result is plain arrays, in memory or mapped (`calibkit.summaries.arrays`), and a key for
-each row, from which folds and draws follow (`calibkit.summaries.draws`).
+each row, from which folds and draws follow (`calibkit.numerics.streams`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from calibkit.files.scratch import disk_room, unnamed_file
+from calibkit.numerics.quantile import quantile_places
 from calibkit.summaries.arrays import Arrays
-from calibkit_kernels import keys as kernels
+from calibkit_kernels import hashes as kernels
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -125,9 +126,7 @@ class ColumnSummaries:
         values, counts = self.sample(column)
         if not values.size:
             return values
-        through = np.cumsum(counts)
-        places = [j * int(through[-1]) // ranges for j in range(1, ranges)]
-        return values[np.searchsorted(through, places, side="right")]
+        return values[quantile_places(counts, ranges)[1:]]
 
 
 class CategoryCounts:

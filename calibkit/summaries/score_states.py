@@ -10,12 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import HASHED
-from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import Remark
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
+from calibkit.numerics.row_hash import data_hash
 from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.coarse import SIGNIFICAND
 from calibkit.summaries.counted import Counted, Room

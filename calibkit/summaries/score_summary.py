@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import HASHED, Condensing, RowFinder, ScoreRows
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
-from calibkit.columns.provenance import data_hash, data_hashes, merge_hashes
 from calibkit.columns.rows import NothingLeft, Remark, merge_remarks
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
+from calibkit.numerics.row_hash import data_hash, data_hashes, merge_hashes
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import UnitError
 from calibkit.summaries.counted import Counted

@@ -18,13 +18,13 @@ from typing import IO, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from calibkit.columns.provenance import merge_hashes
 from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.models.model import canonical_text
 from calibkit.numerics.bounds import Bound
+from calibkit.numerics.row_hash import merge_hashes
 from calibkit.summaries.summary import merge_all
 
 KEY: Final = "calibkit"

@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import Condensing, ScoreRows
-from calibkit.columns.provenance import row_hashes
 from calibkit.columns.rows import RowFinder, merge_remarks
+from calibkit.numerics.row_hash import row_hashes
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
+from calibkit.numerics.quantile import falling_quantiles
 from calibkit.summaries.order import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
-from calibkit_kernels import sorting, splits, surface
+from calibkit_kernels import maps, sorting, splits
 from calibkit_kernels import tally as kernels
+from calibkit_kernels.decide import LEAST
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -105,7 +107,8 @@ class Tally:
     def logits(self) -> tuple[NDArray[np.float64], int]:
         """Log-odds of scores that are probabilities, and how many units were clipped for them."""
         found = np.empty(self.score.size)
-        return found, int(surface.score_logits(self.score, self.count, found))
+        maps.log_odds(self.score, LEAST, found)
+        return found, int(maps.mass_outside(self.score, self.count, LEAST, 1.0 - LEAST))
 
     def points(self, *, excluded: int = -1, together: bool = False) -> Points:
         """Return the prefixes that end in a score with a positive row.
@@ -239,11 +242,7 @@ class Tally:
 
     def quantiles(self, bins: int) -> NDArray[np.float64]:
         """Return the smallest score and the inner edges of quantile bins over all levels."""
-        total = int(self.level_totals[:, 1].sum())
-        below = np.array([j * total // bins for j in range(bins)], np.int64)
-        found = np.empty(bins)
-        kernels.tally_quantiles(self.score, self.count, below, found)
-        return found
+        return falling_quantiles(self.score, self.count, bins)
 
     def deal(self, parts: int, seed: int) -> Tally:
         """Return the tally with its rows dealt at random to `parts` parts of equal size.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from calibkit.columns.patterns import match_columns, natural_key
+from calibkit.columns.patterns import find_features, match_columns, natural_key
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import find_features
 from calibkit.options.shared import Names
 from calibkit.options.validate import ValidateOptions
 

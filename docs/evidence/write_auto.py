@@ -15,8 +15,9 @@ from calibkit.files.sources import open_source
 from calibkit.methods.boundary.choice import choose_method
 from calibkit.methods.boundary.judge import Tried
 from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions
 
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
@@ -75,7 +76,7 @@ def label(tried: Tried) -> str:
 def on_test(tried: Tried, target: Target, test: ScoreRows) -> tuple[float, float]:
     """Return rows and positives that a candidate, fitted on all rows of its, selects on others."""
     tally, levels = tried.summary.problem.tally, tried.summary.levels
-    found = tried.summary.planned.method.find(tally, target.goal(tally_totals(tally)))
+    found = tried.summary.planned.method.find(tally, goal_of(target, tally_totals(tally)))
     assert levels is not None and test.label is not None
     threshold = found.thresholds[levels.of(test.uncertainty, test.score.size)]
     taken = test.score >= threshold

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .hashes import uniform
+from .isotonic import pool_rates
 from .normal import normal_cdf, normal_density
-from .splits import uniform
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -207,22 +208,17 @@ def corp_statistics(table: Floats, score: Floats, stack: Floats, out: Floats) ->
     out
         Three numbers.
     """
-    size, total, good, brier = 0, 0.0, 0.0, 0.0
+    total, good, brier = 0.0, 0.0, 0.0
     for k in range(score.size):
         hits, misses = table[k, 0], table[k, 1]
         rows = hits + misses
+        stack[k, 0], stack[k, 1] = rows, hits
         if rows <= 0.0:
             continue
         total += rows
         good += hits
         brier += hits * (1.0 - score[k]) * (1.0 - score[k]) + misses * score[k] * score[k]
-        while size > 0 and stack[size - 1, 1] * rows <= hits * stack[size - 1, 0]:
-            size -= 1
-            rows += stack[size, 0]
-            hits += stack[size, 1]
-        stack[size, 0] = rows
-        stack[size, 1] = hits
-        size += 1
+    size = pool_rates(stack[:, 0], stack[:, 1], np.empty(0, np.int64), False, stack)
     pooled, noise = 0.0, 0.0
     for j in range(size):
         rate = stack[j, 1] / stack[j, 0]

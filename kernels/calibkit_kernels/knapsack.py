@@ -1,18 +1,6 @@
-"""The multiple-choice knapsack behind every decision boundary over several uncertainty levels.
-
-In each level choose one prefix of its rows by falling score (or none).  A choice has a total of
-selected rows M and of true positives T; every goal and every bound of a decision boundary looks at
-(M, T) only, so the optimum lies on the Pareto frontier of few rows and many true positives.  With a
-multiplier c (a rate of positives at the margin) the choice that maximises ``T - c M`` takes in each
-level the prefix at which the level's concave hull has slope c: the linear relaxation.  What any
-other choice loses against it is the sum of the *losses* of its prefixes.  So the choices within a
-budget of loss are few and are found level by level, exactly: the core of a knapsack (Pisinger, A
-minimal algorithm for the multiple-choice knapsack problem, 1995).
-"""
+"""Loops of the multiple-choice knapsack that `calibkit.numerics.knapsack` explains."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +9,6 @@ from ._jit import kernel
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-#: Beyond this many combinations in one level the search gives up and says so.
-STATE_CAP = 4_000_000
 
 
 @kernel
@@ -143,135 +128,3 @@ def undominated(totals: Int64s, order: Int64s) -> Int64s:
             size += 1
             least = selected
     return kept[:size]
-
-
-@dataclass(frozen=True)
-class Window:
-    """Which choices are of interest: ``low <= rows * selected + hits * true_positives <= high``."""
-
-    rows: float
-    hits: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Band:
-    """The Pareto-optimal choices within a budget of loss.
-
-    Attributes
-    ----------
-    selected, true_positives
-        Totals of each choice, by falling true positives.
-    choices
-        Shape (choices, levels): the point each level takes, -1 for none.
-    """
-
-    selected: Int64s
-    true_positives: Int64s
-    choices: Int64s
-
-
-def pareto_band(
-    prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
-    slope: float,
-    best: Floats,
-    budget: float,
-    window: Window,
-    cap: int = STATE_CAP,
-) -> Band | None:
-    """Return the Pareto-optimal choices within a budget of loss and a window.
-
-    Parameters
-    ----------
-    prefixes
-        ``selected, true_positives, offsets, ends``: the points of all levels; level i has
-        ``offsets[i]:ends[i]``.
-    slope
-        The multiplier c: what a selected row costs in true positives.
-    best
-        The largest ``true_positives - slope * selected`` of each level, from `best_values`.
-    budget
-        How much a choice may lose against the sum of `best`.
-    window
-        Other choices may be left out; those inside are complete up to dominated ones.
-    cap
-        How many combinations one level may need.
-
-    Returns
-    -------
-    band
-        None where a level needs more combinations than `cap`.
-    """
-    selected, true_positives, offsets, ends = prefixes
-    # A value carries the rounding of its two terms; a band wider by that much misses nothing.
-    last = ends[ends > offsets[: ends.size]] - 1
-    slack = 2e-15 * float(np.sum(true_positives[last]) + slope * np.sum(selected[last]))
-    levels = [
-        _near(prefixes, level, slope, best[level], budget + slack, window)
-        for level in range(ends.size)
-    ]
-    # The level with most points comes last: its combinations are limited by the window alone.
-    order = sorted(range(ends.size), key=lambda level: levels[level][0].size)
-    room_low, room_high = _rooms([levels[level][2][:, 1] for level in order])
-    totals, states = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float64)
-    history: list[tuple[int, Int64s, Int64s]] = []
-    wide = 1e-9 + 1e3 * slack
-    for step, level in enumerate(order):
-        points, point_totals, measures = levels[level]
-        limits = np.array(
-            [
-                budget + slack,
-                window.low - room_high[step] - wide,
-                window.high - room_low[step] + wide,
-            ]
-        )
-        pairs = count_pairs(states, measures, limits)
-        if pairs > cap:
-            return None
-        totals, states, origins = combine(totals, states, point_totals, measures, limits, pairs)
-        kept = undominated(totals, np.lexsort((totals[:, 0], -totals[:, 1])))
-        totals, states = totals[kept], states[kept]
-        history.append((level, origins[kept, 0], points[origins[kept, 1]]))
-    return Band(totals[:, 0], totals[:, 1], _trace(history, len(totals)))
-
-
-def _near(
-    prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
-    level: int,
-    slope: float,
-    best: float,
-    budget: float,
-    window: Window,
-) -> tuple[Int64s, Int64s, Floats]:
-    """Return the points of a level within the budget, their totals, and (loss, value) of each."""
-    selected, true_positives, offsets, ends = prefixes
-    points, losses = near_points(
-        selected, true_positives, offsets[level], ends[level], slope, best, budget
-    )
-    totals = np.zeros((points.size, 2), np.int64)
-    taken = points >= 0
-    totals[taken, 0] = selected[points[taken]]
-    totals[taken, 1] = true_positives[points[taken]]
-    values = window.rows * totals[:, 0] + window.hits * totals[:, 1]
-    return points, totals, np.column_stack((losses, values))
-
-
-def _rooms(values: list[Floats]) -> tuple[Floats, Floats]:
-    """Return the least and the most that the levels after each one can add to the value."""
-    least = np.array([level.min() for level in values])
-    most = np.array([level.max() for level in values])
-    return (
-        np.append(np.cumsum(least[::-1])[::-1][1:], 0.0),
-        np.append(np.cumsum(most[::-1])[::-1][1:], 0.0),
-    )
-
-
-def _trace(history: list[tuple[int, Int64s, Int64s]], states: int) -> Int64s:
-    """Return the point of every level for every final state."""
-    choices = np.empty((states, len(history)), np.int64)
-    current = np.arange(states)
-    for level, origin, point in reversed(history):
-        choices[:, level] = point[current]
-        current = origin[current]
-    return choices

@@ -136,28 +136,6 @@ def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float
 
 
 @kernel
-def step_map_above(
-    score: Floats, knots: Out, values: Out, starts: Int64s, clip: float, out: Out
-) -> None:
-    """Write the value of the smallest knot at or above each score, moved `clip` inside (0, 1).
-
-    Above all knots the last value holds: `values` has one entry more than `knots`, the last.
-    `starts` are those of `bucket_starts`.
-    """
-    for i in range(score.size):
-        x = float(score[i])
-        bucket = bucket_of(x, knots, starts.size - 1)
-        low, high = starts[bucket], starts[bucket + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if x > knots[middle]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = inside(values[low], clip)
-
-
-@kernel
 def merged_interval(low: Out, high: Out, clip: float, out: Out) -> None:
     """Write ``high / (1 - low + high)`` for each pair, moved `clip` inside (0, 1); 1/2 for (1, 0)."""
     for i in range(low.size):
@@ -166,7 +144,7 @@ def merged_interval(low: Out, high: Out, clip: float, out: Out) -> None:
 
 
 @kernel
-def mass_outside(value: Out, count: NDArray[Any], low: float, high: float) -> int:
+def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) -> int:
     """Return how many rows have a value below `low` or above `high`."""
     rows = np.int64(0)
     for i in range(value.size):

@@ -1,4 +1,4 @@
-"""Calibration metrics over a stretch of a tally: losses, bins and pools of equal rate.
+"""Calibration metrics over a stretch of a tally: losses and bins.
 
 A tally has its distinct probabilities by falling value, with rows (``count``) and positive rows
 (``positive``) of each.  Sums run in this order, so they are functions of the tally alone.
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .exact import compare_products
 from .maps import expit_of
 
 Counts = NDArray[Any]
@@ -74,42 +73,3 @@ def range_sums(
         hits += positive[i]
         mass += float(count[i]) * float(probability[i])
     return rows, hits, mass
-
-
-@kernel
-def pool_rates(count: Counts, positive: Counts, entries: Int64s, out: NDArray[np.int64]) -> int:
-    """Pool neighbours until rates fall strictly: isotonic regression (pool adjacent violators).
-
-    Parameters
-    ----------
-    count, positive
-        Rows and positive rows by falling score; pooling pools of stretches gives the pools of all.
-    entries
-        How many entries of the tally each stands for; empty: one.
-    out
-        Room for as many rows as there are entries, three columns: rows, positive rows and entries
-        of each pool.
-
-    Returns
-    -------
-    pools
-        How many there are.
-    """
-    size = 0
-    for i in range(count.size):
-        rows, hits = np.int64(count[i]), np.int64(positive[i])
-        held = entries[i] if entries.size else np.int64(1)
-        # The pool above is merged while its rate is not above ours.
-        while size > 0:
-            above = out[size - 1]
-            if compare_products(above[1], int(rows), int(hits), above[0]) > 0:
-                break
-            rows += above[0]
-            hits += above[1]
-            held += above[2]
-            size -= 1
-        out[size, 0] = rows
-        out[size, 1] = hits
-        out[size, 2] = held
-        size += 1
-    return size

@@ -24,32 +24,17 @@ Words = NDArray[np.uint64]
 Tags = NDArray[np.uint32]
 Counts = NDArray[np.int64]
 
-_SIGN32 = np.uint32(0x80000000)
-_SIGN64 = np.uint64(0x8000000000000000)
 # Eight bits keep the 256 write fronts in the first-level cache: measured twice as fast as eleven.
 _DIGIT_BITS = 8
 
 
 @kernel
-def falling_keys32(bits: Tags, out: Words) -> None:
-    """Write the falling-order keys of float32 bit patterns; equal floats have equal keys."""
+def falling_keys(bits: NDArray[Any], out: Words) -> None:
+    """Write the falling-order keys of the bit patterns of floats; equal floats have equal keys."""
+    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
     for i in range(bits.size):
-        b = bits[i]
-        if b & _SIGN32:
-            out[i] = np.uint64(b)
-        else:
-            out[i] = np.uint64(~b & np.uint32(0x7FFFFFFF))
-
-
-@kernel
-def falling_keys64(bits: Words, out: Words) -> None:
-    """Write the falling-order keys of float64 bit patterns; equal floats have equal keys."""
-    for i in range(bits.size):
-        b = bits[i]
-        if b & _SIGN64:
-            out[i] = b
-        else:
-            out[i] = ~b & np.uint64(0x7FFFFFFFFFFFFFFF)
+        b = np.uint64(bits[i])
+        out[i] = b if b & sign else ~b & (sign - np.uint64(1))
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .digest import mix
+from .hashes import mix, uniform
 
 Counts = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -24,19 +24,11 @@ Parts = NDArray[np.uint8]
 #: Up to here rows are dealt one by one; beyond, a part's share is drawn at once.
 _FEW = 32
 
-#: Odd constants far apart: how keys of other seeds, levels, labels and draws differ.
+#: Odd constants far apart: how keys of other seeds, levels and labels differ.
 _SEED_STEP = np.uint64(0xD1342543DE82EF95)
 _LEVEL_STEP = np.uint64(0xA0761D6478BD642F)
 _POSITIVE_STEP = np.uint64(0xE7037ED1A0B428DB)
-_DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
 _HALF_LOG_TWO_PI = 0.9189385332046727
-
-
-@kernel
-def uniform(key: np.uint64, draw: int) -> float:
-    """Return the uniform number in [0, 1) of a key and a draw's index."""
-    word = mix(key + np.uint64(draw) * _DRAW_STEP)
-    return float(word >> np.uint64(11)) * 1.1102230246251565e-16
 
 
 @kernel

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .decide import LEAST, logit
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -27,22 +26,6 @@ Levels = NDArray[np.uint16]
 Parts = NDArray[np.uint8]
 
 _SIGN = np.uint32(0x80000000)
-
-
-@kernel
-def score_logits(probability: NDArray[Any], count: Counts, out: Floats) -> np.int64:
-    """Write the log-odds of probabilities clipped by `LEAST`; return how many rows were clipped."""
-    clipped = np.int64(0)
-    for i in range(probability.size):
-        p = float(probability[i])
-        if p < LEAST:
-            clipped += count[i]
-            p = LEAST
-        elif p > 1.0 - LEAST:
-            clipped += count[i]
-            p = 1.0 - LEAST
-        out[i] = logit(p)
-    return clipped
 
 
 @kernel

@@ -309,50 +309,6 @@ def count_selected(
 
 
 @kernel
-def tally_quantiles(score: Floats, count: Counts, below: Int64s, out: NDArray[np.float64]) -> None:
-    """Write, for each rising number in `below`, the first score from below that more rows reach.
-
-    That is: the first whose cumulative count exceeds the number.
-    """
-    rows, done = np.int64(0), 0
-    for i in range(score.size - 1, -1, -1):
-        rows += count[i]
-        while done < below.size and rows > below[done]:
-            out[done] = score[i]
-            done += 1
-
-
-@kernel
-def grid_edges(
-    score: Floats,
-    level: Levels,
-    count: Counts,
-    totals: Int64s,
-    edges: NDArray[np.float64],
-) -> None:
-    """Write the inner quantile edges of the scores of each level, shape (levels, bins - 1).
-
-    Edge j is the first value, from below, whose cumulative count exceeds ``j * total / bins``
-    (integer arithmetic).  `totals` are the counts of the levels; an empty level keeps NaN.
-    """
-    levels, bins = edges.shape[0], edges.shape[1] + 1
-    edges[:] = np.nan
-    below = np.zeros(levels, np.int64)
-    reached = np.zeros(levels, np.int64)
-    for i in range(score.size - 1, -1, -1):
-        own = level[i]
-        below[own] += count[i]
-        # below > j * total / bins, with the product split to stay below 2^63.
-        whole, rest = totals[own] // bins, totals[own] % bins
-        while reached[own] < bins - 1:
-            j = reached[own] + 1
-            if below[own] - j * whole <= (j * rest) // bins:
-                break
-            edges[own, j - 1] = score[i]
-            reached[own] = j
-
-
-@kernel
 def fill_grid(
     score: Floats,
     level: Levels,
@@ -380,3 +336,25 @@ def fill_grid(
         hits[own, column] += positive[i]
         sums[own, column] += float(score[i]) * float(count[i])
     return total, hits, sums
+
+
+@kernel
+def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bool:
+    """Add up the units of each of few distinct values, which rise; False where another value comes.
+
+    `sums` begins with zeros.
+    """
+    place = 0
+    for i in range(values.size):
+        if values[i] != distinct[place]:  # neighbours are often equal
+            place, high = 0, distinct.size
+            while place < high:
+                middle = (place + high) // 2
+                if distinct[middle] < values[i]:
+                    place = middle + 1
+                else:
+                    high = middle
+            if place == distinct.size or distinct[place] != values[i]:
+                return False
+        sums[place] += units[i]
+    return True

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from calibkit.numerics import knapsack as core
 from calibkit.numerics.logistic import fit_line, fit_logistic
+from calibkit.numerics.quantile import level_edges
 from calibkit_kernels import (
     binomial,
     bootstrap,
@@ -45,8 +47,7 @@ def _fixed_tally() -> tuple[np.ndarray, ...]:
 def tallies() -> Iterator[object]:
     score, level, count, positive = _fixed_tally()
     totals = kernels.level_totals(level, count, positive, 3)
-    edges = np.empty((3, 6))
-    kernels.grid_edges(score, level, count, totals[:, 1].copy(), edges)
+    edges = level_edges(score, level, count, totals[:, 1], 7)
     yield edges
     yield from kernels.fill_grid(score, level, count, positive, edges)
     out = np.empty(score.size, np.uint16)
@@ -84,14 +85,15 @@ def searches() -> Iterator[object]:
     gain = np.minimum(step, rng.integers(1, 9, 60))
     hits = np.concatenate([np.cumsum(gain[:30]), np.cumsum(gain[30:])])
     offsets, ends = np.array([0, 30, 60]), np.array([30, 60])
-    out = np.empty(30, np.int64)
-    yield isotonic.concave_hull(selected[:30], hits[:30], out)
+    out = np.empty((30, 3), np.int64)
+    size = isotonic.pool_rates(step[:30], gain[:30], np.empty(0, np.int64), True, out)
+    yield out[:size]
     slope, prefixes = 0.37, (selected, hits, offsets, ends)
     best = knapsack.best_values(*prefixes, slope)
     yield best
     yield from knapsack.near_points(selected, hits, 0, 30, slope, 20.0, 15.5)
-    window = knapsack.Window(-0.37, 1.0, 0.0, 1e3)
-    band = knapsack.pareto_band(prefixes, slope, best, 6.25, window)
+    window = core.Window(-0.37, 1.0, 0.0, 1e3)
+    band = core.pareto_band(prefixes, slope, best, 6.25, window)
     assert band is not None
     yield from (band.selected, band.true_positives, band.choices)
     yield grid_dp.rising_precision(hits[:30].copy(), selected[:30].copy())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit_kernels import bootstrap as kernels
-from calibkit_kernels.splits import uniform
+from calibkit_kernels.hashes import uniform
 from tests.conftest import INTERPRETED
 from tests.naive import intervals as naive
 

@@ -1,4 +1,4 @@
-"""The concave hull: against its definition, and as an isotonic regression."""
+"""Pools of rates: as a concave hull, against its definition, and as an isotonic regression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibkit_kernels.isotonic import concave_hull
+from calibkit.numerics.isotonic import pool_prefixes
 from tests.naive import boundaries as naive
 
 #: Rows and positives of each score, from the highest.
@@ -26,8 +26,7 @@ def prefixes(groups: list[tuple[int, int]], scale: int = 1) -> tuple[np.ndarray,
 
 
 def vertices(selected: np.ndarray, hits: np.ndarray) -> list[int]:
-    out = np.empty(selected.size, np.int64)
-    return out[: concave_hull(selected, hits, out)].tolist()
+    return (np.cumsum(pool_prefixes(selected, hits)[:, 2]) - 1).tolist()
 
 
 @given(steps, st.sampled_from([1, 3, 2**45]))

@@ -147,12 +147,12 @@ def test_interpreted_kernels_wrap_around_without_warnings() -> None:
 MIXED = """
 import sys
 import numpy as np
-from calibkit_kernels import digest, splits
+from calibkit_kernels import hashes, splits
 assert splits.uniform(np.uint64(3), 1) >= 0
 print("numba.cpython.unicode" in sys.modules)
 words = np.arange(5, dtype=np.uint64)
-digest.absorb(words, words.copy(), np.uint64(7))
-print(digest.total(words))
+hashes.absorb(words, words.copy(), np.uint64(7))
+print(hashes.total(words))
 """
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import knapsack
+from calibkit.numerics import knapsack
+from calibkit_kernels import knapsack as kernels
 from tests.naive import boundaries as naive
 from tests.naive.boundaries import Level, Measures
 
@@ -38,7 +39,7 @@ def arrays(problem: list[Level], gap: int = 0) -> tuple[np.ndarray, ...]:
 
 @given(levels, slopes, st.integers(0, 2))
 def test_best_values(problem: list[Level], slope: float, gap: int) -> None:
-    best = knapsack.best_values(*arrays(problem, gap), slope)
+    best = kernels.best_values(*arrays(problem, gap), slope)
     assert best.tolist() == naive.best_values(problem, slope)
 
 
@@ -46,7 +47,7 @@ def test_best_values(problem: list[Level], slope: float, gap: int) -> None:
 def test_near_points(points: Level, slope: float, budget: float) -> None:
     selected, hits, _, _ = arrays([points])
     (best,) = naive.best_values([points], slope)
-    near, losses = knapsack.near_points(selected, hits, 0, len(points), slope, float(best), budget)
+    near, losses = kernels.near_points(selected, hits, 0, len(points), slope, float(best), budget)
     expected = naive.near_points(points, slope, budget)
     assert list(zip(near.tolist(), losses.tolist(), strict=True)) == expected
 
@@ -71,9 +72,9 @@ def test_pairs_within_the_limits_are_combined(
     a, b = (np.array(found, np.float64).reshape(-1, 2) for found in (first, second))
     limits = np.array([budget, low, high])
     expected = naive.combine(first, second, budget, low, high)
-    pairs = knapsack.count_pairs(a, b, limits)
+    pairs = kernels.count_pairs(a, b, limits)
     assert pairs == len(expected)
-    totals, combined, origins = knapsack.combine(states, a, points, b, limits, pairs)
+    totals, combined, origins = kernels.combine(states, a, points, b, limits, pairs)
     assert combined.tolist() == [[loss, value] for _, _, loss, value in expected]
     assert origins.tolist() == [[s, p] for s, p, _, _ in expected]
     assert totals.tolist() == [(states[s] + points[p]).tolist() for s, p, _, _ in expected]
@@ -82,7 +83,7 @@ def test_pairs_within_the_limits_are_combined(
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
 def test_undominated_totals_are_kept_once(found: list[tuple[int, int]]) -> None:
     totals = np.array(found, np.int64).reshape(-1, 2)
-    kept = knapsack.undominated(totals, np.lexsort((totals[:, 0], -totals[:, 1])))
+    kept = kernels.undominated(totals, np.lexsort((totals[:, 0], -totals[:, 1])))
     points = [tuple(point) for point in totals[kept].tolist()]
     assert sorted(points) == sorted(naive.undominated(found))
 
@@ -99,7 +100,7 @@ def band_of(
     cap: int = knapsack.STATE_CAP,
 ) -> knapsack.Band | None:
     prefixes = arrays(problem, gap)
-    best = knapsack.best_values(*prefixes, slope)
+    best = kernels.best_values(*prefixes, slope)
     return knapsack.pareto_band(prefixes, slope, best, budget, window, cap)
 
 

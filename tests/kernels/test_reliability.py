@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit.numerics.isotonic import pool_block
 from calibkit_kernels import reliability
 from tests.naive import metrics as naive
 
@@ -41,9 +42,7 @@ def test_entries_at_or_above_an_edge(data: list[naive.Row], edges: list[float]) 
 
 
 def pooled(count: np.ndarray, positive: np.ndarray, entries: np.ndarray) -> list[tuple[int, ...]]:
-    out = np.empty((count.size, 3), np.int64)
-    size = reliability.pool_rates(count, positive, entries, out)
-    return [tuple(row) for row in out[:size].tolist()]
+    return [tuple(row) for row in pool_block(count, positive, entries).tolist()]
 
 
 @given(rows, st.sampled_from([1, 2**40]), st.integers(0, 9))

@@ -30,10 +30,9 @@ def scores_of(values: list[float], dtype: type) -> np.ndarray:
 
 
 def keys_of(score: np.ndarray) -> np.ndarray:
-    unsigned, bits = FLOATS[score.dtype.type]
+    unsigned, _ = FLOATS[score.dtype.type]
     keys = np.empty(score.size, np.uint64)
-    kernel = sorting.falling_keys32 if bits == 32 else sorting.falling_keys64
-    kernel(score.view(unsigned), keys)
+    sorting.falling_keys(score.view(unsigned), keys)
     return keys
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.numerics.newton import newton_step
-from calibkit_kernels import surface
+from calibkit_kernels import maps, surface
+from calibkit_kernels.decide import LEAST
 from tests.naive import surface as naive
 
 NOT_DEALT = np.empty(0, np.uint8)
@@ -42,7 +43,8 @@ def arrays(rows: list[tuple[float, int, int, int, int]]) -> tuple[np.ndarray, ..
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-6, 1 - 1e-6]), min_size=1))
 def test_logits_are_clipped_and_counted(scores: list[float]) -> None:
     out, count = np.empty(len(scores)), np.full(len(scores), 2, np.int32)
-    clipped = surface.score_logits(np.array(scores), count, out)
+    maps.log_odds(np.array(scores), LEAST, out)
+    clipped = maps.mass_outside(np.array(scores), count, LEAST, 1.0 - LEAST)
     assert clipped == 2 * sum(not 1e-6 <= p <= 1 - 1e-6 for p in scores)
     assert np.allclose(out, [naive.regressor(p, True) for p in scores], rtol=1e-9, atol=1e-12)
 

@@ -11,6 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit.numerics.quantile import (
+    falling_quantiles,
+    level_edges,
+    quantile_places,
+    quantile_ranks,
+)
 from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
 from tests.naive import boundaries as naive
@@ -86,10 +92,8 @@ def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np
     """Return falling-order keys less the smallest, tags, both as sorted, and that smallest key."""
     score, level, label, _, _ = columns(data)
     keys = np.empty(len(score), np.uint64)
-    if floats is np.float32:
-        sorting.falling_keys32(np.array(score, floats).view(np.uint32), keys)
-    else:
-        sorting.falling_keys64(np.array(score, floats).view(np.uint64), keys)
+    unsigned = np.uint32 if floats is np.float32 else np.uint64
+    sorting.falling_keys(np.array(score, floats).view(unsigned), keys)
     smallest = keys.min()
     pairs = sorted(zip((keys - smallest).tolist(), naive.make_tags(level, label), strict=True))
     return [key for key, _ in pairs], [tag for _, tag in pairs], smallest
@@ -200,10 +204,11 @@ def test_totals_of_parts(counts: type, data: list[Row]) -> None:
 def test_quantiles_of_a_tally(floats: type, counts: type, data: list[Row], bins: int) -> None:
     entries = undealt(data)
     score, _, count, _, _ = arrays(entries, floats, counts)
-    below = [j * len(data) // bins for j in range(bins)]
-    out = np.empty(bins)
-    kernels.tally_quantiles(score, count, np.array(below), out)
-    assert out.tolist() == naive.tally_quantiles(entries, below)
+    below = quantile_ranks(len(data), bins).tolist()
+    found = falling_quantiles(score, count, bins)
+    assert found.tolist() == naive.quantile_places(entries, below)
+    rising = quantile_places(count[::-1].copy(), bins)
+    assert score[::-1][rising].astype(float).tolist() == found.tolist()
 
 
 @given(rows, st.integers(1, 5), st.sampled_from([1, 3, 2**40 + 1]))
@@ -214,10 +219,9 @@ def test_grids_have_quantile_edges_and_exact_counts(
     entries = undealt(data)
     score, level, count, positive, _ = arrays(entries, floats)
     totals = kernels.level_totals(level, count, positive, LEVELS)[:, 1].copy()
-    edges = np.empty((LEVELS, bins - 1))
     # Multiplying every count alike moves no edge: rank j s N / bins, rounded down, is in the copies
     # of rank j N / bins.
-    kernels.grid_edges(score, level, count * scale, totals * scale, edges)
+    edges = level_edges(score, level, count * scale, totals * scale, bins)
     expected = np.array(naive.grid_edges(entries, LEVELS, bins)).reshape(edges.shape)
     assert np.array_equal(edges, expected, equal_nan=True)
 

@@ -14,11 +14,11 @@ from sklearn.isotonic import IsotonicRegression
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.target import OPTIONS
 from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import Blocks
 from calibkit.methods.boundary.solvers.methods import METHODS, Found, method
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.objective import OPTIONS
 from calibkit.summaries.tally import Tally, count_rows
 from tests.library.samples import BOUNDS, tables
 

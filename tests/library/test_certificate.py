@@ -21,7 +21,6 @@ from calibkit.methods.boundary.certificate.tests import (
     Quantity,
     Sequence,
     certified,
-    read_confidence,
     rows_needed,
     sequence,
 )
@@ -30,6 +29,7 @@ from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.solvers.curved import fit_curved
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import read_confidence
 from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 

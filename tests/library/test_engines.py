@@ -23,7 +23,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
@@ -45,6 +44,7 @@ from calibkit.methods.vad.fit import fit_vad
 from calibkit.methods.vad.rows import read_vad_rows
 from calibkit.methods.vad.run import finish as finish_vad
 from calibkit.methods.vad.run import state as vad_state
+from calibkit.numerics.row_hash import data_hash
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory

@@ -19,11 +19,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from calibkit import simulate_partitions
 from calibkit.apply.apply import apply_model
+from calibkit.columns.patterns import find_features
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import maps as leaf_maps
 from calibkit.methods.hetcal.choose import discounted
-from calibkit.methods.hetcal.features import find_features
 from calibkit.methods.hetcal.fit import fit_hetcal
 from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.grow import Rules, grow

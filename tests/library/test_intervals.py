@@ -21,7 +21,7 @@ from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals, method
 from calibkit.measures.rates import Level, wilson
 from calibkit.measures.result import Difference, Interval, Metrics
-from calibkit.measures.views import Pair, Sample, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.metrics import Settings
 from tests.naive import intervals as naive
@@ -91,7 +91,7 @@ def test_differences_of_auc_are_paired_delong(rows: list[tuple[float, int]], see
         view(Sample(score=own.copy(), label=label.astype(np.uint8))) for own in (score, other)
     )
     gap = registry.compute(two, ["auc"])["auc"] - registry.compute(one, ["auc"])["auc"]
-    found = differences({"auc": gap}, Pair(baseline=one, other=two), OPTIONS)["auc"]
+    found = differences({"auc": gap}, one, two, OPTIONS)["auc"]
     variance = naive.paired_delong(rows, list(zip(other.tolist(), label.tolist(), strict=True)))
     reach = Z * math.sqrt(variance)
     assert (found.low, found.high) == pytest.approx((gap - reach, gap + reach), abs=1e-7)
@@ -176,7 +176,7 @@ def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
     for rows in (np.arange(300), order):
         one, two = (view(taken(own, rows), **more) for own in (sample, other))
         gaps = dict.fromkeys([*COMPARED, "ece", "ace", "mce", "miscalibration", "smooth_ece"], 0.01)
-        pairs.append(differences(gaps, Pair(baseline=one, other=two), OPTIONS))
+        pairs.append(differences(gaps, one, two, OPTIONS))
     close(*pairs)
     assert set(pairs[0]) == set(gaps)
 

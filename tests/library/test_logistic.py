@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.methods.boundary.problem.target import read_target
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.methods.boundary.result.decide import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
 from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface
+from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
 
@@ -98,7 +99,7 @@ def test_small_tables_with_ties(seed: int, size: int, digits: int) -> None:
         data["label"][0] ^= 1
     table = score_rows(**data, scale="probability")
     tally = tally_of(table)
-    goal = read_target({"precision": "0.6"}).goal(fit_totals(tally))
+    goal = goal_of(read_target({"precision": "0.6"}), fit_totals(tally))
     cut = best_cut(tally, goal)
     # The thresholds select exactly what the cut does, and the bound holds.
     assert tally.selected(cut.thresholds) == (cut.selected, cut.true_positives)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.measures import Measure
-from calibkit.methods.boundary.problem.target import OPTIONS, read_target
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.confusion import OBJECTIVES
+from calibkit.options.objective import OPTIONS, read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries as naive
 
@@ -91,7 +92,7 @@ def test_bounded_goals_reach_the_best_of_all_boundaries(
         for rows, hits in all_totals(tally)
         if rows - (hits if option == "fpr" else 0) <= limit
     ]
-    goal = read_target(given_option).goal(totals)
+    goal = goal_of(read_target(given_option), totals)
     found = exact.solve(tally.points(), goal)
     assert (found.true_positives, -found.selected) == max(feasible)
     assert found.proven and goal.met(found.selected, found.true_positives)
@@ -106,7 +107,7 @@ def test_bounded_goals_reach_the_best_of_all_boundaries(
 def test_measures_reach_the_best_of_all_boundaries(text: str, tally: Tally) -> None:
     option = "minimize" if text.startswith("cost") else "maximize"
     totals = totals_of(tally)
-    goal = read_target({option: text}).goal(totals)
+    goal = goal_of(read_target({option: text}), totals)
     assert isinstance(goal, Measure)
     sign = -1 if option == "minimize" else 1
     every = [
@@ -126,14 +127,14 @@ def test_measures_reach_the_best_of_all_boundaries(text: str, tally: Tally) -> N
 
 @given(tallies())
 def test_a_search_for_the_gmean_cut_short_bounds_it(tally: Tally) -> None:
-    goal = read_target({"maximize": "gmean"}).goal(totals_of(tally))
+    goal = goal_of(read_target({"maximize": "gmean"}), totals_of(tally))
     best = exact.solve(tally.points(), goal)
     cut = exact.solve(tally.points(), goal, cap=0)
     assert cut.ceiling >= best.ceiling - 1e-12
 
 
 def test_a_number_of_rows_is_a_share_of_other_rows() -> None:
-    goal = read_target({"capacity": "30"}).goal(Totals(100, 50))
+    goal = goal_of(read_target({"capacity": "30"}), Totals(100, 50))
     assert goal.met(30, 20) and not goal.met(31, 20)
     part = goal.of(Totals(50, 20))
     assert part.met(15, 9) and not part.met(16, 9)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.columns import provenance
-from calibkit.columns.provenance import data_hash, data_hashes, random_parts
+from calibkit.numerics import row_hash as provenance
+from calibkit.numerics.row_hash import data_hash, data_hashes, random_parts
 
 column = st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=8)
 

@@ -97,7 +97,9 @@ def test_metrics_are_the_same_in_any_order_of_rows(seed: int) -> None:
     a, b = measure(first), measure(second)
     assert a.values == b.values
     for name in a.influence:
-        assert standard_error(a, name, first.groups) == standard_error(b, name, second.groups)
+        assert standard_error(a.influence[name], first.groups) == standard_error(
+            b.influence[name], second.groups
+        )
 
 
 #: Rows, votes a row, and how often: enough that a bias of a few percent of the plugin's would show.
@@ -176,7 +178,7 @@ def test_standard_errors_are_those_of_repeated_samples() -> None:
         found = measure(judged)
         for name in found.influence:
             values.setdefault(name, []).append(float(found.values[name] or 0.0))
-            errors.setdefault(name, []).append(standard_error(found, name, None) or 0.0)
+            errors.setdefault(name, []).append(standard_error(found.influence[name], None) or 0.0)
     for name in values:
         assert np.mean(errors[name]) == pytest.approx(np.std(values[name]), rel=0.2), name
 

@@ -21,13 +21,14 @@ from calibkit.methods.boundary.compare import compare_methods
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.problem import deal, raw_problem
-from calibkit.methods.boundary.problem.target import read_target
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.methods.boundary.result.decide import decide, draw, probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
 from tests.library.samples import example, fit, golden, score_rows, tables
@@ -166,7 +167,7 @@ def test_ties_reach_the_best_probability_at_the_best_score(
     option: str, bound: str, tally: Tally
 ) -> None:
     totals = totals_of(tally)
-    goal, groups = read_target({option: bound}).goal(totals), groups_of(tally)
+    goal, groups = goal_of(read_target({option: bound}), totals), groups_of(tally)
     found = random_tie(together(tally), goal)
     assert_counts(together(tally), found)
     slack = naive.slack_of(option, Fraction(bound), totals.rows, totals.positives)
@@ -195,7 +196,7 @@ def test_ties_reach_the_best_probability_at_the_best_score(
 def test_only_the_gmean_gains_from_a_tie(text: str, tally: Tally) -> None:
     option = "minimize" if text.startswith("cost") else "maximize"
     totals, sign = totals_of(tally), -1 if option == "minimize" else 1
-    goal, groups = read_target({option: text}).goal(totals), groups_of(tally)
+    goal, groups = goal_of(read_target({option: text}), totals), groups_of(tally)
     found = random_tie(together(tally), goal)
     assert_counts(together(tally), found)
 
@@ -254,7 +255,7 @@ def best_mixture(
 @SOME
 def test_blocks_reach_the_best_mixture_of_boundaries(option: str, bound: str, tally: Tally) -> None:
     totals, exact_bound = totals_of(tally), Fraction(bound)
-    goal = read_target({option: bound}).goal(totals)
+    goal = goal_of(read_target({option: bound}), totals)
     found = random_block(tally, goal)
     assert_counts(tally, found)
     m, t = found.selected, found.true_positives
@@ -282,7 +283,7 @@ def test_where_a_vertex_is_best_nothing_is_random(text: str, tally: Tally) -> No
     """Only the G-mean is larger within an edge of the hull; the others end at a boundary."""
     option = "minimize" if text.startswith("cost") else "maximize"
     totals, sign = totals_of(tally), -1 if option == "minimize" else 1
-    goal = read_target({option: text}).goal(totals)
+    goal = goal_of(read_target({option: text}), totals)
     found = random_block(tally, goal)
     assert_counts(tally, found)
 
@@ -476,7 +477,7 @@ def test_cross_validation_counts_what_is_to_be_expected(option: dict[str, str]) 
     assert len(levels) == 2
     problem = raw_problem(rows, uncertainty_levels(rows, 2), 1)
     dealt = deal(problem, 5, 0, 1)
-    goal = read_target(option).goal(problem.totals())
+    goal = goal_of(read_target(option), problem.totals())
     selected = hits = 0.0
     for fold in range(5):
         inside = dealt.part == fold

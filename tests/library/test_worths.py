@@ -14,9 +14,10 @@ from calibkit.columns.weights import AS_THEY_ARE, Unit, at_prevalence, in_units
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import Target, read_target
+from calibkit.methods.boundary.problem.target import classes_of, goal_of
 from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
+from calibkit.options.objective import Target, read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries
 from tests.naive import gains as naive
@@ -104,7 +105,7 @@ def test_value_is_caught_best(rows: Rows, given_option: dict[str, str], together
         rows = Rows(rows.score, [0] * len(rows.score), rows.label, rows.weight, rows.amount)
     tally, worth = valued(rows)
     target = read_target(given_option, value="amount")
-    goal = target.goal(tally_totals(tally))
+    goal = goal_of(target, tally_totals(tally))
     every = rows.boundaries(worth)
     everything = max(every)
     able = [one for one in every if feasible(target, one, everything)]
@@ -134,7 +135,7 @@ def test_value_is_caught_best(rows: Rows, given_option: dict[str, str], together
 def test_a_search_cut_short_bounds_the_value(rows: Rows, option: dict[str, str]) -> None:
     tally, worth = valued(rows)
     target = read_target(option, value="amount")
-    goal = target.goal(tally_totals(tally))
+    goal = goal_of(target, tally_totals(tally))
     cut = best_choice(tally.points(), goal, cap=0)
     every = rows.boundaries(worth)
     everything = max(every)
@@ -158,7 +159,7 @@ def test_costs_of_single_rows_are_least(rows: Rows, alarms: list[int]) -> None:
     amounts = np.array([abs(float(one)) for one in worth]) * np.array(rows.weight)
     units, unit = in_units(amounts)
     tally = rows.tally(np.where(np.array(rows.label) == 1, units, -units), unit)
-    goal = read_target({"minimize": "cost:alarm,miss"}).goal(tally_totals(tally))
+    goal = goal_of(read_target({"minimize": "cost:alarm,miss"}), tally_totals(tally))
     points = tally.points()
     solved = best_choice(points, goal)
     seen = (*points.totals(solved.choice), points.total_gain(solved.choice))
@@ -182,7 +183,7 @@ def test_another_base_rate_is_reached_by_reweighting(
 ) -> None:
     tally = rows.tally()
     target = read_target(option, prevalence=share)
-    classes = target.classes(tally_totals(tally))
+    classes = classes_of(target, tally_totals(tally))
     weighed = tally.reweighted(classes)
     totals = tally_totals(weighed)
     assert Fraction(totals.positives, totals.rows) == Fraction(share)
@@ -190,7 +191,7 @@ def test_another_base_rate_is_reached_by_reweighting(
         sum(rows.weight),
         sum(w for w, y in zip(rows.weight, rows.label, strict=True) if y),
     )
-    goal = target.goal(totals)
+    goal = goal_of(target, totals)
     solved = best_choice(weighed.points(), goal)
     every = {classes.weigh(count, hits) for count, hits, _ in rows.boundaries([Fraction(0)] * 14)}
     assert (solved.selected, solved.true_positives) in every
@@ -267,6 +268,6 @@ def test_errors_of_sampled_rows_are_those_of_their_influences(
     cells = np.array([sum(w for w, y, d in data if (y, d) == corner) for corner in corners])
     squares = np.array([sum(w * w for w, y, d in data if (y, d) == corner) for corner in corners])
     option = {"precision": "0.5"} if figure == "recall" else {"recall": "0.5"}
-    goal = read_target(option).goal(tally_totals(Rows([1.0], [0], [1], [1], [1.0]).tally()))
+    goal = goal_of(read_target(option), tally_totals(Rows([1.0], [0], [1], [1], [1.0]).tally()))
     found = linearised_error(goal, cells.astype(float), squares.astype(float), None)
     assert found == pytest.approx(naive.influence_error(data, figure), rel=1e-6)

@@ -84,7 +84,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "if True:",
     ): "adds 0",
     (
-        "selection.py",
+        "quantile.py",
         "head32",
         "return int((bits | np.uint32(2147483648)) >> np.uint32(16))",
         "return int((bits | np.uint32(2147483649)) >> np.uint32(16))",

@@ -341,7 +341,7 @@ def part_totals(entries: list[Entry], parts: int) -> list[list[int]]:
     return [[sum(e[3] for e in chosen), sum(e[4] for e in chosen)] for chosen in own]
 
 
-def tally_quantiles(entries: list[Entry], below: list[int]) -> list[float]:
+def quantile_places(entries: list[Entry], below: list[int]) -> list[float]:
     """Return the scores of some ranks, all rows written out."""
     written = sorted(e[0] for e in entries for _ in range(e[3]))
     return [written[rank] for rank in below]
@@ -621,15 +621,11 @@ def reaches(score: list[float], level: list[int], thresholds: tuple[float, ...])
 
 #: The twins of kernels whose name they do not bear.
 TWINS = {
-    "falling_keys32": "falling_ranks",
-    "falling_keys64": "falling_ranks",
+    "falling_keys": "falling_ranks",
     "score_bits": "falling_ranks",
-    "head32": "order_statistics",
-    "head64": "order_statistics",
-    "count_heads32": "order_statistics",
-    "count_heads64": "order_statistics",
-    "gather_heads32": "order_statistics",
-    "gather_heads64": "order_statistics",
+    "head": "order_statistics",
+    "count_heads": "order_statistics",
+    "gather_heads": "order_statistics",
     "count_digits": "sort_stably",
     "scatter_words": "sort_stably",
     "scatter_pairs": "sort_stably",

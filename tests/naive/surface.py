@@ -11,7 +11,6 @@ CLIP = 1e-6
 
 #: The sums of a fit and its step are twins of the fit, the values in order one of the cuts.
 TWINS = {
-    "score_logits": "regressor",
     "moment_sums": "fit",
     "newton_sums": "fit",
     "surface_slopes": "fit",

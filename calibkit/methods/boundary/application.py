@@ -7,12 +7,13 @@ import numpy as np
 import polars as pl
 
 from calibkit.columns.columns import RowFinder
+from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.decide import decide, draw, probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.models.applier import Reads, Request, as_fitted, find_columns
+from calibkit.models.applier import Reads, Request, find_columns
 
 #: The key that is no column but the number of the row.
 ROW_NUMBER = "row-number"

@@ -19,9 +19,9 @@ from calibkit.maps.map_fit import FOLDS, fit_logit_map
 from calibkit.maps.score_map import MapFit
 from calibkit.maps.stored import StoredRows
 from calibkit.models.model import Provenance
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
-from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
 from calibkit.version import __version__
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.provenance import random_parts
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
@@ -21,6 +20,7 @@ from calibkit.maps.points import Points, by_level, parts_of, pooled
 from calibkit.maps.score_map import SEGMENTS, MapFit, ScoreMap
 from calibkit.models.model import Column, Provenance
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.numerics.row_hash import random_parts
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import DEFAULTS
 from calibkit.runtime.threads import later

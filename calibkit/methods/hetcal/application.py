@@ -11,12 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder
+from calibkit.columns.numeric import as_fitted
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.describe import known_categories, maps_of, routes_of
 from calibkit.methods.hetcal.features import read_known_features
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
-from calibkit.models.applier import Reads, Request, as_fitted, find_columns
+from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import boosting, leaf_maps
 

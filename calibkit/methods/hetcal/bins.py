@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.numerics.quantile import quantile_places, quantile_ranks
 from calibkit.summaries.row_store import MOST_VALUES, ColumnSummaries
 from calibkit_kernels import tree as kernels
 
@@ -78,9 +79,7 @@ def summarised_bins(found: ColumnSummaries, column: int, bins: int) -> Bins:
     if distinct is not None:
         return Bins(distinct)
     values, counts = found.sample(column)
-    through = np.cumsum(counts)
-    places = np.arange(bins) * int(through[-1]) // bins
-    firsts = values[np.searchsorted(through, places, "right")]
+    firsts = values[quantile_places(counts, bins)]
     return _bordered(values, np.unique(np.searchsorted(values, firsts)))
 
 
@@ -110,7 +109,7 @@ def group_starts(ordered: Floats, most: int) -> tuple[Int64s, bool]:
         found.append(np.flatnonzero(block[1:] != block[:-1]) + first + 1)
         count += found[-1].size
         if count > most:
-            values = ordered[np.arange(most) * ordered.size // most]
+            values = ordered[quantile_ranks(ordered.size, most)]
             return np.unique(np.searchsorted(ordered, values)), False
     return np.concatenate(found), True
 

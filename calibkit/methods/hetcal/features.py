@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.numeric import numeric_column
-from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import RowFinder, is_text, missing_mask
 from calibkit.columns.segments import known_codes
-from calibkit.errors import UsageError, nearest
-from calibkit.files.sources import Source
 from calibkit.methods.hetcal.bins import Bins, Codes
 from calibkit.methods.hetcal.trees import Tree
 from calibkit.models.model import Column
@@ -26,48 +22,6 @@ Ends = NDArray[np.int32]
 
 #: Rows that are sent through a tree at a time.
 _BLOCK = 1 << 20
-
-
-def find_features(source: Source, patterns: Sequence[str], taken: dict[str, str]) -> list[str]:
-    """Return the feature columns that names and globs stand for, in the order they were typed.
-
-    Parameters
-    ----------
-    source
-        The inputs.
-    patterns
-        Names and shell globs; those of one glob come in natural order.
-    taken
-        Columns of other roles, with the option that named them: a glob passes them over.
-
-    Raises
-    ------
-    UsageError
-        A name or glob that matches nothing, or a name that has another role.
-    """
-    found: list[str] = []
-    for pattern in patterns:
-        if pattern in source.schema:
-            if pattern in taken:
-                raise UsageError(
-                    f"column {pattern!r} is both {taken[pattern]} and --features; leave it out.",
-                    column=pattern,
-                )
-            found.append(pattern)
-            continue
-        matched = [name for name in source.schema if fnmatchcase(name, pattern)]
-        matched = sorted((name for name in matched if name not in taken), key=natural_key)
-        if not matched:
-            raise UsageError(
-                f"--features {pattern!r} matches no column{nearest(pattern, source.schema)}; "
-                f"the columns are {', '.join(map(repr, source.schema))}.",
-                file=source.parts[0].path,
-                column=pattern,
-            )
-        found += matched
-    if not found:
-        raise UsageError("--features names no column; name at least one.")
-    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses, 
 from calibkit.methods.hetcal.payload import Growth, growth_of
 from calibkit.methods.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.models.model import Column, Provenance
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
-from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
 from calibkit.version import __version__
 from calibkit_kernels import leaf_maps as kernels

@@ -17,9 +17,8 @@ from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.payload import Growth
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Tree
-from calibkit.numerics.streams import stream
+from calibkit.numerics.streams import poisson_of_keys, stream
 from calibkit.options.hetcal import FOREST_LEAF_SIZES, HetcalOptions
-from calibkit.summaries.draws import poisson_of_keys
 from calibkit_kernels import forest
 from calibkit_kernels import leaf_maps as kernels
 

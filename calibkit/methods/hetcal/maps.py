@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.model import LeafMap
 from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.logistic import fit_logistic
+from calibkit.numerics.quantile import quantile_places
 from calibkit_kernels import leaf_maps as kernels
-from calibkit_kernels.isotonic import concave_hull
 from calibkit_kernels.maps import log_parts
 
 Floats = NDArray[np.float64]
@@ -250,20 +251,14 @@ def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Int64s, Int64s]:
 
 def _isotonic(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
     """Return the steps of the isotonic regression, each at its lowest score."""
-    rows, positives = np.cumsum(total[::-1]), np.cumsum(hits[::-1])
-    vertices = np.empty(rows.size, np.int64)
-    corners = vertices[: concave_hull(rows, positives, vertices)]
-    x, y = np.append(0, rows[corners]), np.append(0, positives[corners])
-    return score[::-1][corners][::-1].copy(), ((y[1:] - y[:-1]) / (x[1:] - x[:-1]))[::-1].copy()
+    rows, positives, entries = pool_block(total[::-1].copy(), hits[::-1].copy()).T
+    lowest = score[::-1][np.cumsum(entries) - 1]
+    return lowest[::-1].copy(), (positives / rows)[::-1].copy()
 
 
 def _histogram(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
     """Return the positive rates of bins of about equal weight, each at its lowest score."""
-    through = np.cumsum(total)
-    edges = np.searchsorted(
-        through, [int(through[-1]) * j // HISTOGRAM_BINS for j in range(HISTOGRAM_BINS)], "right"
-    )
-    starts = np.unique(np.minimum(edges, score.size - 1))
+    starts = np.unique(quantile_places(total, HISTOGRAM_BINS))
     rates = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
     return score[starts], rates
 

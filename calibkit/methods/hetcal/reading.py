@@ -13,7 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
-from calibkit.columns.provenance import hash_text, row_hashes
 from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.columns.splits import TimeParts, group_parts
 from calibkit.columns.weights import ROW, Unit, bit_range, common_unit, whole_units
@@ -29,6 +28,7 @@ from calibkit.methods.hetcal.features import (
 )
 from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.rows import HetcalRows, linear_scores
+from calibkit.numerics.row_hash import hash_text, row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
@@ -41,7 +41,7 @@ from calibkit.summaries.row_store import (
     buckets,
     record_type,
 )
-from calibkit_kernels import digest
+from calibkit_kernels import hashes as hash_kernels
 
 Floats = NDArray[np.float64]
 Categories = Sequence[tuple[str, ...] | None]
@@ -117,7 +117,7 @@ class _Seen:
         self.rows += window.linear.size
         self.positives += int(np.count_nonzero(window.label))
         self.clipped += window.clipped
-        self.hash += int(digest.total(hashes))
+        self.hash += int(hash_kernels.total(hashes))
         data, weight = window.data, window.data.weight
         self.dtype, self.options = str(data.score.dtype), data.options
         self.remarks += data.remarks
@@ -350,7 +350,7 @@ class _Reader:
         elif self.options.time is not None:
             found["part"] = seen.times.parts(window.beside(self.options.time), FOLDS + 1)
         if "part" in found:
-            digest.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
+            hash_kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         found["hash"] = hashes
         if self.known is not None:
             found["values"] = values.T

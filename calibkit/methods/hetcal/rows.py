@@ -37,7 +37,7 @@ class HetcalRows:
     label, weight
         0 or 1, and the weight in whole units.
     key
-        A word for each row, from which chance decides; see `calibkit.summaries.draws`.
+        A word for each row, from which chance decides; see `calibkit.numerics.streams`.
     mass
         How many rows each row counts as.
     features

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from calibkit.columns.columns import resolve
+from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import Features, find_features
+from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.fit import fit_hetcal
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.reading import read_hetcal_rows

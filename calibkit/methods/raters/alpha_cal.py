@@ -21,6 +21,8 @@ from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.models.model import Provenance
+from calibkit.numerics.isotonic import pool_block
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
@@ -29,10 +31,8 @@ from calibkit.numerics.votes import (
     predicted_disagreement,
 )
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
-from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
 from calibkit.version import __version__
-from calibkit_kernels.isotonic import concave_hull
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -237,15 +237,13 @@ def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
     phi = phi[order]
     starts = np.flatnonzero(np.append(True, phi[1:] > phi[:-1]))
     rows = np.diff(np.append(starts, phi.size))
-    selected, hits = np.cumsum(rows[::-1]), np.cumsum(np.add.reduceat(units[order], starts)[::-1])
-    vertices = np.empty(starts.size, np.int64)
-    ends = vertices[: concave_hull(selected, hits, vertices)]
-    counts = np.diff(np.append(0, selected[ends]))
-    values = np.diff(np.append(0, hits[ends])) / counts / SHARE_UNITS
+    hits = np.add.reduceat(units[order], starts)
+    counts, hits, entries = pool_block(rows[::-1].copy(), hits[::-1].copy()).T
+    values = hits / counts / SHARE_UNITS
     distinct = phi[starts]
     lower = np.append(distinct[0], distinct[:-1])
     middle = np.maximum(lower + (distinct - lower) / 2, np.nextafter(lower, np.inf))
-    knots = np.minimum(middle, distinct)[::-1][ends]
+    knots = np.minimum(middle, distinct)[::-1][np.cumsum(entries) - 1]
     return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
 
 

@@ -10,13 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder
+from calibkit.columns.numeric import as_fitted
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.links import from_link, to_link
 from calibkit.methods.vad.model import VadModel
-from calibkit.models.applier import Applier, Reads, Request, as_fitted, find_columns
+from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit_kernels.vad import shrink
 
 

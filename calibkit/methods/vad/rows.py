@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder, numeric_column, weight_column
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.provenance import data_hash, merge_hashes
 from calibkit.columns.rows import NothingLeft, Remark, Rows, merge_remarks, read_rows
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import UsageError
@@ -24,6 +23,7 @@ from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.links import LARGEST
 from calibkit.methods.vad.moments import Columns, Moments, sum_moments
 from calibkit.models.applier import Request
+from calibkit.numerics.row_hash import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import work_through

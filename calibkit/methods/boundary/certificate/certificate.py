@@ -22,7 +22,6 @@ import numpy as np
 from calibkit.bins.binning import check_bins
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.provenance import random_parts
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
 from calibkit.methods.boundary.certificate.tests import Quantity, certified, rows_needed, sequence
@@ -34,6 +33,7 @@ from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.numerics.row_hash import random_parts
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 

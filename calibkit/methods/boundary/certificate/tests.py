@@ -21,9 +21,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
 from calibkit.methods.boundary.solvers.curved import Sizes
-from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import Bound
 from calibkit.numerics.normal import normal_quantile
 from calibkit_kernels.binomial import lower_tail, upper_tail
 
@@ -34,22 +33,6 @@ Int64s = NDArray[np.int64]
 _CAUTION = 10.0
 #: The power that the advice on more rows aims at.
 _POWER = 0.9
-
-
-def read_confidence(value: str | float | None) -> Bound | None:
-    """Return a confidence from the text typed; None where none was.
-
-    Raises
-    ------
-    UsageError
-        For anything but a number above 0 and below 1.
-    """
-    if value is None:
-        return None
-    bound = decimal_bound(value, "--confidence")
-    if not 0 < bound.numerator < bound.denominator:
-        raise UsageError(f"--confidence is {value}; expected a number above 0 and below 1.")
-    return bound
 
 
 @dataclass(frozen=True)

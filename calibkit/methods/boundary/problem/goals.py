@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
-from calibkit_kernels.knapsack import Window
+from calibkit.numerics.knapsack import Window
 
 Int64s = NDArray[np.int64]
 

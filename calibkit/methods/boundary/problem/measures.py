@@ -17,11 +17,10 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
-from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
+from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import OBJECTIVES, Cells
-from calibkit_kernels.knapsack import Window
+from calibkit.numerics.knapsack import Window
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -141,36 +140,3 @@ class Measure(CountGoal):
             return 1.0
         square = (best + slope * negatives) ** 2 / (4 * slope * (1 - slope)) / area
         return min(1.0, sqrt(max(0.0, square)))
-
-
-def parse_objective(
-    text: str, option: str
-) -> tuple[str, tuple[Bound, ...], tuple[Bound | str, ...]]:
-    """Return name and parameters of a measure, from ``NAME`` or ``NAME:A,B``.
-
-    Where a cost is the name of a column there are no parameters; both costs come third then.
-
-    Raises
-    ------
-    UsageError
-        An unknown measure, the wrong number of parameters, or impossible ones.
-    """
-    name, _, rest = text.partition(":")
-    goal = option.removeprefix("--")
-    known = [key for key, one in OBJECTIVES.items() if one.goal == goal]
-    if name not in known:
-        raise UsageError(
-            f"{option} does not know {name!r}{nearest(name, known)}; it takes {', '.join(known)}."
-        )
-    texts = rest.split(",") if rest else []
-    if name == "cost" and len(texts) == 2 and not all(map(is_decimal, texts)):
-        return name, (), tuple(_cost_or_column(part, option) for part in texts)
-    return name, OBJECTIVES[name].read(name, rest, option), ()
-
-
-def _cost_or_column(text: str, option: str) -> Bound | str:
-    if is_decimal(text):
-        return decimal_bound(text, f"{option} cost", most=10**9)
-    if not text:
-        raise UsageError(f"{option}: a cost is a number or the name of a column, not nothing.")
-    return text

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid, Levels, fit_grid
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.provenance import random_parts
 from calibkit.columns.weights import AS_THEY_ARE, ROW
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.values import Values
 from calibkit.models.model import Column
+from calibkit.numerics.row_hash import random_parts
 from calibkit.options.levels import Order
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import RowFinder, ScoreRows
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.weights import ROW, Unit, in_units
-from calibkit.methods.boundary.problem.target import Target
 from calibkit.models.model import Column
+from calibkit.options.objective import Target
 
 Floats = NDArray[np.float64]
 

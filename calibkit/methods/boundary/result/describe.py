@@ -14,7 +14,7 @@ from calibkit.bins.binning import Grid, Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
@@ -29,6 +29,7 @@ from calibkit.methods.boundary.solvers.logistic import logistic
 from calibkit.methods.boundary.solvers.summary import Stack, Summary
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import Target
 
 
 def reference(summary: Summary, share: float) -> Reference | None:
@@ -209,7 +210,7 @@ def _objective(target: Target, totals: Totals) -> Objective:
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
     if target.bound is not None:
-        found.maximize = target.goal(totals).maximised
+        found.maximize = goal_of(target, totals).maximised
         found.subject_to = {target.option: float(target.bound)}
     elif target.option == "minimize":
         found.minimize = target.value

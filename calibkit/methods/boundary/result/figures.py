@@ -18,7 +18,7 @@ from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.problem.target import classes_of
 from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import probabilities
 from calibkit.methods.boundary.result.linearised import linearised_error
@@ -26,6 +26,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, Figures, TestFigures
 from calibkit.methods.boundary.solvers.methods import on_folds
 from calibkit.methods.boundary.solvers.plan import Plan
+from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
 
@@ -206,7 +207,7 @@ def judge_rows(
     totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
     selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
     goal, gain = make_goal(totals), 0.0
-    classes = target.classes(totals)
+    classes = classes_of(target, totals)
     if classes != AS_THEY_ARE:
         goal = make_goal(totals.reweighted(classes))
         selected, true_positives = classes.weigh(selected, true_positives)

@@ -13,7 +13,6 @@ from calibkit.columns.segments import known_codes
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import Target
 from calibkit.methods.boundary.result.decide import OTHER
 from calibkit.methods.boundary.result.figures import (
     Validation,
@@ -26,6 +25,7 @@ from calibkit.methods.boundary.result.figures import (
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, SegmentFit
 from calibkit.methods.boundary.solvers.summary import Stack
+from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
 

@@ -1,7 +1,7 @@
 """The optimal boundary over several uncertainty levels, with proof.
 
 With the bound fixed, choosing one prefix of the rows in each level is a multiple-choice knapsack
-(see `calibkit_kernels.knapsack`).  Its linear relaxation takes the blocks of the levels' isotonic
+(see `calibkit.numerics.knapsack`).  Its linear relaxation takes the blocks of the levels' isotonic
 regressions by falling rate until the bound is exhausted; the rate at that margin is the multiplier.
 Every choice as good as one already known loses at most a *budget* against the relaxation, so the
 search widens the band of small losses until the budget of the best choice found lies inside: then
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.numerics import knapsack
+from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.summaries.tally import Points
-from calibkit_kernels import knapsack
-from calibkit_kernels.isotonic import concave_hull
+from calibkit_kernels.knapsack import best_values
 
 Int64s = NDArray[np.int64]
 
@@ -78,17 +79,9 @@ def isotonic_blocks(points: Points) -> Blocks:
     found: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
     for level in range(points.levels):
         own = points.of_level(level)
-        selected, hits = points.selected[own], points.true_positives[own]
-        vertex = np.empty(selected.size, np.int64)
-        vertex = vertex[: concave_hull(selected, hits, vertex)]
-        found.append(
-            (
-                np.diff(selected[vertex], prepend=0),
-                np.diff(hits[vertex], prepend=0),
-                np.full(vertex.size, level),
-                vertex + own.start,
-            )
-        )
+        rows, hits, entries = pool_prefixes(points.selected[own], points.true_positives[own]).T
+        last = np.cumsum(entries) - 1 + own.start
+        found.append((rows, hits, np.full(rows.size, level), last))
     selected, hits, level_of, point = (
         np.concatenate([block[k] for block in found]) for k in range(4)
     )
@@ -119,7 +112,7 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
     if margin is not None:
         slope = float(blocks.true_positives[margin] / blocks.selected[margin])
     prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
-    best = knapsack.best_values(*prefixes, slope)
+    best = best_values(*prefixes, slope)
     most = float(best.sum())
     known = goal.budget(most, slope, selected, true_positives)
     budget = min(known, max(known * _FIRST_SHARE, 1.0 - slope))
@@ -153,7 +146,7 @@ def _at_vertex(points: Points, goal: CountGoal, blocks: Blocks, taken: int, cap:
     if taken:
         prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
         slope = float(blocks.true_positives[taken - 1] / blocks.selected[taken - 1])
-        best = knapsack.best_values(*prefixes, slope)
+        best = best_values(*prefixes, slope)
         anywhere = knapsack.Window(1.0, 0.0, -np.inf, np.inf)
         band = knapsack.pareto_band(prefixes, slope, best, 0.0, anywhere, cap)
         if band is not None:

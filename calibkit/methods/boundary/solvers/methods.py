@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.problem.target import OPTIONS
 from calibkit.methods.boundary.solvers import classic, exact, grid_methods, value
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
+from calibkit.numerics.knapsack import STATE_CAP
+from calibkit.options.objective import OPTIONS
 from calibkit.summaries.tally import Points, Tally
-from calibkit_kernels.knapsack import STATE_CAP
 
 Int64s = NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class Method:
     name, summary
         What it is called, and what it does in a few words.
     objectives
-        The objectives it can take: some of `calibkit.methods.boundary.problem.target.OPTIONS`.
+        The objectives it can take: some of `calibkit.options.objective.OPTIONS`.
     choose
         Returns the point of each level, -1 for none; for methods on prefixes.
     take
@@ -205,7 +205,7 @@ METHODS: dict[str, Method] = {
 def method(name: str, objective: str, worths: str = "") -> Method:
     """Return a method that can take an objective.
 
-    `objective` is one of `calibkit.methods.boundary.problem.target.OPTIONS`;
+    `objective` is one of `calibkit.options.objective.OPTIONS`;
     `worths` says what makes rows differ in worth (such as ``--value``), if something does.
 
     Raises

@@ -24,6 +24,7 @@ from calibkit.methods.boundary.problem.problem import (
     tally_totals,
 )
 from calibkit.methods.boundary.problem.spreads import Spread, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.target import classes_of, goal_of
 from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.plan import Plan, plan
@@ -104,8 +105,8 @@ class Summary:
     def aim(self) -> tuple[Tally, Goal]:
         """Return the rows as the objective counts them, and what is to be reached on them."""
         target = self.planned.options.target
-        tally = self.problem.tally.reweighted(target.classes(self.problem.totals()))
-        return tally, target.goal(tally_totals(tally))
+        tally = self.problem.tally.reweighted(classes_of(target, self.problem.totals()))
+        return tally, goal_of(target, tally_totals(tally))
 
     @property
     def minimised(self) -> bool:

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import selection
+from calibkit.numerics import quantile as numerics
+from calibkit.numerics.quantile import order_statistics
+from calibkit_kernels import quantile, tally
 from tests.naive import boundaries as naive
 
 float_types = pytest.mark.parametrize("floats", [np.float32, np.float64])
@@ -27,10 +29,9 @@ def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject)
     array = np.array(values, floats) + floats(0)
     rank = st.integers(0, len(values) - 1)
     ranks = sorted(data.draw(st.lists(rank, min_size=1, max_size=6)))
-    parts = np.array_split(array, data.draw(st.integers(1, 4)))
     for few in (0, 10**6):  # by counting heads, and by sorting
-        with patch.object(selection, "_FEW", few):
-            found = selection.order_statistics(parts, np.array(ranks))
+        with patch.object(numerics, "_FEW", few):
+            found = order_statistics(array, np.array(ranks))
         assert found.dtype == floats
         assert found.tolist() == naive.order_statistics(array.tolist(), ranks)
 
@@ -39,32 +40,28 @@ def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject)
 def test_values_of_ranks_among_many(floats: type) -> None:
     values = np.random.default_rng(4).normal(0, 1, 200_000).astype(floats)
     ranks = np.arange(0, values.size, 9_973)
-    assert np.array_equal(selection.order_statistics([values], ranks), np.sort(values)[ranks])
+    assert np.array_equal(order_statistics(values, ranks), np.sort(values)[ranks])
 
 
 @float_types
 @given(values=st.lists(value, min_size=1, max_size=20))
 def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
     array = np.array(values, floats) + floats(0)
-    if floats is np.float32:
-        bits, head = array.view(np.uint32), selection.head32
-        count, gather = selection.count_heads32, selection.gather_heads32
-    else:
-        bits, head = array.view(np.uint64), selection.head64
-        count, gather = selection.count_heads64, selection.gather_heads64
-    heads = [int(head(word)) for word in bits]
+    bits = array.view(np.uint32 if floats is np.float32 else np.uint64)
+    shift = np.uint64(8 * bits.itemsize - 16)
+    heads = [int(quantile.head(np.uint64(word), shift)) for word in bits]
     order = sorted(range(array.size), key=array.tolist().__getitem__)
     assert [heads[i] for i in order] == sorted(heads)
     assert all(0 <= found < 65_536 for found in heads)
 
     counts = np.zeros(65_536, np.int64)
-    count(bits, counts)
+    quantile.count_heads(bits, counts)
     assert counts[heads].tolist() == [heads.count(found) for found in heads]
 
     wanted = np.zeros(65_536, np.bool_)
     wanted[heads[0]] = True
     out = np.empty(heads.count(heads[0]), bits.dtype)
-    assert gather(bits, wanted, out) == out.size
+    assert quantile.gather_heads(bits, wanted, out) == out.size
     chosen = [i for i, found in enumerate(heads) if found == heads[0]]
     assert out.tolist() == bits[chosen].tolist()
 
@@ -81,7 +78,7 @@ def test_few_values_are_summed_or_another_is_found(
 ) -> None:
     values, units = [value for value, _ in pairs], [unit for _, unit in pairs]
     known, sums = sorted(distinct), np.zeros(len(distinct), np.int64)
-    found = selection.sum_few(
+    found = tally.sum_few(
         np.array(values, floats), np.array(units, np.int64), np.array(known, floats), sums
     )
     expected = naive.sum_few(values, units, known)

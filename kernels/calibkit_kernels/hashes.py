@@ -1,4 +1,8 @@
-"""Keys of rows, and what is drawn for a row: a function of its key, whatever rows stand beside it."""
+"""Hashes of rows, and all that chance decides: random words that are functions of keys.
+
+Hashes add up to a fingerprint of rows that does not depend on their order.  What is drawn for a row is
+a function of its key, whatever rows stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .digest import mix
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
+
+#: An odd constant: how the draws of one key differ.
+_DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def mix(word: np.uint64) -> np.uint64:
+    """Scramble a 64-bit word: a bijection that spreads every input bit (SplitMix64's finaliser)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
+    """Fold one column's bit patterns into the running hash of each row."""
+    for i in range(words.size):
+        hashes[i] = mix(hashes[i] ^ mix(words[i] + salt))
+
+
+@kernel
+def total(hashes: Words) -> np.uint64:
+    """Return the sum of the hashes modulo 2^64."""
+    result = np.uint64(0)
+    for i in range(hashes.size):
+        result += hashes[i]
+    return result
+
+
+@kernel
+def uniform(key: np.uint64, draw: int) -> float:
+    """Return the uniform number in [0, 1) of a key and a draw's index."""
+    word = mix(key + np.uint64(draw) * _DRAW_STEP)
+    return float(word >> np.uint64(11)) * 1.1102230246251565e-16
 
 
 @kernel
