@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-features evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +40,10 @@ demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to o
 	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
 	$(BIN)/calibkit show $(DEMO)/boundary.json
 
+# Those of the kernels come first, each file in one worker: every kernel is compiled once.
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
+	$(BIN)/python -m pytest -n auto --ignore tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
 
 same-bytes: $(EQUIPPED)  ## every fit with every budget, order, split, shard and engine, on more rows than make test takes
@@ -93,13 +95,11 @@ format: $(EQUIPPED)  ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 bench: $(PEERS) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million rows too), write docs/evidence/benchmarks.md
-	@for name in startup boundary mist evaluate grid growth profile; do \
-		$(PEER_BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python $(if $(LARGE),--large) || exit 1; done
+	$(PEER_BIN)/python benchmarks/bench.py startup boundary mist evaluate grid growth profile --python $(RUN_BIN)/python $(if $(LARGE),--large)
 	$(PEER_BIN)/python benchmarks/write_page.py
 
 bench-methods: $(PEERS) $(RUN_TIME)  ## the same of all other methods: docs/evidence/methods_speed.md
-	@for name in calibrate vad hetcal raters certified smooth; do \
-		$(PEER_BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python || exit 1; done
+	$(PEER_BIN)/python benchmarks/bench.py calibrate vad hetcal raters certified smooth --python $(RUN_BIN)/python
 	$(PEER_BIN)/python benchmarks/write_methods_page.py
 
 profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows goes
@@ -118,13 +118,13 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
 
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
-	$(BIN)/python benchmarks/study_coverage.py $(REPLICATIONS)
+	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
 reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
 
 reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md
-	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--full)
+	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--runs 5 --epochs 100 --rates 8)
 
 reproduce-arora: $(EQUIPPED)  ## theory, tables and run times of Arora et al. (folder DATA), about 3 minutes: docs/evidence/arora*.md
 	$(BIN)/python docs/evidence/write_arora.py
@@ -135,7 +135,7 @@ reproduce-raters: $(INSTALLED)  ## votes simulated and real (Mimori et al., figu
 	$(BIN)/python docs/evidence/write_raters.py $(DATA)
 
 reproduce-vad: $(INSTALLED)  ## simulated selections (Fan, Si and Zhang, tables 1, 4 to 7): docs/evidence/vad_simulation.md
-	$(BIN)/python docs/evidence/write_vad_simulation.py $(or $(REPLICATIONS),$(if $(FULL),1000))
+	$(BIN)/python docs/evidence/write_vad_simulation.py --replications $(or $(REPLICATIONS),$(if $(FULL),1000,100))
 
 vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder DATA): docs/evidence/vad_real_files.md
 	$(BIN)/python docs/evidence/write_vad_real_files.py $(DATA)
@@ -149,13 +149,10 @@ evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs 
 
 evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM (installs them) on real score files (folder DATA)
 	$(PIP) install 'lightgbm==4.*' 'mcgrad==0.1.5'
-	$(BIN)/python benchmarks/study_hetcal.py $(or $(DATA),../shared/data) $(BIN)/python
+	$(BIN)/python docs/evidence/write_hetcal.py $(DATA)
 
 evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ten minutes, 3 GB of disk): docs/evidence/streaming.md
 	$(BIN)/python benchmarks/study_streaming.py --python $(RUN_BIN)/python
-
-evidence-features: $(EQUIPPED) $(RUN_TIME)  ## fits on features and votes, a million rows in memory and on disk, ten million on disk: docs/evidence/features.md
-	$(BIN)/python benchmarks/study_features.py --python $(RUN_BIN)/python
 
 evidence-cluster: $(EQUIPPED)  ## two Dask workers beside one process, and the sizes of states: docs/evidence/cluster.md
 	$(BIN)/python benchmarks/study_cluster.py
@@ -173,7 +170,7 @@ evidence-export: $(EQUIPPED)  ## exported models against apply on a million rows
 	$(BIN)/python docs/evidence/write_export.py $(if $(ROWS),--rows $(ROWS))
 
 intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
-	$(BIN)/python benchmarks/study_intervals.py -o docs/evidence/intervals.md
+	$(BIN)/python docs/evidence/write_intervals.py
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py

@@ -1,7 +1,5 @@
 """`calibkit boundary` on raw scores against reading and sorting the same columns with polars.
 
-    python benchmarks/bench_boundary.py [--python PATH] [--rows N] [--large] [--rounds N]
-
 Float32 scores, K = 11 uncertainty levels, every distinct score a candidate; without and with the
 default cross-validation.  Start-up is measured apart, on 1,000 rows, against importing polars.
 """
@@ -14,6 +12,8 @@ from collections.abc import Iterator
 import datasets
 import harness
 from harness import Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 5
 
 LEVELS, PRECISION, FOLDS = 11, "0.7", 5
 SMALL = 1_000
@@ -80,12 +80,3 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             why=WHY,
             kind="sort",
         )
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=5)
-    harness.save("boundary", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,5 @@
 """`calibkit calibrate` and `apply` against other packages that fit and predict in one process.
 
-    python benchmarks/bench_calibrate.py [--python PATH] [--rows N] [--rounds N]
-
 The packages run in the environment of this script: scikit-learn, and netcal and venn-abers where
 they are installed (at a tenth or a hundredth of the rows, for which they take long enough).  Ours
 are two processes, each with its start-up and a file to read.  Venn-Abers is also put beside reading
@@ -20,6 +18,8 @@ from importlib.util import find_spec
 import datasets
 import harness
 from harness import Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 2
 
 #: How many times faster than scikit-learn it should be, at the full number of rows.
 TIMES = 5.0
@@ -99,12 +99,3 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
         rounds=options.rounds,
         kind="calibrate",
     )
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=2)
-    harness.save("calibrate", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

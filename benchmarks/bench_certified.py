@@ -1,7 +1,5 @@
 """`calibkit boundary --confidence` against MAPIE: a boundary whose precision is certified.
 
-    python benchmarks/bench_certified.py [--python PATH] [--rows N] [--rounds N]
-
 MAPIE, where the environment of this script has it, tests a hundred thresholds on one score; calibkit
 a path of boundaries over score and uncertainty.
 """
@@ -16,6 +14,8 @@ from importlib.util import find_spec
 import datasets
 import harness
 from harness import Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 2
 
 PRECISION, CONFIDENCE = "0.7", "0.9"
 
@@ -35,12 +35,3 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
         rounds=options.rounds,
         kind="certified",
     )
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=2)
-    harness.save("certified", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

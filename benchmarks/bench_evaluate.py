@@ -1,7 +1,5 @@
 """`calibkit evaluate` against scikit-learn's functions and a plain numpy script.
 
-    python benchmarks/bench_evaluate.py [--python PATH] [--rows N] [--rounds N]
-
 AUC, average precision, log loss, Brier, ECE, MCE and CORP with intervals; scikit-learn without
 intervals, CORP and ECE, the script without CORP.  scikit-learn runs in the environment of this script.
 All must find the same values.
@@ -20,6 +18,8 @@ from pathlib import Path
 import datasets
 import harness
 from harness import Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 3
 
 METRICS = (
     "auc",
@@ -88,12 +88,3 @@ def _same(metrics: str, output: str) -> bool:
     return all(
         math.isclose(found[name], theirs[name], rel_tol=1e-9) for name in found.keys() & theirs
     )
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=3)
-    harness.save("evaluate", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,5 @@
 """The paper's dynamic programmes and the exact search on one grid of 11 x 1000 bins.
 
-    python benchmarks/bench_grid.py [--python PATH] [--rows N] [--rounds N]
-
 Time inside the process, after a first call that loads the kernels.  A grid of a tenth of the rows
 serves the methods whose tables are as small for any number of rows, one of a hundredth
 VW-DPMT, whose table is as long as there are rows.
@@ -9,18 +7,20 @@ VW-DPMT, whose table is as long as there are rows.
 
 from __future__ import annotations
 
+import argparse
 import statistics
+from typing import Any
 
 import datasets
-import harness
 from harness import answer, million, peer_script
+
+ROUNDS = 7
 
 LEVELS, BINS, PRECISION = 11, 1000, "0.7"
 
 
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=7)
-    watch = harness.Watch()
+def results(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what each method took on both grids."""
     grids = []
     for rows in (options.rows // 10, options.rows // 100):
         path = datasets.distinct(options.python, rows)
@@ -33,16 +33,4 @@ def main() -> None:
                 seconds = one.get("seconds")
                 text = f"{statistics.median(seconds):8.4f} s" if seconds else one["skipped"]
                 print(f"  {name:<16}{text}")
-    harness.save(
-        "grid",
-        options.python,
-        grids=grids,
-        levels=LEVELS,
-        bins=BINS,
-        load=watch.others(),
-        bound=PRECISION,
-    )
-
-
-if __name__ == "__main__":
-    main()
+    return {"grids": grids, "levels": LEVELS, "bins": BINS, "bound": PRECISION}

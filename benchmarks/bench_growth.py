@@ -1,7 +1,5 @@
 """How time and memory grow: with rows, uncertainty levels, features and classes.
 
-    python benchmarks/bench_growth.py [--python PATH] [--rows N] [--rounds N]
-
 Whole processes of calibkit alone, start-up included; one run to warm up, then the rounds.
 """
 
@@ -16,6 +14,8 @@ import bench_raters
 import datasets
 import harness
 from harness import Run, calibkit
+
+ROUNDS = 2
 
 LEVELS = (1, 3, 11, 33)
 FEATURES = (5, 10, 20)
@@ -56,7 +56,7 @@ def measured(name: str, sizes: Sequence[int], command: Command, rounds: int) -> 
     return {"name": name, "sizes": list(sizes), "runs": runs}
 
 
-def series(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+def results(options: argparse.Namespace) -> dict[str, Any]:
     """Return all series by what grows."""
     python, rounds = options.python, options.rounds
     rows = [options.rows // 1000, options.rows // 100, options.rows // 10, options.rows]
@@ -77,7 +77,7 @@ def series(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
         path = bench_raters.histograms(FEW, 0, count)
         return calibkit(python, "alpha-cal", path, *output)
 
-    return {
+    series = {
         "rows": [measured(name, rows, one, rounds) for name, one in commands(python).items()],
         "uncertainty levels": [
             measured(f"boundary, exact, {options.rows // 10:,} rows", LEVELS, levels, rounds)
@@ -85,14 +85,4 @@ def series(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
         "features": [measured(f"hetcal, depth 4, {FEW:,} rows", FEATURES, features, rounds)],
         "classes": [measured(f"alpha-cal, {FEW:,} rows", CLASSES, classes, rounds)],
     }
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=2)
-    watch = harness.Watch()
-    found = series(options)
-    harness.save("growth", options.python, series=found, load=watch.others())
-
-
-if __name__ == "__main__":
-    main()
+    return {"series": series}

@@ -1,7 +1,5 @@
 """`calibkit hetcal` on 20 features against scikit-learn (a tree, a map a leaf), LightGBM and MCGrad.
 
-    PEER_PYTHON=PATH python benchmarks/bench_hetcal.py [--python PATH] [--rows N] [--rounds N]
-
 A tree of depth 4 against DecisionTreeClassifier and a LogisticRegression in each leaf (calibkit also
 fits five more trees to cross-fit its maps; with `--train` it fits one); 50 boosted partitions against
 50 LightGBM trees, and on a tenth of the rows against MCGrad, where PEER_PYTHON (else the interpreter
@@ -20,6 +18,8 @@ from typing import Any
 import harness
 from harness import MILLION, Pair, calibkit, compare, million, peer_script, run
 
+ROUNDS = 2
+
 FEATURES = 20
 TREES = 50
 
@@ -33,7 +33,7 @@ def rows_file(python: str, rows: int) -> str:
     if not path.is_file():
         harness.FOLDER.mkdir(parents=True, exist_ok=True)
         made = path.with_name(f"new-{path.name}")
-        run([python, __file__, "--make", str(rows), str(made)])
+        run([python, __file__, str(rows), str(made)])
         made.rename(path)
     return str(path)
 
@@ -55,6 +55,8 @@ def make(rows: int, path: str) -> None:
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure the comparisons: trees, boosted partitions, applying."""
+    options.rows = min(options.rows, MILLION)
+    options.peer = os.environ.get("PEER_PYTHON", sys.executable)
     python, model = options.python, str(harness.FOLDER / "hetcal.json")
     path, start = rows_file(python, options.rows), rows_file(python, FEW)
     shared: dict[str, Any] = {"rounds": options.rounds, "kind": "hetcal"}
@@ -139,15 +141,5 @@ def applied(
     )
 
 
-def main() -> None:
-    if "--make" in sys.argv:
-        make(int(sys.argv[-2]), sys.argv[-1])
-        return
-    options = harness.arguments(__doc__, rounds=2)
-    options.rows = min(options.rows, MILLION)
-    options.peer = os.environ.get("PEER_PYTHON", sys.executable)
-    harness.save("hetcal", options.python, pairs=list(pairs(options)))
-
-
 if __name__ == "__main__":
-    main()
+    make(int(sys.argv[1]), sys.argv[2])

@@ -1,7 +1,5 @@
 """`calibkit boundary --method mist` against the same by scikit-learn's isotonic regression.
 
-    python benchmarks/bench_mist.py [--python PATH] [--rows N] [--rounds N]
-
 scikit-learn runs in the environment of this script.  Both must find the same thresholds.
 """
 
@@ -18,6 +16,8 @@ import datasets
 import harness
 from bench_boundary import COLUMNS, LEVELS, PRECISION, SMALL, boundary
 from harness import Pair, compare, million, peer_script, reading
+
+ROUNDS = 3
 
 #: How many times faster it should be than `IsotonicRegression`, at the full number of rows.
 TIMES = 10.0
@@ -56,12 +56,3 @@ def _same(model: str, output: str) -> bool:
     """Return whether the last runs found the same thresholds."""
     ours, theirs = (json.loads(Path(file).read_text(encoding="utf-8")) for file in (model, output))
     return bool(ours["score_thresholds"] == theirs)
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=3)
-    harness.save("mist", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

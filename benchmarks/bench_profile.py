@@ -1,7 +1,4 @@
-"""Where the time goes: `profile_boundary.py` on the main file, several times; the medians.
-
-python benchmarks/bench_profile.py [--python PATH] [--rows N] [--rounds N]
-"""
+"""Where the time goes: `profile_boundary.py` on the main file, several times; the medians."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from typing import Any
 
 import datasets
 import harness
+
+ROUNDS = 5
 
 FOLDS = (0, 5)
 
@@ -28,16 +27,11 @@ def profile(options: argparse.Namespace, folds: int) -> list[list[Any]]:
     ]
 
 
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=5)
-    watch = harness.Watch()
+def results(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the profiles by number of folds."""
     found = {str(folds): profile(options, folds) for folds in FOLDS}
     for folds, steps in found.items():
         print(f"{harness.million(options.rows)}, {folds} folds")
         for name, wall, user, system, rise in steps:
             print(f"  {name:<32}{wall:>7.3f} s{user + system:>7.3f} s{rise / 1024:>+7.0f} MB")
-    harness.save("profile", options.python, rows=options.rows, profiles=found, load=watch.others())
-
-
-if __name__ == "__main__":
-    main()
+    return {"rows": options.rows, "profiles": found}

@@ -1,7 +1,5 @@
 """Label histograms: `alpha-cal` on features against scipy, `evaluate` on a million histograms.
 
-    python benchmarks/bench_raters.py [--python PATH] [--rows N] [--rounds N]
-
 scipy runs in the environment of this script, on the same objective in numpy.  Both must reach the
 same objective.
 """
@@ -14,9 +12,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import harness
 from harness import MILLION, Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 3
 
 ROWS, CLASSES, FEATURES, VOTES = 100_000, 10, 64, 10
 
@@ -34,7 +35,7 @@ def histograms(rows: int, features: int, classes: int = CLASSES) -> str:
     if not path.is_file():
         harness.FOLDER.mkdir(parents=True, exist_ok=True)
         size = map(str, (rows, features, classes))
-        harness.run([sys.executable, __file__, "--write", str(path), *size])
+        harness.run([sys.executable, __file__, str(path), *size])
     return str(path)
 
 
@@ -58,7 +59,7 @@ def write(path: str, rows: int, features: int, classes: int) -> None:
     new.rename(path)
 
 
-def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+def fits(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure the fit on features."""
     path = histograms(ROWS, FEATURES)
     model = str(harness.FOLDER / "alpha.json")
@@ -84,6 +85,11 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     yield replace(pair, facts=pair.facts | higher)
 
 
+def results(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure the fit on features, and metrics."""
+    return {"pairs": list(fits(options)), "evaluation": evaluation(options)}
+
+
 def evaluation(options: argparse.Namespace) -> list[dict[str, object]]:
     """Measure all metrics of a million histograms, with and without intervals."""
     path = histograms(MILLION, 0)
@@ -100,15 +106,5 @@ def evaluation(options: argparse.Namespace) -> list[dict[str, object]]:
     return found
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--write"]:
-        write(sys.argv[2], *map(int, sys.argv[3:6]))
-        return
-    options = harness.arguments(__doc__, rounds=3)
-    harness.save(
-        "raters", options.python, pairs=list(pairs(options)), evaluation=evaluation(options)
-    )
-
-
 if __name__ == "__main__":
-    main()
+    write(sys.argv[1], *map(int, sys.argv[2:]))

@@ -1,7 +1,5 @@
 """The smooth calibration error of `calibkit evaluate` against relplot.
 
-    python benchmarks/bench_smooth.py [--python PATH] [--rows N] [--rounds N]
-
 relplot runs in the environment of this script.
 """
 
@@ -17,6 +15,8 @@ from pathlib import Path
 import datasets
 import harness
 from harness import Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 3
 
 #: Rows of the file that shows what starting takes.
 FEW = 1_000
@@ -50,12 +50,3 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
         found, known = (json.loads(Path(file).read_text("utf-8")) for file in (ours[-1], output))
         apart = found["metrics"]["score"]["all"]["smooth_ece"] - known["smooth_ece"]
         yield replace(pair, facts=pair.facts | {"apart": apart})
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=3)
-    harness.save("smooth", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

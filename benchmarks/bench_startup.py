@@ -1,7 +1,5 @@
 """Start-up as whole processes: the help, small runs, cold and warm, and what importing costs.
 
-    python benchmarks/bench_startup.py [--python PATH] [--rounds N]
-
 Each command runs in turn with ``import polars, numba``, the floor of anything that uses both.  Cold
 is the first run after an installation or an update: no kernel is compiled yet.
 """
@@ -16,6 +14,8 @@ from typing import Any
 import harness
 from harness import Pair, calibkit, compare
 
+ROUNDS = 9
+
 #: Seconds that the help and a small run may take.
 HELP, RUN = 0.3, 1.0
 #: Commands that are started cold as well, and how often they are started warm.
@@ -29,7 +29,7 @@ def boundary_on_sample(python: str) -> list[str]:
     return calibkit(python, "boundary", sample, "--precision", "0.7", "-q", "-o", output)
 
 
-def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+def starts(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure the pairs."""
     python = options.python
     for name, seconds, command in (
@@ -69,11 +69,6 @@ def cold_and_warm(options: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=9)
-    harness.FOLDER.mkdir(parents=True, exist_ok=True)
-    harness.save("startup", options.python, pairs=list(pairs(options)), cold=cold_and_warm(options))
-
-
-if __name__ == "__main__":
-    main()
+def results(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure start-up, and small runs cold and warm."""
+    return {"pairs": list(starts(options)), "cold": cold_and_warm(options)}

@@ -1,7 +1,5 @@
 """`calibkit vad` on three members against polars that computes their logits and covariances.
 
-    python benchmarks/bench_vad.py [--python PATH] [--rows N] [--rounds N]
-
 polars streams the file, its sums rounded in whatever order they come; calibkit checks every value,
 sums without rounding, fingerprints the rows and writes a model.
 """
@@ -14,6 +12,8 @@ from collections.abc import Iterator
 import datasets
 import harness
 from harness import Pair, calibkit, compare, million, peer_script
+
+ROUNDS = 5
 
 #: The ratio of wall times aimed at, at the full number of rows.
 LIMIT = 1.5
@@ -44,12 +44,3 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             "checks every value, sums without rounding and fingerprints the rows",
             kind="vad",
         )
-
-
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=5)
-    harness.save("vad", options.python, pairs=list(pairs(options)))
-
-
-if __name__ == "__main__":
-    main()

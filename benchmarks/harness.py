@@ -7,7 +7,6 @@ scikit-learn are loaded, in processes of their own.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "bench"
+sys.path.append(str(ROOT / "docs" / "evidence"))  # what writes pages
 RESULTS = FOLDER / "results"
 PEERS = Path(__file__).resolve().parent / "peers"
 FLOORS = os.pathsep.join(str(ROOT / floor) for floor in (".", "kernels", "cli"))
@@ -263,23 +263,6 @@ def peer_script(python: str, name: str, *arguments: str) -> list[str]:
 def reading(python: str, path: str, *columns: str) -> list[str]:
     """Return the command that imports what calibkit needs and reads columns (all: none named)."""
     return peer_script(python, "read_columns.py", path, *columns)
-
-
-def arguments(description: str | None, rounds: int) -> argparse.Namespace:
-    """Read the options that all benchmarks share."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--python",
-        default=sys.executable,
-        help="the interpreter that runs calibkit and polars; best one with nothing but calibkit's "
-        "run-time dependencies: an environment with scipy starts numba more slowly",
-    )
-    parser.add_argument("--rows", type=int, default=10 * MILLION, help="rows of the main run")
-    parser.add_argument("--large", action="store_true", help="with five times the rows, too")
-    parser.add_argument("--rounds", type=int, default=rounds, help="pairs of runs (%(default)s)")
-    return parser.parse_args()
 
 
 def processor() -> str:

@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from harness import Run, million, peak_of, wall_of
-from page_text import bullet, table, verdict
+from page_text import verdict
+from pages import bullets, table
 
 #: Seconds the paper reports for EW-DPMT on a grid of this size, and the kernel time aimed at.
 PAPER_SECONDS, KERNEL_SECONDS = 11_335, 0.1
@@ -51,7 +52,7 @@ def grid_section(found: dict[str, Any]) -> str:
         "`frontier` is every boundary that no other beats in precision and recall, not one.",
     ]
     head = GRID.format(levels=found["levels"], bins=found["bins"], bound=found["bound"])
-    return "\n\n".join([head, table(header, rows), "\n".join(map(bullet, remarks))])
+    return "\n\n".join([head, table(header, rows), "\n".join(map(bullets, remarks))])
 
 
 def _has_result(one: Any) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from bench_boundary import LARGE
 from harness import Pair, Run, cpu_of, peak_of, wall_of
 from page_reasons import reasons
-from page_text import bullet, median, paragraph, seconds, shown, table, verdict
+from page_text import median, seconds, shown, verdict
+from pages import bullets, paragraph, table
 
 SORT = """## A boundary against sorting the rows
 
@@ -83,8 +84,8 @@ def slow_start(pair: Pair) -> str:
     ours, peer = (median(pair, side, wall_of) for side in ("ours", "peer"))
     text = f"Why {pair.name} misses: it takes {ours:.2f} s, importing polars and numba {peer:.2f} s"
     if ours < peer:
-        return bullet(f"{text}; it imports neither, but Python itself, typer and the options.")
-    return bullet(f"{text}; the rest is the command line, loading compiled kernels, and the work.")
+        return bullets(f"{text}; it imports neither, but Python itself, typer and the options.")
+    return bullets(f"{text}; the rest is the command line, loading compiled kernels, and the work.")
 
 
 def cold_table(cold: list[dict[str, Any]]) -> str:
@@ -122,9 +123,11 @@ def sort_section(pairs: list[Pair]) -> str:
                 *(bare(pair), shown(pair.ratio(peak_of))),
             ]
         )
-    remarks = [bullet(sort_remark(pair)) for pair in pairs]
+    remarks = [bullets(sort_remark(pair)) for pair in pairs]
     if not any(pair.limit == LARGE for pair in pairs):
-        remarks.append(bullet("50 million rows were not measured: `make bench LARGE=1` does that."))
+        remarks.append(
+            bullets("50 million rows were not measured: `make bench LARGE=1` does that.")
+        )
     remarks += reasons(pairs)
     return "\n\n".join([SORT, table(header, rows), "\n".join(remarks)])
 
@@ -180,7 +183,7 @@ def mist_section(pairs: list[Pair]) -> str:
             )
         elif wall.median > 1:
             remarks.append(f"{pair.name}: scikit-learn is faster.")
-    items = [*map(bullet, remarks), *reasons(pairs)]
+    items = [*map(bullets, remarks), *reasons(pairs)]
     return "\n\n".join([MIST, table(header, rows), "\n".join(items)])
 
 
@@ -205,5 +208,5 @@ def evaluate_section(pairs: list[Pair]) -> str:
                 met = verdict(peak.median, pair.memory_limit)
                 text += f" Memory: at most {pair.memory_limit:g}, {met}."
             remarks.append(text)
-    items = [*map(bullet, remarks), *reasons(pairs)]
+    items = [*map(bullets, remarks), *reasons(pairs)]
     return "\n\n".join([EVALUATE, table(header, rows), "\n".join(items)])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness import Pair, wall_of
-from page_text import bullet, median
+from page_text import median
+from pages import bullets
 
 
 def reasons(pairs: Iterable[Pair]) -> list[str]:
     """Return why each aim that was missed was, as items of a list."""
-    return [bullet(reason(pair)) for pair in pairs if is_missed(pair)]
+    return [bullets(reason(pair)) for pair in pairs if is_missed(pair)]
 
 
 def is_missed(pair: Pair) -> bool:

@@ -1,31 +1,13 @@
-"""Tables, paragraphs and ratios as the pages on speed show them."""
+"""Ratios, machines and disturbances as the pages on speed show them."""
 
 from __future__ import annotations
 
 import statistics
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from harness import Pair, Spread
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def paragraph(text: str) -> str:
-    """Return text broken at a hundred columns."""
-    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
-
-
-def bullet(text: str) -> str:
-    """Return an item of a list."""
-    return textwrap.fill(
-        text, 100, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False
-    )
+from pages import bullets
 
 
 def shown(ratio: Spread) -> str:
@@ -62,7 +44,7 @@ def environment(about: dict[str, Any], others: str) -> list[str]:
     ]
     if about["versions"].keys() & {"scipy", "scikit-learn"}:
         lines[1:] = [f"Everything: {listed(about['versions'])}."]
-    return [bullet(line) for line in lines]
+    return list(map(bullets, lines))
 
 
 def disturbance(loads: Sequence[float], quiet: float) -> list[str]:
@@ -71,7 +53,7 @@ def disturbance(loads: Sequence[float], quiet: float) -> list[str]:
     if not busy:
         return []
     return [
-        bullet(
+        bullets(
             f"**The machine was busy**: other work took more than {quiet} processors during {busy} "
             f"of {len(loads)} measurements (up to {max(loads):.1f}). That is not neutral: polars sorts "
             "with all cores, most steps of calibkit use one, so other work takes more from polars. "

@@ -41,7 +41,7 @@ STEPS = (
     ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),
     ("isotonic blocks", "calibkit.methods.boundary.solvers.exact", "isotonic_blocks"),
     ("search", "calibkit.methods.boundary.solvers.exact", "solve"),
-    ("one threshold for all levels", "calibkit.methods.boundary.result.fit", "_score_only"),
+    ("one threshold for all levels", "calibkit.methods.boundary.result.fit", "score_only"),
     ("deal rows to folds", "calibkit.summaries.tally", "Tally.deal"),
     ("fit and judge the folds", "calibkit.methods.boundary.result.fit", "cross_validate"),
     ("model and figures", "calibkit.methods.boundary.result.fit", "fit_summary"),

@@ -1,8 +1,5 @@
 """Two workers of a cluster beside one process, and what states weigh; writes docs/evidence/cluster.md.
 
-    python benchmarks/study_cluster.py [--python PATH] [--rows N] [--shards N] [--features N]
-        [--large N] [--rounds N] [-o PAGE]
-
 Two processors are used, whatever the machine has.  Shards are of random scores, nearly all distinct,
 which is the hard case for a state.  The cluster runs meanwhile; commands are processes of their own.
 """
@@ -19,10 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import harness
-import study_features
 from harness import Run, calibkit, run
+from pages import fill, paragraph, table
 
-PAGE = harness.ROOT / "docs" / "evidence" / "cluster.md"
 DATA = harness.FOLDER / "cluster"
 PROCESSORS = 2
 #: Rows of files that load what processes and workers need.
@@ -38,7 +34,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate", "--no-intervals"),
     "vad": ("vad", "--members", "score,other"),
 }
-FITS = {"hetcal boosted": ("hetcal", *study_features.FITS[study_features.BOOSTED])}
+FITS = {"hetcal boosted": ("hetcal", "--features", "feature_*", "--partition", "boosted")}
+FEATURES = 11
 
 #: Starts workers, says where their scheduler is, and ends them with its input.
 CLUSTER = f"""
@@ -50,65 +47,70 @@ if __name__ == "__main__":
         sys.stdin.read()
 """
 
-TEXT = """# What a cluster costs
-
-<!-- Written by `make evidence-cluster`; edit benchmarks/study_cluster.py. -->
-
+SETTING = """\
 {shards} files of {rows:,} rows, nearly all scores distinct, and {fits} files of {features:,} rows with
 eleven features, on two processors. One process has both of them; each of two workers has one, in a
 cluster that runs already. Whole commands, in turn; medians of {rounds}; *same bytes*: of the two
-results. The machine's load before the first run was {load:.1f}.
+results. The machine's load before the first run was {load:.1f}."""
 
-{several}
-
-## One file
-
-All rows in one Parquet file, of which each worker takes a part. Half of the work is not half of the
-time: states of the parts are packed, sent and merged, which one process spares itself.
-
-{one}
-
-## 10 billion rows on 100 workers
-
+STATES = """\
 Files of {shard_rows:,} rows, so {tasks:,} tasks; what goes out are their names. States are measured on
 {large:,} rows under the budget of a worker (`--memory`), and merged on twice as many rows; a table of
 cells does not grow further. *At most*: as if no state were merged where it was made; {fan} are merged
-at a time.
-
-{sizes}
-"""
+at a time."""
 
 
-def make(rows: int, place: int, path: Path) -> None:
+def make(rows: int, place: int, path: Path, features: bool) -> None:
     """Write random rows."""
-    import numpy as np
     import polars as pl
+
+    columns = with_features if features else with_two_scores
+    pl.DataFrame(columns(rows, place)).write_parquet(path, row_group_size=1 << 18)
+
+
+def with_two_scores(rows: int, place: int) -> dict[str, object]:
+    """Return two scores with their uncertainty, nearly all distinct."""
+    import numpy as np
 
     random = np.random.default_rng([7, place, rows])
     logit = random.normal(-1.0, 2.0, rows)
     score = 1 / (1 + np.exp(-logit))
-    frame = pl.DataFrame(
-        {
-            "score": score.astype(np.float32),
-            "other": (1 / (1 + np.exp(-logit - random.normal(0, 0.3, rows)))).astype(np.float32),
-            "uncertainty": random.gamma(2.0, 0.5, rows).astype(np.float32),
-            "label": (random.random(rows) < score).astype(np.int8),
-        }
-    )
-    frame.write_parquet(path, row_group_size=1 << 18)
+    return {
+        "score": score.astype(np.float32),
+        "other": (1 / (1 + np.exp(-logit - random.normal(0, 0.3, rows)))).astype(np.float32),
+        "uncertainty": random.gamma(2.0, 0.5, rows).astype(np.float32),
+        "label": (random.random(rows) < score).astype(np.int8),
+    }
+
+
+def with_features(rows: int, place: int) -> dict[str, object]:
+    """Return a score with features that say where it is wrong."""
+    import numpy as np
+
+    random = np.random.default_rng([rows, place])
+    score, kind = random.normal(-1.0, 1.5, rows), random.integers(0, 4, rows)
+    features = random.normal(size=(FEATURES - 1, rows)).round(3)
+    features[1] = random.integers(0, 50, rows)
+    slope = np.where(features[0] > 0.4, 0.5, 1.1) + 0.1 * kind
+    chance = 1.0 / (1.0 + np.exp(0.02 * features[1] - slope * score - 0.1 * features[2]))
+    return {
+        "score": 1.0 / (1.0 + np.exp(-score)),
+        "label": (random.random(rows) < chance).astype(np.uint8),
+        **{f"feature_{place}": values for place, values in enumerate(features)},
+        "feature_kind": np.array(["north", "east", "south", "west"])[kind],
+    }
 
 
 def files(options: argparse.Namespace, name: str, rows: int, count: int) -> list[str]:
     """Return files of a command's rows, made once; a file that is there is whole."""
-    script = "study_features.py" if name in FITS else Path(__file__).name
-    folder = DATA / Path(script).stem / str(rows)
+    folder = DATA / ("features" if name in FITS else "scores") / str(rows)
     folder.mkdir(parents=True, exist_ok=True)
     found = [folder / f"{place}.parquet" for place in range(count)]
     for place, path in enumerate(found):
         if not path.is_file():
             new = path.with_name(f"new-{path.name}")
             words = ["--rows", str(rows), "--place", str(place), "--make", str(new)]
-            run([options.python, str(Path(__file__).with_name(script)), *words])
+            run([options.python, __file__, *words, *(["--wide"] if name in FITS else [])])
             new.rename(path)
     return [str(path) for path in found]
 
@@ -141,10 +143,9 @@ def measured(python: str, words: Sequence[str], inputs: Sequence[str], *more: st
     return run(calibkit(python, command, *inputs, *rest, *more, "-q", "-o", str(DATA / "out.json")))
 
 
-def engines(options: argparse.Namespace, address: str, *, whole: bool) -> Iterator[str]:
-    """Yield the table of commands in one process and on two workers."""
-    yield "| command | one process | two workers | ratio | same bytes |"
-    yield "| --- | --- | --- | --- | --- |"
+def engines(options: argparse.Namespace, address: str, *, whole: bool) -> str:
+    """Return the table of commands in one process and on two workers."""
+    lines = []
     for name, words in {**COMMANDS, **FITS}.items():
         rows, count = (options.features, 2) if name in FITS else (options.rows, options.shards)
         inputs = (
@@ -161,17 +162,14 @@ def engines(options: argparse.Namespace, address: str, *, whole: bool) -> Iterat
                 results.add((DATA / "out.json").read_bytes())
         one, two = (statistics.median(map(harness.wall_of, own)) for own in runs.values())
         same = "yes" if len(results) == 1 else "**no**"
-        yield f"| {name} | {one:.2f} s | {two:.2f} s | {two / one:.2f} | {same} |"
-        print(name, f"{one:.2f} {two:.2f} {same}", file=sys.stderr)
+        lines.append([name, f"{one:.2f} s", f"{two:.2f} s", f"{two / one:.2f}", same])
+        print(*lines[-1], file=sys.stderr)
+    return table("command|one process|two workers|ratio|same bytes", lines)
 
 
-def sizes(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the table of what a shard's state weighs, and what all of them do on their way."""
-    yield (
-        f"| command | budget | state of {options.large:,} rows | merged "
-        "| over the network, at most | held by a worker |"
-    )
-    yield "| --- | --- | --- | --- | --- | --- |"
+def sizes(options: argparse.Namespace) -> str:
+    """Return the table of what a shard's state weighs, and what all of them do on their way."""
+    lines = []
     tasks = ALL_ROWS // SHARD_ROWS
     merges, left = 0, tasks
     while left > 1:
@@ -189,7 +187,12 @@ def sizes(options: argparse.Namespace) -> Iterator[str]:
             run(calibkit(options.python, "merge", *states, "--memory", budget, "-q", "-o", both))
             own, merged = (Path(path).stat().st_size for path in (states[0], both))
             cells = [own, merged, own * tasks + merged * merges, merged * FAN]
-            yield f"| {name} | {budget} | {' | '.join(map(megabytes, cells))} |"
+            lines.append([name, budget, *map(megabytes, cells)])
+    return table(
+        f"command|budget|state of {options.large:,} rows|merged|over the network, at most|"
+        "held by a worker",
+        lines,
+    )
 
 
 def megabytes(size: int) -> str:
@@ -212,7 +215,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="of each command on each side")
     parser.add_argument("--place", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("-o", "--output", type=Path, default=PAGE)
+    parser.add_argument("--wide", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -220,32 +223,32 @@ def main() -> None:
     """Run all commands here and on a cluster, and write the page."""
     options = read_options()
     if options.make:
-        make(options.rows, options.place, options.make)
+        make(options.rows, options.place, options.make, options.wide)
         return
     DATA.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     if hasattr(os, "sched_setaffinity"):  # processes that are started inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
     with cluster(options.python) as address:
-        several, one = (
-            "\n".join(engines(options, address, whole=whole)) for whole in (False, True)
-        )
-    text = TEXT.format(
+        several, one = (engines(options, address, whole=whole) for whole in (False, True))
+    setting = SETTING.format(
         shards=options.shards,
         rows=options.rows,
         fits=2,
         features=options.features,
         rounds=options.rounds,
         load=load,
+    )
+    tasks = ALL_ROWS // SHARD_ROWS
+    states = STATES.format(shard_rows=SHARD_ROWS, tasks=tasks, large=options.large, fan=FAN)
+    fill(
+        "cluster",
+        setting=paragraph(setting),
         several=several,
         one=one,
-        shard_rows=SHARD_ROWS,
-        tasks=ALL_ROWS // SHARD_ROWS,
-        large=options.large,
-        fan=FAN,
-        sizes="\n".join(sizes(options)),
+        states=paragraph(states),
+        sizes=sizes(options),
     )
-    options.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

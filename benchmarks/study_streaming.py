@@ -1,8 +1,5 @@
 """Files larger than memory: time, memory, what cells cost; writes docs/evidence/streaming.md.
 
-    python benchmarks/study_streaming.py [--python PATH] [--rows N ...] [--fitting N ...]
-        [--memory SIZE] [-o PAGE]
-
 Shards of a million rows with float64 scores, nearly all distinct, which is the hard case for a
 summary; each command runs on some and on all of them with a fixed budget, once.  The shards (25 bytes a
 row) are made in build/bench/streaming and removed afterwards.  With four processors that have nothing
@@ -24,8 +21,9 @@ from typing import Any
 
 import harness
 from harness import MILLION, Run, calibkit, run
+from pages import FOLDER as PAGES
+from pages import fill, paragraph, table
 
-PAGE = harness.ROOT / "docs" / "evidence" / "streaming.md"
 PICTURE = "streaming_growth.svg"
 DATA = harness.FOLDER / "streaming"
 
@@ -36,39 +34,22 @@ COMMANDS = {
     "vad": ("--members", "score,other"),
 }
 
-TEXT = """# Larger than memory, measured
-
+SETTING = """\
 Written by `make evidence-streaming` (`benchmarks/study_streaming.py`) in {minutes:.0f} minutes. Each
 command runs once, as a process of its own, on shards of a million rows in Parquet (float64 scores and
 uncertainties, nearly all distinct), with `--memory {memory}`. *Processors*: seconds of user and system
-time, in all and for a million rows; *peak*: the most resident memory. {machine}
+time, in all and for a million rows; *peak*: the most resident memory. {machine}"""
 
-{table}
-
-![Seconds of the processors by rows](figures/{picture})
-
+GROWTH = """\
 A budget is one of the whole process: peak memory has to stay below it. From {least} to {most} rows
 the processors take {growth} times as long, for {factor:g} times the rows. Rows that fit are read at
 once and not rounded; others are read in windows, those of a boundary twice: once for the edges of
-uncertainty levels, once for the rest.
+uncertainty levels, once for the rest."""
 
-## What the table of cells cost
-
-Scores that do not fit are counted by the
-[cells of a fixed scale](../merge.md#how-large-a-state-is). Results say how many bits it keeps, and
-within what the best boundary, AUC and average precision lie for sure.
-
-{cost}
-
-## A small budget for a file that would fit
-
+SMALL = """\
 The same rows with a budget that has room for all of them, and with {small}, in turn; medians of
 {rounds}; with all processors, and with two. Metrics and maps of cells take less time than those of all
-rows, which is why a small budget may be the faster one.
-
-{ratio}
-"""
-
+rows, which is why a small budget may be the faster one."""
 
 #: What the runs took and wrote, by command and rows.
 Found = dict[tuple[str, int], tuple[Run, Any]]
@@ -106,22 +87,21 @@ def measured(options: argparse.Namespace, rows: int, memory: str, name: str) -> 
     return found, json.loads(out.read_text())
 
 
-def table(found: Found) -> Iterator[str]:
-    """Yield the lines of the table of time and memory."""
-    yield "| command | rows | time | processors | a million rows | peak |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
-    for (name, rows), (one, _) in found.items():
-        each = one.cpu / (rows / MILLION)
-        yield (
-            f"| `{name}` | {rows:,} | {one.wall:.1f} s | {one.cpu:.1f} s | {each:.2f} s "
-            f"| {one.peak / 1e9:.2f} GB |"
-        )
+def runs(found: Found) -> str:
+    """Return the table of time and memory."""
+    rows = [
+        [
+            *(f"`{name}`", f"{rows:,}", f"{one.wall:.1f} s", f"{one.cpu:.1f} s"),
+            *(f"{one.cpu / (rows / MILLION):.2f} s", f"{one.peak / 1e9:.2f} GB"),
+        ]
+        for (name, rows), (one, _) in found.items()
+    ]
+    return table("command|rows|time|processors|a million rows|peak", rows, "lr")
 
 
-def cost(found: Found) -> Iterator[str]:
-    """Yield the lines of the table of what results say of their rounding."""
-    yield "| command | rows | bits of scores | what lies for sure between |"
-    yield "| --- | ---: | ---: | --- |"
+def cost(found: Found) -> str:
+    """Return the table of what results say of their rounding."""
+    lines = []
     for (name, rows), (_, result) in found.items():
         said = result.get("resolution") or result.get("fit", {}).get("resolution") or {}
         ranges: dict[str, Any] = {"recall": said["optimum"]} if said.get("optimum") else {}
@@ -130,17 +110,17 @@ def cost(found: Found) -> Iterator[str]:
             f"{key} {own['low']:.7f} and {own['high']:.7f}" for key, own in ranges.items()
         )
         bits = said.get("score_bits", "all")
-        yield f"| `{name}` | {rows:,} | {bits} | {text or ('-' if said else 'exact')} |"
+        lines.append([f"`{name}`", f"{rows:,}", bits, text or ("-" if said else "exact")])
+    return table("command|rows|bits of scores|what lies for sure between", lines, "lrrl")
 
 
 RATIOS = (
-    "| command | rows | on processors | all rows fit | they do not | ratio "
-    "| seconds of the processors, all fit | they do not | ratio |\n"
-    "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    "command|rows|on processors|all rows fit|they do not|ratio|"
+    "seconds of the processors, all fit|they do not|ratio"
 )
 
 
-def ratios(options: argparse.Namespace, rows: int) -> Iterator[str]:
+def ratios(options: argparse.Namespace, rows: int) -> Iterator[list[str]]:
     """Yield lines of the table of budgets with room for some rows and without."""
     every = os.sched_getaffinity(0)
     for name in COMMANDS:
@@ -153,8 +133,8 @@ def ratios(options: argparse.Namespace, rows: int) -> Iterator[str]:
             cells = []
             for of in (lambda run: run.wall, lambda run: run.cpu):
                 one, other = (statistics.median(map(of, own)) for own in runs.values())
-                cells.append(f"{one:.1f} s | {other:.1f} s | {other / one:.2f}")
-            yield f"| `{name}` | {rows:,} | {len(allowed)} | {' | '.join(cells)} |"
+                cells += [f"{one:.1f} s", f"{other:.1f} s", f"{other / one:.2f}"]
+            yield [f"`{name}`", f"{rows:,}", str(len(allowed)), *cells]
     os.sched_setaffinity(0, every)
 
 
@@ -197,7 +177,6 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="of the runs with two budgets")
     parser.add_argument("--make", type=int)
     parser.add_argument("--keep", action="store_true", help="leave the shards for another run")
-    parser.add_argument("-o", "--output", type=Path, default=PAGE)
     return parser.parse_args()
 
 
@@ -217,30 +196,33 @@ def main() -> None:
              for name in COMMANDS for rows in options.rows}  # fmt: skip
     least, most = min(options.rows), max(options.rows)
     growth = [found[name, most][0].cpu / found[name, least][0].cpu for name in COMMANDS]
-    ratio = "\n".join(
-        [RATIOS, *(line for rows in options.fitting for line in ratios(options, rows))]
-    )
-    options.output.write_text(
-        TEXT.format(
-            minutes=(time.monotonic() - begun) / 60,
-            memory=options.memory,
-            machine=f"{os.cpu_count()} processors; load before the first run {load:.1f}.",
-            table="\n".join(table(found)),
-            picture=PICTURE,
-            least=f"{least:,}",
-            most=f"{most:,}",
-            growth=f"{min(growth):.1f} to {max(growth):.1f}",
-            factor=most / least,
-            cost="\n".join(cost(found)),
-            small=options.small,
-            rounds=options.rounds,
-            ratio=ratio,
+    fill(
+        "streaming",
+        setting=paragraph(
+            SETTING.format(
+                minutes=(time.monotonic() - begun) / 60,
+                memory=options.memory,
+                machine=f"{os.cpu_count()} processors; load before the first run {load:.1f}.",
+            )
         ),
-        encoding="utf-8",
+        runs=runs(found),
+        growth=paragraph(
+            GROWTH.format(
+                least=f"{least:,}",
+                most=f"{most:,}",
+                growth=f"{min(growth):.1f} to {max(growth):.1f}",
+                factor=most / least,
+            )
+        ),
+        cost=cost(found),
+        small=paragraph(SMALL.format(small=options.small, rounds=options.rounds)),
+        ratios=table(
+            RATIOS, [line for rows in options.fitting for line in ratios(options, rows)], "lr"
+        ),
     )
     if not options.keep:
         shutil.rmtree(DATA)
-    draw(found, options.output.parent / "figures" / PICTURE)  # last: matplotlib takes memory
+    draw(found, PAGES / "figures" / PICTURE)  # last: matplotlib takes memory
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from typing import Any
 
 from harness import QUIET_LOAD, RESULTS, ROOT, Pair, Run, Spread, cpu_of, peak_of, wall_of
 from page_reasons import reasons
-from page_text import bullet, disturbance, environment, paragraph, seconds, shown, table, verdict
+from page_text import disturbance, environment, seconds, shown, verdict
+from pages import bullets, paragraph, table
 
 PAGE = ROOT / "docs" / "evidence" / "methods_speed.md"
 
@@ -80,7 +81,7 @@ def section(name: str, found: dict[str, Any]) -> str:
     parts = [f"## {title}", paragraph(text), table(header, rows)]
     about = [line for pair in pairs if (line := without_start(pair))]
     about += [evaluation(one) for one in found.get("evaluation", [])]
-    items = [*map(bullet, about), *reasons(pairs)]
+    items = [*map(bullets, about), *reasons(pairs)]
     if items:
         parts.append("\n".join(items))
     return "\n\n".join(parts)
@@ -120,7 +121,7 @@ def page() -> str:
         sys.exit("no results, or of different machines or sources: run `make bench-methods` again.")
     remarks = environment(machines[0], "The others") + disturbance(loads, QUIET_LOAD)
     if missing:
-        remarks.append(bullet(f"Not measured on this machine: {', '.join(missing)}."))
+        remarks.append(bullets(f"Not measured on this machine: {', '.join(missing)}."))
     return "\n\n".join([HEAD, "\n".join(remarks), *parts]) + "\n"
 
 

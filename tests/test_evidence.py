@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "evidence"
@@ -43,3 +47,47 @@ def test_the_umbrella_runs_what_is_listed_under_the_papers() -> None:
 def test_every_script_of_a_page_is_run_by_a_target() -> None:
     for script in FOLDER.glob("write_*.py"):
         assert f"docs/evidence/{script.name}" in MAKEFILE, script.name
+
+
+@pytest.fixture
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The writer of pages, with a page of two parts to write."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import pages
+
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.delitem(sys.modules, "pages")
+    (tmp_path / "one.md").write_text(
+        "# One\n\n<!-- part: first -->\n\nold\n\n<!-- end -->\n\nProse.\n\n"
+        "<!-- part: second -->\n\n<!-- end -->\n"
+    )
+    return pages
+
+
+def test_parts_are_filled_in_and_prose_stays(pages: ModuleType, tmp_path: Path) -> None:
+    shown = pages.table("a|b|c", [["x", 1, 2]], "lr")
+    for _ in range(2):  # what is there already is replaced
+        pages.fill("one", first="new\\1", second=shown)
+    assert (tmp_path / "one.md").read_text() == (
+        "# One\n\n<!-- part: first -->\n\nnew\\1\n\n<!-- end -->\n\nProse.\n\n"
+        "<!-- part: second -->\n\n| a | b | c |\n| --- | ---: | ---: |\n| x | 1 | 2 |\n\n"
+        "<!-- end -->\n"
+    )
+
+
+def test_a_part_too_few_or_too_many_is_refused(pages: ModuleType) -> None:
+    with pytest.raises(ValueError, match="has the parts"):
+        pages.fill("one", first="")
+
+
+def test_every_part_of_a_page_is_written_by_some_script() -> None:
+    scripts = [*FOLDER.glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
+    for page in FOLDER.glob("*.md"):
+        content = page.read_text(encoding="utf-8")
+        parts = re.findall(r"^<!-- part: (\w+) -->$", content, re.M)
+        assert len(parts) == len(set(parts)) == content.count("<!-- end -->"), page.name
+        assert not parts or f'"{page.stem}",' in text, page.name
+        for part in parts:
+            assert re.search(rf"\b{part}(=|\": )|\"{part}\"", text), f"{page.name}: {part}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polars.selectors import by_name
 
 from calibkit.columns.columns import RowFinder
-from calibkit.columns.gaps import Gaps, placed, present_in
+from calibkit.columns.rows import Gaps, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, PASS, Applier, Reads

@@ -10,8 +10,7 @@ import polars as pl
 
 from calibkit.apply.apply import Application, AppliedRows, apply_rows, missing_note, too_many
 from calibkit.columns.columns import RowFinder
-from calibkit.columns.gaps import Gaps
-from calibkit.columns.rows import NothingLeft
+from calibkit.columns.rows import Gaps, NothingLeft
 from calibkit.files.row_groups import row_bytes
 from calibkit.files.sources import Source
 from calibkit.options.apply import ApplyOptions
@@ -61,9 +60,8 @@ class Run:
         """
         for remark in self.source.warnings:
             tell(remark)
-        batches = self.source.batches(self.plan.read, rows=self.batch_rows())
         held, gaps = None, Gaps()
-        for made in work_through(self.threads, self._applied, batches, self.plan.read):
+        for made in work_through(self.threads, self._applied, self._batches(), self.plan.read):
             assert not isinstance(made, NothingLeft)  # no row is dropped here
             gaps = gaps.merge(made.gaps)
             if held is not None and not too_many(gaps, self.source, self.options):
@@ -80,6 +78,13 @@ class Run:
         width += 8 * len(self.plan.added)
         room = self.memory.room // (width * (_COPIES + self.threads))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
+
+    def _batches(self) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield the rows some at a time, with the number of the first ones over all inputs."""
+        start = 0
+        for window in self.source.windows(self.plan.read, rows=self.batch_rows()):
+            yield start, window.read(self.plan.read)
+            start += window.rows
 
     def _applied(self, batch: tuple[int, pl.DataFrame]) -> AppliedRows:
         start, rows = batch

@@ -58,6 +58,11 @@ class GridTable:
     fingerprint: str
     source: Source
 
+    @property
+    def file(self) -> str:
+        """The first input, for messages."""
+        return self.source.parts[0].path
+
 
 def is_grid_table(source: Source) -> bool:
     """Return whether the inputs are a table that ``bin`` wrote."""

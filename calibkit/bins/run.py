@@ -15,7 +15,7 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.runs import Plan
-from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
+from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import score_state, source_of, summary_of
 from calibkit.summaries.states import State
 
@@ -60,7 +60,7 @@ def plan(options: BinOptions, source: Source) -> Plan:
 
 def state(options: BinOptions, source: Source) -> State:
     """Return the state of the rows of a shard; errors as `grid_rows`."""
-    reading = _reading(options, _columns(options, source), Spread(edges=options.edges))
+    reading = _reading(options, _columns(options, source))
     summary = summarise_scores(source, reading, source.memory or memory_budget(None))
     return score_state(KIND, {"asked": plain(replace(options, threads=None))}, summary)
 
@@ -69,7 +69,7 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
     """Return the grid of the rows of a merged state."""
     asked = state.header.options.get("asked")
     options = from_plain(asked, BinOptions, state.path, threads=threads)
-    return _binned(options, _levelled(options, summary_of(state).rows(source_of(state), memory)))
+    return _binned(options, summary_of(state).rows(source_of(state), memory))
 
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
@@ -87,9 +87,7 @@ def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     columns = _columns(options, source)
     # Bins within score bins have edges of their own each: no level can be kept for all.
     levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
-    spread = Spread(levels, options.strategy, options.edges)
-    rows = rows_within(source, _reading(options, columns, spread), source.memory)
-    return _levelled(options, rows)
+    return rows_within(source, _reading(options, columns, levels), source.memory)
 
 
 def _columns(options: BinOptions, source: Source) -> ScoreColumns:
@@ -100,19 +98,18 @@ def _bins(options: BinOptions, columns: ScoreColumns) -> int:
     return options.levels or (1 if columns.uncertainty is None else 3)
 
 
-def _reading(options: BinOptions, columns: ScoreColumns, spread: Spread) -> Reading:
+def _reading(options: BinOptions, columns: ScoreColumns, levels: tuple[int, ...] = ()) -> Reading:
     return Reading(
         columns=list(columns.roles.values()),
         read=partial(read_score_rows, options=options.columns),
-        spread=spread,
+        levels=levels,
+        strategy=options.strategy,
+        edges=options.edges,
     )
 
 
-def _levelled(options: BinOptions, rows: ScoreRows) -> ScoreRows:
-    return replace(rows, level_edges=options.edges) if options.edges else rows
-
-
 def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
+    rows = replace(rows, level_edges=options.edges or None)
     grid = fit_grid(
         rows,
         _bins(options, rows.options),

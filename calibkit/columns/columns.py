@@ -158,6 +158,11 @@ class ScoreRows:
         return None if self.where is None else self.where.source
 
     @property
+    def file(self) -> str | None:
+        """The first input, for messages."""
+        return self.source.parts[0].path if self.source else None
+
+    @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
         if self.condensing is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.spreads import place_between
+from calibkit.methods.boundary.problem.quantiles import place_between
 from calibkit.methods.boundary.result.parts import Reference, threshold_value
 from calibkit.numerics.sums import ExactSum, group_fractions
 

@@ -90,7 +90,7 @@ class _Rows:
             self.rises = program.inverses.get(name)
         self.rules, self.segment = [model], None
         if model.groups is not msgspec.UNSET:
-            other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model)
+            other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model.rule)
             self.rules = [*map(model.of_group, model.groups), other]
             self.segment = program.segment(model.columns["by"].name, model.groups)
 

@@ -23,7 +23,7 @@ from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words,
 from calibkit.expressions.program import Input, Program, columns_of
 from calibkit.expressions.scales import scores_of
 from calibkit.files.sources import Source
-from calibkit.maps.class_application import match_classes
+from calibkit.maps.application import match_classes
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 

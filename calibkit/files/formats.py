@@ -34,7 +34,7 @@ _UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ARROW_FILE: Final = b"ARROW1"
-_ARROW_STREAM: Final = b"\xff\xff\xff\xff"
+ARROW_STREAM: Final = b"\xff\xff\xff\xff"
 _PARQUET: Final = (b"PAR1", b"PARE")
 
 #: Enough leading bytes for `sniff_format` and for the checks of the readers.
@@ -57,11 +57,6 @@ def suffix_format(path: str) -> str | None:
         return _BY_SUFFIX.get(name.suffix.lower())
     inner = _BY_SUFFIX.get(name.with_suffix("").suffix.lower())
     return inner if inner in TEXT_FORMATS else None
-
-
-def format_suffix(format_name: str) -> str:
-    """Return the customary suffix of a format, dot included."""
-    return f".{format_name}"
 
 
 def strip_suffixes(name: str) -> str:
@@ -117,16 +112,11 @@ def sniff_format(head: bytes) -> str:
     """Return the format that leading bytes (already decompressed) show; CSV if nothing else."""
     if head.startswith(_PARQUET):
         return "parquet"
-    if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
+    if head.startswith((_ARROW_FILE, ARROW_STREAM)):
         return "arrow"
     if head.removeprefix(_UTF8_BOM).lstrip()[:1] == b"{":
         return "ndjson"
     return "csv"
-
-
-def is_arrow_stream(head: bytes) -> bool:
-    """Tell an Arrow IPC stream from an Arrow IPC file by its leading bytes."""
-    return head.startswith(_ARROW_STREAM)
 
 
 def text_problem(head: bytes) -> str | None:
@@ -136,7 +126,7 @@ def text_problem(head: bytes) -> str | None:
     """
     if head.startswith(_UTF16_BOMS):
         return "it is UTF-16 text; convert it to UTF-8"
-    if head.startswith((*_PARQUET, _ARROW_FILE, _ARROW_STREAM)):
+    if head.startswith((*_PARQUET, _ARROW_FILE, ARROW_STREAM)):
         return f"it holds {sniff_format(head)} data, not text; name the format by --input-format"
     return None
 

@@ -15,9 +15,9 @@ import polars as pl
 from calibkit.errors import DataError
 from calibkit.files.explain import reading, repeated_name
 from calibkit.files.formats import (
+    ARROW_STREAM,
     HEAD_BYTES,
     TEXT_FORMATS,
-    is_arrow_stream,
     is_compressed,
     sniff_format,
     suffix_format,
@@ -112,7 +112,7 @@ def _table(
     size = source.stat().st_size if isinstance(source, Path) else 0
     if format_name == "arrow":
         copy = large is not None and isinstance(source, Path) and size >= large
-        return _arrow_table(source, path, stream=is_arrow_stream(head), copy=copy)
+        return _arrow_table(source, path, stream=head.startswith(ARROW_STREAM), copy=copy)
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
     return text_table(source, path, head, format_name, dtype, hold=hold)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from calibkit.errors import UsageError, nearest
-from calibkit.files.formats import format_suffix, strip_suffixes, suffix_format, unknown_suffix
+from calibkit.files.formats import strip_suffixes, suffix_format, unknown_suffix
 from calibkit.files.inputs import STDIN, Part
 
 #: The name of standard output among the outputs.
@@ -130,9 +130,9 @@ def directory_outputs(
         if suffix is not None:
             name = strip_suffixes(name) + suffix
         elif format is not None and suffix_format(name) != format:
-            name = strip_suffixes(name) + format_suffix(format)
+            name = strip_suffixes(name) + f".{format}"
         elif suffix_format(name) is None:
-            name += format_suffix(part.format)
+            name += f".{part.format}"
         output = str(Path(directory) / name)
         spare_inputs(output, parts)
         if output in outputs:

@@ -34,7 +34,7 @@ class Scratch:
                 prefix="calibkit-", buffering=0, delete=False
             )
         self.path = Path(self._file.name)
-        self.remove = weakref.finalize(self, _remove, self.path)
+        self.remove = weakref.finalize(self, Path.unlink, self.path, missing_ok=True)
         _HELD.add(self)
 
     def write(self, data: Any) -> int:
@@ -91,10 +91,6 @@ def disk_room(size: int = 0) -> Iterator[None]:
             "--memory",
             file=folder,
         ) from error
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 def remove_all() -> None:

@@ -174,34 +174,6 @@ class Source:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
 
-    def batches(
-        self, columns: Sequence[str] | None = None, *, rows: int
-    ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Yield the rows of all parts, some at a time, in their order.
-
-        Parameters
-        ----------
-        columns
-            The columns to read, in this order; None reads all.
-        rows
-            The most rows of a batch, all of one part.
-
-        Yields
-        ------
-        tuple[int, pl.DataFrame]
-            The number of the batch's first row over all parts, from 0, and the batch, each column
-            in one chunk.
-
-        Raises
-        ------
-        UsageError, DataError, ResourceError
-            As `read`.
-        """
-        row = 0
-        for window in self.windows(columns, rows=rows):
-            yield row, window.read(columns)
-            row += window.rows
-
     def windows(self, columns: Sequence[str] | None = None, *, rows: int) -> Iterator[Source]:
         """Yield the rows of all parts as sources of some rows each, which messages number rightly.
 

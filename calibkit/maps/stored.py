@@ -16,14 +16,22 @@ from calibkit.columns.patterns import match_columns, odd_length
 from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
-from calibkit.maps.logit_maps import LEAST_PROBABILITY, logits_of, softmax
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, used_roles
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMap, logits_of, softmax
+from calibkit.maps.map_fit import FOLDS, fit_logit_map
+from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.numerics.row_hash import data_hash, hash_text, merge_hashes, row_hashes
+from calibkit.numerics.streams import folds_of_keys
+from calibkit.options.alpha_cal import AlphaOptions
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_reading import Reading
+from calibkit.summaries.row_states import RowState, row_state
 from calibkit.summaries.row_store import RowStore
+from calibkit.summaries.states import State
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -88,6 +96,16 @@ class StoredRows:
         for low in range(0, self.rows, _BLOCK_ROWS):
             yield slice(low, low + _BLOCK_ROWS)
 
+    @property
+    def votes(self) -> int:
+        """How many votes there are."""
+        return sum(int(self.counts[block].sum()) for block in self.blocks)
+
+    def fit_map(self, method: str, penalties: tuple[float, float] | None, seed: int) -> LogitMap:
+        """Fit a map of the logits to the votes; `penalties` None: chosen by cross-validation."""
+        folds = folds_of_keys(self.key, FOLDS, seed)
+        return fit_logit_map(self.logits, self.counts, method, penalties, folds=folds)
+
     def made(self, width: int, of: Callable[[slice], Floats]) -> Floats:
         """Return rows x `width` numbers that a function gives for each block."""
         found: Floats = self.arrays.empty((self.rows, width), np.float64)
@@ -127,7 +145,7 @@ def read_rater_rows(
     UsageError, DataError
         As `read_window`; a feature without a number.
     """
-    columns = used_columns(source, options)
+    columns = list(used_roles(source, options).values())
     passes = Passes(source, columns, window_reader(options), memory)
     arrays = Arrays(None if passes.whole else memory)
     store: RowStore | None = None
@@ -182,15 +200,25 @@ def read_rater_rows(
     )
 
 
-def used_columns(source: Source, options: RaterOptions) -> list[str]:
-    """Return the columns that a fit reads."""
-    found = list(match_columns(source, options.probs[0], "--probs").columns)
-    if options.counts is not None:
-        found += match_columns(source, options.counts, "--counts").columns
-    elif options.label is not None:
-        source.require([options.label], "--label")
-        found.append(options.label)
-    return [*found, *options.others]
+def class_state(
+    kind: type[RowState],
+    options: AlphaOptions | CalibrateOptions,
+    source: Source,
+    columns: RaterOptions,
+) -> State:
+    """Return the state of the rows of a shard.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `read_window`.
+    ResourceError
+        As `calibkit.summaries.row_states.row_state`.
+    """
+    makers = makers_in(source, {"probs": options.pattern})
+    files = source.paths if options.provenance == "names" else ()
+    used = list(used_roles(source, columns).values())
+    return row_state(kind, options, makers, Reading(source, used, window_reader(columns), files))
 
 
 def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, Floats]]:

@@ -45,7 +45,7 @@ class Alpha:
         return AlphaModel
 
     def applier(self, model: AlphaModel) -> Applier:
-        from calibkit.methods.raters.application import AlphaApplier
+        from calibkit.methods.raters.alpha_cal import AlphaApplier
 
         return AlphaApplier(model)
 
@@ -65,7 +65,7 @@ class Alpha:
         return run
 
     def state(self) -> type[State]:
-        from calibkit.methods.raters.states import AlphaState
+        from calibkit.methods.raters.run import AlphaState
 
         return AlphaState
 
@@ -162,7 +162,7 @@ class Calibrator:
         return ScoreState
 
     def state_of_classes(self) -> type[State]:
-        from calibkit.methods.raters.states import ClassState
+        from calibkit.methods.calibrators.run import ClassState
 
         return ClassState
 
@@ -196,7 +196,7 @@ class Hetcal:
         return run
 
     def state(self) -> type[State]:
-        from calibkit.methods.hetcal.states import HetcalState
+        from calibkit.methods.hetcal.run import HetcalState
 
         return HetcalState
 

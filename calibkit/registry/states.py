@@ -25,7 +25,6 @@ from calibkit.summaries.states import (
     Stored,
     merge_states,
     opened,
-    place_of,
 )
 
 
@@ -55,7 +54,7 @@ def read_state(path: str) -> State:
 
 def state_of(data: Stored, path: str) -> State:
     """Return the state of a file, or of the bytes of one, which messages call `path`."""
-    with opened(place_of(data), path) as found:
+    with opened(data, path) as found:
         text: bytes | None = (found.schema.metadata or {}).get(KEY.encode())
     if text is None:
         raise ModelError("an Arrow file, but not a calibkit state", file=path)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import Unit
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import COMMON, Cells, Scale, cells_within, finest_scale
-from calibkit.summaries.distinct import COUNT, Distinct, NoRoomError, Role, spread_bits
+from calibkit.summaries.distinct import COUNT, MOST_BITS, Distinct, NoRoomError, Role, spread_bits
 from calibkit.summaries.summary import summed
 
 
@@ -201,7 +201,9 @@ class Counter:
                 scale = Scale(first.probability, min(bits, scale.bits))
             self._counts = Cells(self.roles, self._levels, scale, self._unit)
         else:
-            self._counts = Distinct.cut(self.roles, self._room.most, bits)
+            self._counts = Distinct(
+                self.roles, self._room.most, MOST_BITS if bits is None else bits
+            )
         for frame in held:
             self._counts.add(frame)
 

@@ -26,7 +26,7 @@ COUNT: Final = "count"
 SCORE, SPREAD = "score", "spread"
 
 #: Bits that cut rows keep at most; and rows there is room for at most.
-_MOST_BITS: Final = 20
+MOST_BITS: Final = 20
 _MOST_CUT: Final = 2**22
 
 
@@ -95,11 +95,6 @@ class Distinct:
         self._frames: list[pl.DataFrame] = []
         self._held = self._settled = 0
 
-    @classmethod
-    def cut(cls, roles: Sequence[Role], most: int, bits: int | None = None) -> Distinct:
-        """Return rows that may be cut, if need be to fewer bits than some."""
-        return cls(roles, most, _MOST_BITS if bits is None else bits)
-
     @property
     def held(self) -> list[pl.DataFrame]:
         """What was added, or what it became: rows that have no room as they are may go elsewhere."""
@@ -147,7 +142,8 @@ class Distinct:
     def _settle(self) -> None:
         """Gather equal rows; of too many keep fewer bits, if that may be."""
         frame = pl.concat([_counted(one, self._names) for one in self._frames])
-        if self.bits is None and _surely_more(frame[self._names[0]], self._most):
+        most, first = self._most, frame[self._names[0]]
+        if self.bits is None and first.len() > most and first.n_unique() > most:  # quickly told
             raise NoRoomError
         frame = _gathered(frame.sort(self._names, nulls_last=True), self._names)
         self._frames = [frame]
@@ -192,11 +188,6 @@ def _counted(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     if COUNT in frame.columns:
         return frame.select(*names, COUNT)
     return frame.select(*names, pl.lit(1, pl.Int64).alias(COUNT))
-
-
-def _surely_more(column: pl.Series, most: int) -> bool:
-    """Tell quickly whether one column alone has too many distinct values."""
-    return column.len() > most and column.n_unique() > most
 
 
 def _gathered(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -40,7 +40,6 @@ from calibkit.summaries.states import (
     metadata_of,
     new_header,
     opened,
-    place_of,
 )
 
 #: What columns are called in a state, before their names: those of rows, and of training rows.
@@ -112,7 +111,7 @@ class RowState(State):
             kept = Scratch()
             with closing(kept):
                 kept.write(data)
-        where = place_of(kept or data)
+        where = kept.path if kept is not None else data
         assert isinstance(where, Path)
         with opened(where, path) as found:
             table = checked(found.schema.empty_table())

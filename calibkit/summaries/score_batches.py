@@ -44,25 +44,6 @@ Read = Callable[[Source], ScoreRows]
 Windows = Iterator[ScoreRows | NothingLeft]
 
 
-@dataclass(frozen=True)
-class Spread:
-    """What uncertainties are needed for.
-
-    Attributes
-    ----------
-    levels
-        The numbers of levels whose edges must stay what they are.
-    strategy
-        ``equal-mass`` or ``equal-width``: how levels are cut.
-    edges
-        Edges that were given: uncertainties count as the edge below them.
-    """
-
-    levels: tuple[int, ...] = ()
-    strategy: str = "equal-mass"
-    edges: tuple[float, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How rows are read, and what they are needed for.
@@ -73,8 +54,12 @@ class Reading:
         The columns that are read.
     read
         Reads and checks the rows of the inputs, or of a window of them.
-    spread
-        What uncertainties are needed for.
+    levels
+        The numbers of uncertainty levels whose edges must stay what they are.
+    strategy
+        ``equal-mass`` or ``equal-width``: how levels are cut.
+    edges
+        Edges that were given: uncertainties count as the edge below them.
     needs_each
         An option that needs rows as they are, if one does.
     others
@@ -85,7 +70,9 @@ class Reading:
 
     columns: Sequence[str]
     read: Read
-    spread: Spread = field(default_factory=Spread)
+    levels: tuple[int, ...] = ()
+    strategy: str = "equal-mass"
+    edges: tuple[float, ...] = ()
     needs_each: str | None = None
     others: Mapping[str, bool] = field(default_factory=dict)
     threads: int = 1
@@ -109,12 +96,12 @@ def rows_within(source: Source, reading: Reading, memory: Memory | None) -> Scor
         No room for the rows, and they cannot be made coarser.
     """
     fits = memory is None or source.rows <= memory.entries
-    if fits and not reading.spread.edges:
+    if fits and not reading.edges:
         return reading.read(source)
     memory = memory_budget(None) if memory is None else memory
     if reading.needs_each is not None and not fits:
         passes = Passes(source, reading.columns, reading.read, memory)
-        return stored_rows(passes, memory, reading.spread.edges)
+        return stored_rows(passes, memory, reading.edges)
     try:
         summary = _summarise(source, reading, memory, COMMON)
     except UnitError:
@@ -126,7 +113,7 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     """Return the summary of the rows of a source, which merges with others; see `rows_within`.
 
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
-    levels of `Reading.spread` have on all rows, which takes another pass, or cut in bits.
+    levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
     try:
         return _summarise(source, reading, memory, COMMON)
@@ -151,9 +138,8 @@ def _unit_of(windows: Windows) -> Unit:
 
 
 def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> ScoreSummary:
-    spread, file, room = reading.spread, source.parts[0].path, Room.of(memory)
-    edges = spread.edges or None
-    finds = edges is None and bool(spread.levels)
+    file, room, edges = source.parts[0].path, Room.of(memory), reading.edges or None
+    finds = edges is None and bool(reading.levels)
     first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
     try:
         first.read(_windows(source, reading, memory), file)
@@ -165,7 +151,7 @@ def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> 
     if not first.narrow:
         return first.summary()
     assert first.counted is not None and first.seen.last is not None
-    found = level_edges(first.counted, spread)
+    found = level_edges(first.counted, reading.levels, reading.strategy)
     if found is None:
         raise weightless(file, first.seen.last.options.weight, first.seen.rows)
     second = _Pass(reading, room, found[0], unit, hashes=first.seen.hashes)
@@ -173,25 +159,27 @@ def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> 
     return replace(second.summary(), level_error=found[1])
 
 
-def level_edges(counted: Counted, spread: Spread) -> tuple[list[float], float] | None:
+def level_edges(
+    counted: Counted, levels: Sequence[int], strategy: str = "equal-mass"
+) -> tuple[list[float], float] | None:
     """Return the edges of levels, and by what share of the rows they may miss; None without weight.
 
     Parameters
     ----------
     counted
         Uncertainties.
-    spread
-        Which levels: all their edges together, and the smallest uncertainty, rise.
+    levels, strategy
+        See `Reading`: all edges together, and the smallest uncertainty, rise.
     """
     values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
     held = values[weight > 0]
     if not held.size:
         return None
     low, high = float(held.min()), float(held.max())
-    if spread.strategy == "equal-width":
-        edges = [equal_width_edges(low, high, count) for count in spread.levels]
+    if strategy == "equal-width":
+        edges = [equal_width_edges(low, high, count) for count in levels]
     else:
-        edges = [quantile_edges(values, count, weight)[1] for count in spread.levels]
+        edges = [quantile_edges(values, count, weight)[1] for count in levels]
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
     return np.unique([*np.concatenate(edges), low]).tolist(), error
 

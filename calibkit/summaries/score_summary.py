@@ -172,7 +172,7 @@ def no_unit() -> ResourceError:
 
 def checked(rows: ScoreRows) -> ScoreRows:
     """Refuse what only all rows together can show."""
-    options, file = rows.options, rows.source.parts[0].path if rows.source else None
+    options, file = rows.options, rows.file
     if rows.weight is not None and not rows.weight.any():
         raise weightless(file, options.weight, rows.rows)
     if rows.label is None or options.positive is None or rows.label.any():

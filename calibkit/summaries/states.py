@@ -129,7 +129,7 @@ class SummedState(State):
     @classmethod
     def stored(cls, header: Header, data: Stored, path: str) -> State:
         """Return the state of a file whose header was read."""
-        with opened(place_of(data), path) as found:
+        with opened(data, path) as found:
             return cls(header, checked(found.read_all()), path)
 
     @classmethod
@@ -146,11 +146,6 @@ class SummedState(State):
             payload, table = self.packed()
             header = msgspec.structs.replace(header, payload=payload)
         file.write(arrow_file(table, metadata_of(header), compression))
-
-
-def place_of(data: Stored) -> bytes | Path:
-    """Return what is opened."""
-    return data.path if isinstance(data, Scratch) else data
 
 
 def checked(table: Any) -> pl.DataFrame:
@@ -231,15 +226,16 @@ def join_states(states: Sequence[State]) -> State:
 
 
 @contextmanager
-def opened(where: Path | bytes, path: str) -> Iterator[Any]:
+def opened(data: Stored, path: str) -> Iterator[Any]:
     """Open a file as Arrow does; what is wrong with it is said of states."""
     import pyarrow as pa
     from pyarrow import ipc
 
     try:
+        where = data.path if isinstance(data, Scratch) else data
         own = isinstance(where, bytes)
-        with reading(path), pa.BufferReader(where) if own else pa.memory_map(str(where)) as data:
-            yield ipc.open_file(data)
+        with reading(path), pa.BufferReader(where) if own else pa.memory_map(str(where)) as file:
+            yield ipc.open_file(file)
     except ModelError:
         raise
     except (DataError, pa.ArrowException) as error:

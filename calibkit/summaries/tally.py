@@ -25,6 +25,9 @@ from calibkit_kernels.decide import LEAST
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
 
+#: Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
+_COUNTS = (np.uint8, np.int32, np.int64)
+
 _NOT_DEALT = np.empty(0, np.uint8)
 _NO_GAIN = np.empty(0, np.int64)
 _NO_SQUARES = np.empty((0, 2), np.int64)
@@ -311,6 +314,8 @@ def count_rows(
     dealt = _NOT_DEALT if part is None else part
     grouped = kernels.group_weighted(places, score, level, label, units, dealt)
     scores, levels_of, count, positive, parts = grouped
+    if weight is None and gain is None:
+        count, positive = _narrow(count, count), _narrow(positive, count)
     tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
     if sampled and weight is not None:
         tally = _with_squares(
@@ -362,14 +367,19 @@ def _count_plain(
     del keys  # scratch space of the sort by now
     bits = np.empty(score.size, np.uint32 if score.dtype == np.float32 else np.uint64)
     level_of = np.empty(score.size, np.uint16)
-    # Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
-    for integers in (np.uint8, np.int32, np.int64):
+    for integers in _COUNTS:
         count, positive = np.empty(score.size, integers), np.empty(score.size, integers)
         size = group(bits, level_of, count, positive)
         if size >= 0:
             break
     scores = _trim(bits, size).view(score.dtype)
     return Tally(scores, _trim(level_of, size), _trim(count, size), _trim(positive, size), levels)
+
+
+def _narrow(counts: Int64s, greatest: Int64s) -> NDArray[Any]:
+    """Return integers in the type of counts that has room for some others."""
+    most = int(greatest.max(initial=0))
+    return counts.astype(next(kind for kind in _COUNTS if most <= np.iinfo(kind).max))
 
 
 def _trim(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -154,12 +154,11 @@ class Delivery:
 
     def write_each(self, source: Source) -> None:
         """Draw each input by itself; all pictures appear together or not at all."""
-        from calibkit.files.formats import format_suffix
         from calibkit.files.outputs import directory_outputs
         from calibkit.files.sinks import Transaction, make_folders
 
         kind = str(self.format)
-        suffix = f".{kind}" if kind in PICTURES else format_suffix(kind)
+        suffix = f".{kind}"
         files = directory_outputs(str(self.console.output), source.parts, suffix=suffix)
         count = 0
         with Transaction() as outputs:

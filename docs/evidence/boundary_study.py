@@ -1,11 +1,10 @@
-"""What the studies of boundaries on score files share: parts of rows, gains at equal effort, tables."""
+"""What the studies of boundaries on score files share: parts of rows, gains at equal effort."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,6 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
-
-ROOT = Path(__file__).resolve().parents[2]
-
-#: Where score files are looked for if no folder is named: beside the project.
-DATA = ROOT.parent / "shared" / "data"
 
 Floats = NDArray[np.float64]
 
@@ -81,13 +75,3 @@ def gain(model: BoundaryModel, rows: ScoreRows) -> Gain:
 def mean(values: Sequence[float]) -> float:
     """Return the mean of some numbers."""
     return math.fsum(values) / len(values)
-
-
-def row(cells: Sequence[str]) -> str:
-    """Return the row of a table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table."""
-    return "\n".join(map(row, [header, ["---"] * len(header), *rows]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
-from boundary_study import table
+from pages import sections, table
 
 Values = Mapping[str, float | int | None]
 
@@ -68,22 +68,6 @@ COLUMNS = {
     "Class disagreement loss (its CE)": (7, 8),
 }
 
-HEAD = """### Table 2: theirs beside ours
-
-The paper's cells (22 classes, 5.67 technologists a cell) are private, so that this is its table in
-form, with other data: ten classes, 51 votes an image. *Raw*, *MCDO* and *TTA* are the paper's
-predictions (one pass, or many with dropout or augmentation at work); *vgg16 + resnet110* stands in for
-the latter, the mean of two members and of their disagreements (equation 51). `+ α` has alpha0
-depend on the last layer's features in the paper, on the sorted class probabilities here (the
-networks' inner layers are not published).
-"""
-
-WHY = """The paper says that ts and vs improve CE for each of its predictions; its table says so of one
-pass only, and of ts with dropout. Levels differ with the data: on nearly half of the images here no two
-raters differ, and softer probabilities predict that some do, on all of them, so that ts raises the
-disagreement loss by a tenth and more here, by less than one per cent there.
-"""
-
 
 def cell(values: tuple[float, ...], columns: tuple[int, ...]) -> str:
     """Return a metric with those that belong to it in brackets."""
@@ -91,27 +75,27 @@ def cell(values: tuple[float, ...], columns: tuple[int, ...]) -> str:
     return f"{first} ({', '.join(more)})" if more else first
 
 
-def table_2(ours: Mapping[str, Callable[[str, bool], Values]]) -> Iterator[str]:
-    """Yield the lines; `ours` gives the metrics of each prediction by map, with alpha0 or not."""
+def table_2(ours: Mapping[str, Callable[[str, bool], Values]]) -> dict[str, str]:
+    """Return the tables; `ours` gives the metrics of each prediction by map, with alpha0 or not."""
     lines = [(name, alpha) for name in MAPS for alpha in (False, True)]
     found = dict(THEIRS)
     for name, values in ours.items():
         seen = [values(MAPS[map_name], alpha) for map_name, alpha in lines]
         found[name] = tuple(tuple(float(one[m] or 0.0) for m in METRICS) for one in seen)
-    yield HEAD
     header = ["", *(f"paper: {name}" if name in THEIRS else name for name in found)]
+    parts = []
     for title, columns in COLUMNS.items():
         rows = [
             [name + (" + α" if alpha else "")]
             + [cell(values[place], columns) for values in found.values()]
             for place, (name, alpha) in enumerate(lines)
         ]
-        yield from (f"{title}:", "", table(header, rows), "")
-    yield from verdict(found)
+        parts += [f"{title}:", table(header, rows)]
+    return {"table_2": sections(*parts), "verdict": verdict(found)}
 
 
-def verdict(found: Mapping[str, tuple[tuple[float, ...], ...]]) -> Iterator[str]:
-    """Yield what the paper reads in its table, and whether ours says the same."""
+def verdict(found: Mapping[str, tuple[tuple[float, ...], ...]]) -> str:
+    """Return what the paper reads in its table, and whether ours says the same."""
     claims = {
         "`+ α` lowers the disagreement loss": (5, [(k, k + 1) for k in range(0, 8, 2)]),
         "`+ α` lowers its calibration error": (6, [(k, k + 1) for k in range(0, 8, 2)]),
@@ -128,8 +112,4 @@ def verdict(found: Mapping[str, tuple[tuple[float, ...], ...]]) -> Iterator[str]
             held = sum(v[b][column] < v[a][column] for v in members for a, b in pairs)
             row.append(f"{held} of {len(members) * len(pairs)}")
         rows.append(row)
-    yield "How often what the paper reads in its table is so (strictly, to the digits known):"
-    yield ""
-    yield table(["", "paper", "ours"], rows)
-    yield ""
-    yield WHY
+    return table("|paper|ours", rows)

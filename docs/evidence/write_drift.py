@@ -19,10 +19,9 @@ from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.problem.spreads import spread_of_rows
+from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import threshold_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
 from calibkit.options.shared import ColumnOptions
@@ -100,11 +99,15 @@ def shifted(test: pl.DataFrame, random: Random) -> pl.DataFrame:
     return test[places.tolist()].with_columns(score=1.0 / (1.0 + (-(logit + 0.3)).exp()))
 
 
+def outline_of(values: Floats) -> Outline:
+    """Return the outline of a column, as a model has it."""
+    spread = quantiles_of_rows(values, None, 20)
+    return Outline(np.array(spread.quantiles), tuple(spread.counts), spread.largest)
+
+
 def compare(fitted: Floats, new: Floats) -> Stability:
     """Return the index between two columns, as a model and `drift` would."""
-    spread = spread_of_rows(fitted, None, 20)
-    largest = threshold_json(spread.largest)
-    outline = Outline.of([threshold_json(q) for q in spread.quantiles], spread.counts, largest)
+    outline = outline_of(fitted)
     counts = np.bincount(outline.bins(new), minlength=20)
     pairs = [(float(n), old) for n, old in zip(counts, outline.counts, strict=True) if old > 0.0]
     now, old = zip(*pairs, strict=True)
@@ -198,8 +201,7 @@ def power(calib: pl.DataFrame, test: pl.DataFrame, draws: int) -> str:
 
 def population(fitted: Floats, old: Floats, new: Floats) -> float:
     """Return the index between two files in the bins of a reference drawn from the first."""
-    spread = spread_of_rows(fitted, None, 20)
-    outline = Outline.of(list(spread.quantiles), spread.counts, spread.largest)
+    outline = outline_of(fitted)
     shares = []
     for values in (new, old):
         counts = np.bincount(outline.bins(values), minlength=20).astype(float)

@@ -1,27 +1,23 @@
-"""Write docs/evidence/durfee.md: the example and the tables of Durfee, Gupta and Basu beside ours.
+"""Fill in durfee.md: the example and the tables of Durfee, Gupta and Basu beside ours.
 
-    python docs/evidence/write_durfee.py [FOLDER] [--runs N] [--epochs N] [--rates N]
-
-FOLDER (default ``../shared/data`` beside the project) holds the score files; their features are
-used, not their scores: networks are trained here.  The paper's own grid is ``--full``.
+Features of the score files are used, not their scores: networks are trained here.  The paper's own grid
+is ``--runs 5 --epochs 100 --rates 8``.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from boundary_study import DATA, table
 from durfee_example import example
 from durfee_paper import PAPER
 from durfee_rows import prepared
+from pages import arguments, fill, paragraph, sections, table
 from small_networks import Network, auc, train
+from studies import monte_carlo
 
 from calibkit.apply.apply import apply_model
 from calibkit.files.sources import Source
@@ -30,7 +26,8 @@ from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 
-PAGE = Path(__file__).with_name("durfee.md")
+#: The variable that tells processes where the data are.
+FOLDER = "SCORE_FILES"
 SETS = ("census", "bank", "higgs", "criteo_tau3")
 WIDTHS = (64, 32, 16)
 SIZES = {"S": 1, "M": 2, "L": 4}
@@ -48,13 +45,16 @@ PARTS = ("top 3", "top 50 %"), ("regularised", "not regularised")
 
 @dataclass(frozen=True)
 class Task:
-    """One network: the data it sees, its size, its regularisation, its rate, its seed, its epoch."""
+    """A network: the data it sees, its size, its regularisation, its rate, how long it learns.
+
+    With `last` it stays as it is after its last epoch.
+    """
 
     name: str
     size: str
     kind: str
     rate: float
-    run: int
+    epochs: int
     last: bool = False
 
 
@@ -66,14 +66,14 @@ class Seen:
     test: dict[str, float]
 
 
-def judge(folder: Path, epochs: int, task: Task) -> Seen:
+def judge(task: Task, run: int) -> Seen:
     """Train a network, calibrate its scores by parts, and judge both on the test rows."""
-    data = prepared(folder, task.name)
+    data = prepared(Path(os.environ[FOLDER]), task.name)
     x, y = data.inputs, {part: frame["label"].to_numpy() for part, frame in data.frames.items()}
     widths = (x["train"].shape[1], *(width * SIZES[task.size] for width in WIDTHS))
-    network = Network(widths, task.kind, task.run)
+    network = Network(widths, task.kind, run)
     rows = ((x["train"], y["train"]), (x["validation"], y["validation"]))
-    found = train(network, *rows, task.rate, epochs, task.last)
+    found = train(network, *rows, task.rate, task.epochs, task.last)
     scored = {
         part: data.frames[part].with_columns(score=network.logits(x[part]).astype(np.float64))
         for part in ("train", "calib", "test")
@@ -90,7 +90,7 @@ def judge(folder: Path, epochs: int, task: Task) -> Seen:
     return Seen(found, test)
 
 
-Results = dict[Task, Seen]
+Results = dict[Task, list[Seen]]
 
 
 def variants(results: Results, name: str, size: str, part: str) -> list[tuple[str, float]]:
@@ -101,7 +101,8 @@ def variants(results: Results, name: str, size: str, part: str) -> list[tuple[st
     def validation(variant: tuple[str, float]) -> float:
         seen = [
             result.validation
-            for task, result in results.items()
+            for task, runs in results.items()
+            for result in runs
             if (task.name, task.size, task.kind, task.rate) == (name, size, *variant)
         ]
         return float(np.mean(seen))
@@ -115,7 +116,8 @@ def cells(results: Results, name: str, size: str, part: str) -> list[str]:
     kept = variants(results, name, size, part)
     tests = [
         result.test
-        for task, result in results.items()
+        for task, runs in results.items()
+        for result in runs
         if (task.name, task.size) == (name, size) and (task.kind, task.rate) in kept
     ]
     base = np.array([test["DNN"] for test in tests])
@@ -146,13 +148,14 @@ def lines_of(results: Results) -> Lines:
 
 def tables(lines: Lines) -> list[str]:
     """Return both tables, a set after the other."""
-    header = ["size", "networks", "DNN", "HC", "HC, chosen", "paper: DNN", "paper: HC"]
+    header = "size|networks|DNN|HC|HC, chosen|paper: DNN|paper: HC"
     found = []
-    for parts, title in zip(PARTS, TITLES, strict=True):
-        found += [f"## {title}", ""]
+    for parts in PARTS:
+        sets = []
         for name in SETS:
             rows = [[size, part, *lines[name, size, part]] for size, part in product(SIZES, parts)]
-            found += [f"### {name}", "", table(header, rows), ""]
+            sets += [f"### {name}", table(header, rows)]
+        found.append(sections(*sets))
     return found
 
 
@@ -165,7 +168,7 @@ def printed(lines: Lines, column: int) -> dict[tuple[str, str, str], float]:
     }
 
 
-def claims(lines: Lines) -> list[str]:
+def claims(lines: Lines) -> str:
     """Return how often what the paper reads in its tables is so, there and here."""
     rows = [["HC raises the AUC (table 1)"], ["more so, the larger the networks (table 1)"],
             ["more so without regularisation (tables 2 and 3)"]]  # fmt: skip
@@ -184,11 +187,10 @@ def claims(lines: Lines) -> list[str]:
         ]
         for row, found in zip(rows, (ones, growing, free), strict=True):
             row.append(f"{sum(found)} of {len(found)}")
-    header = ["how often it is so, to the digits printed", "paper", "HC", "HC, chosen"]
-    return [table(header, rows), ""]
+    return table("how often it is so, to the digits printed|paper|HC|HC, chosen", rows)
 
 
-def overtrained(results: Results) -> list[str]:
+def overtrained(results: Results) -> dict[str, str]:
     """Return what calibration does for networks that went on to their last epoch."""
     rows, gains, ends = [], [], []
     for name, size in product(SETS, SIZES):
@@ -196,7 +198,8 @@ def overtrained(results: Results) -> list[str]:
         for last in (False, True):
             tests = [
                 seen.test
-                for task, seen in results.items()
+                for task, runs in results.items()
+                for seen in runs
                 if (task.name, task.size, task.kind, task.rate, task.last)
                 == (name, size, "none", RATES[0], last)
             ]
@@ -209,12 +212,12 @@ def overtrained(results: Results) -> list[str]:
         rows.append(row)
         gains += [seen_gains[k][0] < seen_gains[k + 2][0] for k in (0, 1)]
         ends += [seen_gains[k][1] > seen_gains[k + 2][1] for k in (0, 1)]
-    header = ["", "size", "best epoch", "HC", "HC, chosen", "last epoch", "HC", "HC, chosen"]
-    held = {"gains": sum(gains), "ends": sum(ends), "count": len(gains)}
-    return [LAST, table(header, rows), "", FOUND.format(**held)]
+    header = "|size|best epoch|HC|HC, chosen|last epoch|HC|HC, chosen"
+    found = FOUND.format(gains=sum(gains), ends=sum(ends), count=len(gains))
+    return {"overtrained": table(header, rows), "found": paragraph(found)}
 
 
-def summary(results: Results) -> list[str]:
+def summary(results: Results) -> dict[str, str]:
     """Return the answers to the questions the paper asks of its tables."""
     gains: dict[tuple[str, str], dict[str, float]] = {}
     for method, name in product(TREES, SETS):
@@ -223,7 +226,8 @@ def summary(results: Results) -> list[str]:
                 np.mean(
                     [
                         100 * (seen.test[method] / seen.test["DNN"] - 1)
-                        for task, seen in results.items()
+                        for task, runs in results.items()
+                        for seen in runs
                         if task.name == name and key in (task.size, task.kind)
                     ]
                 )
@@ -235,38 +239,18 @@ def summary(results: Results) -> list[str]:
         + [f"{value:+.2f}".replace("-", "−") for value in found.values()]
         for (method, name), found in gains.items()
     ]
-    header = ["", "tree", "S", "M", "L", "not regularised", "batch", "dropout"]
-    raised = sum(seen.test["HC"] > seen.test["DNN"] for seen in results.values())
-    return [
-        "## What grows the gain",
-        "",
-        "Gain of AUC in per cent, the mean over all networks trained, badly or well:",
-        "",
-        table(header, rows),
-        "",
-        f"Of {len(results):,} networks calibration by parts, set as in the paper, raised the AUC of "
-        f"{raised:,}.",
-        "",
-    ]
+    every = [seen for runs in results.values() for seen in runs]
+    raised = sum(seen.test["HC"] > seen.test["DNN"] for seen in every)
+    return {
+        "gains": table("|tree|S|M|L|not regularised|batch|dropout", rows),
+        "raised": paragraph(
+            f"Of {len(every):,} networks calibration by parts, set as in the paper, raised the AUC of "
+            f"{raised:,}."
+        ),
+    }
 
 
-TITLES = (
-    "Table 1: networks before and after",
-    "Tables 2 and 3: regularised networks and others",
-)
-
-HEAD = """# Calibration by parts on over-confident networks
-
-<!-- Written by `make reproduce-durfee`; edit docs/evidence/write_durfee.py instead. -->
-
-Durfee, Gupta and Basu, "Heterogeneous calibration: a post-hoc model-agnostic framework for improved
-generalization": sections 3.1 and 3.2, and Tables 1 to 3 in form. How `calibkit hetcal` does on the
-networks that come with the score files, in log loss and beside LightGBM and MCGrad, is in
-[hetcal](hetcal.md).
-"""
-
-DESIGN = """## The networks of Tables 1 to 3
-
+SETTING = """\
 Three hidden layers of 64, 32 and 16 units (S), of twice (M) and four times as many (L); ReLU; none,
 batch normalisation or dropout of a quarter; Adam, batches of 128; the epoch with the best AUC on
 validation rows. Here {rates} learning rates, {epochs} epochs and {runs} runs a variant, in the paper
@@ -276,29 +260,6 @@ leaf, a Platt map for each leaf on the calibration rows, as in the paper. *HC, c
 `calibkit hetcal --train` with its own choice of depth, leaf and shrinkage by cross-validation. AUC
 on the test rows; in brackets the gain, and the standard error of its mean over networks (which
 share the test rows: it says how networks vary, not what another test file would give).
-
-Where we differ, and why:
-
-* **Other files.** Census is the same data (24,421 training rows here, a fifth of them for
-  validation, 26,048 and 6,513 there). Bank is `bank-additional` (20,594 training rows, with
-  economic indices that the paper's edition lacks) without `duration` and `day_of_week`; higgs has
-  10,237 training rows, the paper's 35,000. Credit default and diabetes are not among the files;
-  criteo_tau3 stands in, for which the paper has no figure.
-* **Categories** are one column for each of the 30 most frequent levels; the paper learns
-  embeddings of the larger ones.
-* **A fixed tree.** The paper tries depth 3 and 4 and leaves of 1,000 and 2,000 rows, and does not
-  say by which rows it chooses. Here one of them is fixed.
-* **Networks that start higher.** Inputs are standardised, whole numbers by their logarithm; the
-  paper does not say what it did. On census our networks rank better before calibration than the
-  paper's do after it, and a tree with leaves of 1,000 rows has nothing to add; a finer tree, chosen
-  by cross-validation, has.
-"""
-
-LAST = """## Networks that trust themselves too much
-
-The paper's reason for the gain is over-confidence. So the same networks again (no regularisation,
-learning rate 0.001), left as they are after their last epoch and not after the one that ranks
-validation rows best:
 """
 
 FOUND = """The gain is larger after the last epoch in {gains} of {count} cases (both trees), and on
@@ -309,39 +270,32 @@ then calibrated rank better than those that went on and were then calibrated in 
 
 
 def main() -> None:
-    """Train, calibrate, judge, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
-    parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--rates", type=int, default=4)
-    parser.add_argument("--full", action="store_true")
-    chosen = parser.parse_args()
-    runs, epochs, rates = (
-        (5, 100, len(RATES)) if chosen.full else (chosen.runs, chosen.epochs, chosen.rates)
-    )
+    """Train, calibrate, judge, and fill the page in."""
+    given = arguments(__doc__, needs=SETS, runs=2, epochs=30, rates=4)
+    os.environ[FOLDER] = str(given.folder)
     tasks = [
-        Task(*parts)
-        for parts in product(SETS, ("L", "M", "S"), KINDS, RATES[:rates], range(1, runs + 1))
+        Task(*parts, given.epochs)
+        for parts in product(SETS, ("L", "M", "S"), KINDS, RATES[: given.rates])
     ]
-    tasks += [
+    overdone = [
         replace(task, last=True) for task in tasks if (task.kind, task.rate) == ("none", RATES[0])
     ]
-    with ProcessPoolExecutor() as pool:
-        seen = pool.map(partial(judge, chosen.folder, epochs), tasks)
-        results = dict(zip(tasks, seen, strict=True))
-    kept = {task: one for task, one in results.items() if not task.last}
+    results = monte_carlo(judge, [*tasks, *overdone], given.runs, first=1)
+    kept = {task: seen for task, seen in results.items() if not task.last}
     lines = lines_of(kept)
-    text = [HEAD, *example(), DESIGN.format(rates=rates, epochs=epochs, runs=runs)]
-    text += [*claims(lines), *overtrained(results), *summary(kept), *tables(lines)]
-    PAGE.write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
-    print(f"{PAGE} written")
+    table_1, tables_2_3 = tables(lines)
+    setting = SETTING.format(rates=given.rates, epochs=given.epochs, runs=given.runs)
+    fill(
+        "durfee",
+        **example(),
+        setting=paragraph(setting),
+        claims=claims(lines),
+        **overtrained(results),
+        **summary(kept),
+        table_1=table_1,
+        tables_2_3=tables_2_3,
+    )
 
 
 if __name__ == "__main__":
-    # Forked workers would inherit locks of polars; one thread each, for there is one a processor.
-    import multiprocessing
-
-    os.environ |= {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    multiprocessing.set_start_method("spawn")
     main()

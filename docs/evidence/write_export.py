@@ -1,6 +1,4 @@
-"""Write docs/evidence/export.md: exported models against `apply` on a million rows.
-
-    python docs/evidence/write_export.py [--rows 1000000]
+"""Fill in export.md: exported models against `apply` on a million rows.
 
 Models of every kind are fitted on 20,000 simulated rows, exported, and run on other rows: in DuckDB,
 on a PostgreSQL server that is started for it (where one is installed), by polars, and by plain
@@ -10,23 +8,22 @@ added.  Needs duckdb, as the tests do.
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
 import tempfile
-import textwrap
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import polars as pl
+from pages import ROOT, arguments, fill, paragraph, table
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from calibkit.exports.check import (  # noqa: E402
+from calibkit.exports.check import (
     TOLERANCE,
     Agreement,
     applied,
@@ -35,15 +32,14 @@ from calibkit.exports.check import (  # noqa: E402
     run,
     with_classes,
 )
-from calibkit.exports.request import Request  # noqa: E402
-from calibkit.exports.writing import export_model, program_of  # noqa: E402
-from calibkit.expressions.program import columns_of  # noqa: E402
-from calibkit.files.sources import Source  # noqa: E402
-from calibkit.models.model import Model, load  # noqa: E402
-from tests import export_models  # noqa: E402
-from tests.postgres.server import Server, find_programs, running  # noqa: E402
+from calibkit.exports.request import Request
+from calibkit.exports.writing import export_model, program_of
+from calibkit.expressions.program import columns_of
+from calibkit.files.sources import Source
+from calibkit.models.model import Model, load
+from tests import export_models
+from tests.postgres.server import Server, find_programs, running
 
-PAGE = ROOT / "docs" / "evidence" / "export.md"
 FITTED_ON = 20_000
 #: Python, which is meant for one row at a time, gets one row of so many.
 PYTHON_SHARE = 10
@@ -73,13 +69,11 @@ class Run:
 
 
 def main() -> None:
-    """Fit, export, compare, write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    count = parser.parse_args().rows
+    """Fit, export, compare, and fill the page in."""
+    count = arguments(__doc__, rows=1_000_000).rows
     rows = export_models.rows(count, seed=2)
     programs = find_programs()
-    lines = []
+    lines: list[list[str]] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(running(programs)) if programs else None
@@ -87,13 +81,19 @@ def main() -> None:
         for name, model in models.items():
             request = Request(key="id") if name in export_models.RANDOM else Request()
             lines.append(line(name, model, request, rows, server))
-            print(lines[-1], flush=True)
-    PAGE.write_text(page(lines, count, server is not None), encoding="utf-8")
+            print(*lines[-1], sep=" | ", flush=True)
+    postgres = "PostgreSQL" if programs else "PostgreSQL (not installed)"
+    header = f"model|kind|rows made|apply|DuckDB|polars|{postgres}|Python"
+    machine = (
+        f"Python {platform.python_version()}, polars {pl.__version__}, DuckDB {duckdb.__version__}, "
+        f"{os.cpu_count()} processors."
+    )
+    fill("export", setting=paragraph(setting(count)), models=table(header, lines), machine=machine)
 
 
 def line(
     name: str, model: Model, request: Request, rows: pl.DataFrame, server: Server | None
-) -> str:
+) -> list[str]:
     """Return the row of a model in the table."""
     request = with_classes(model, request, Source.from_frame(rows.head(1)))
     program = program_of(model, request)
@@ -118,7 +118,7 @@ def line(
     text = export_model(model, "python", request)
     some, judged = (table.gather_every(PYTHON_SHARE) for table in (frame, expected))
     cells.append(timed(lambda: run("python", text, some), judged))
-    return f"| {' | '.join(cells)} |"
+    return cells
 
 
 def timed(call: object, expected: pl.DataFrame) -> str:
@@ -131,38 +131,15 @@ def timed(call: object, expected: pl.DataFrame) -> str:
     return Run(agreement, seconds).cell
 
 
-def page(lines: list[str], count: int, postgres: bool) -> str:
-    """Return the text of the page."""
-    import duckdb
-
-    server = "PostgreSQL" if postgres else "PostgreSQL (not installed)"
-    about = (
+def setting(count: int) -> str:
+    """Return what was compared on so many rows."""
+    return (
         f"Models of every kind, fitted on {FITTED_ON:,} simulated rows, exported and run on {count:,} "
         "others and on rows made to be difficult: with every threshold, edge and knot, the floats next "
         "to them, missing values, and segments never seen. Each cell has the rows that differ from "
         "`calibkit apply` in any added column (a decision, leaf or action that is another one, a "
         f"number more than {TOLERANCE:g} away), the largest distance of two numbers, and the time, "
         f"reading and writing rows included. Python works on one row in {PYTHON_SHARE}."
-    )
-    machine = (
-        f"Python {platform.python_version()}, polars {pl.__version__}, DuckDB {duckdb.__version__}, "
-        f"{os.cpu_count()} processors."
-    )
-    return "\n".join(
-        [
-            "# Exported models against apply",
-            "",
-            "<!-- Written by `make evidence-export`; edit docs/evidence/write_export.py instead. -->",
-            "",
-            textwrap.fill(about, 99),
-            "",
-            f"| model | kind | rows made | apply | DuckDB | polars | {server} | Python |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- |",
-            *lines,
-            "",
-            textwrap.fill(machine, 99),
-            "",
-        ]
     )
 
 

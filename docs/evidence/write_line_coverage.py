@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).parent
+from pages import fill, table
 
 #: Below this share a file is listed, in percent.
 LISTED = 90
@@ -44,38 +44,19 @@ def main() -> int:
     for package, what in PACKAGES.items():
         lines, reached = (sum(file[k] for file in found[package]) for k in (1, 2))
         shares.append(percent(reached, lines))
-        rows.append(
-            f"| {what} | {len(found[package])} | {lines:,} | {reached:,} | {shares[-1]} % |"
-        )
+        rows.append([what, len(found[package]), f"{lines:,}", f"{reached:,}", f"{shares[-1]} %"])
     low = sorted(
         (percent(reached, lines), name, lines, lines - reached)
         for package in found.values()
         for name, lines, reached in package
         if 100 * reached < LISTED * lines
     )
-    listed = "\n".join(
-        f"| `{name}` | {lines} | {missed} | {share} % |" for share, name, lines, missed in low
+    listed = [[f"`{name}`", lines, missed, f"{share} %"] for share, name, lines, missed in low]
+    fill(
+        "coverage_lines",
+        parts=table("part|files|statements|reached|share", rows, "lr"),
+        files=table("file|statements|not reached|share", listed, "lr"),
     )
-    page = f"""# How many lines the tests reach
-
-<!-- Written by `make line-coverage`: python docs/evidence/write_line_coverage.py {sys.argv[1]} -->
-
-Statements that ran at least once under the tests of `make line-coverage`. Those of the library and
-the command line run as users run it, with compiled kernels, whose lines cannot be seen then; those
-of the kernels run interpreted. Processes that tests start with a cleared environment are not
-measured: what happens at signals, broken pipes and on terminals is tested there.
-
-| part | files | statements | reached | share |
-| --- | --: | --: | --: | --: |
-{chr(10).join(rows)}
-
-Files below {LISTED} %:
-
-| file | statements | not reached | share |
-| --- | --: | --: | --: |
-{listed}
-"""
-    (HERE / "coverage_lines.md").write_text(page, encoding="utf-8")
     print(*rows, sep="\n")
     return int(min(shares) < LEAST)
 

@@ -1,21 +1,14 @@
-"""Write raters.md: estimators of label histograms on simulated votes, and maps on real ones.
-
-Run as ``python docs/evidence/write_raters.py [FOLDER]`` from the project's root.  FOLDER (default
-``../shared/data`` beside the project) holds cifar10h/calib.parquet and test.parquet; where it is
-absent, the second half of the page is left as it is.
-"""
+"""Fill in raters.md: estimators of label histograms on simulated votes, and maps on real ones."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from boundary_study import DATA
 from numpy.typing import NDArray
+from pages import arguments, fill, sections, table
 from raters_mds import table_2
 
 from calibkit import simulate_raters
@@ -32,9 +25,6 @@ from calibkit.numerics.votes import (
     predicted_disagreement,
 )
 from calibkit.options.alpha_cal import AlphaOptions
-
-PAGE = Path(__file__).with_name("raters.md")
-REAL = "## Real votes"
 
 #: Rows of a file and how often it is simulated, as many rows in all for each size.
 SIZES = ((100, 1000), (300, 1000), (1000, 300), (3000, 300), (10_000, 300))
@@ -82,10 +72,9 @@ def simulated(raters: int, rows: int, times: int) -> dict[str, np.ndarray]:
     return {name: np.array(values) for name, values in found.items()}
 
 
-def figure() -> Iterator[str]:
-    """Yield the lines of the table behind figure 1."""
-    yield "| votes a row | estimate | " + " | ".join(f"N = {rows:,}" for rows, _ in SIZES) + " |"
-    yield "| --- | --- |" + " --- |" * len(SIZES)
+def figure() -> str:
+    """Return the table behind figure 1."""
+    rows = []
     for raters, known in KNOWN.items():
         runs = [simulated(raters, rows, times) for rows, times in SIZES]
         for name in known:
@@ -95,7 +84,8 @@ def figure() -> Iterator[str]:
                 error = run[name].std(ddof=1) / np.sqrt(run[name].size)
                 before = "" if expected is None else f" ({expected:g})"
                 cells.append(f"{mean:.5f} ± {error:.5f}{before}")
-            yield f"| {raters} | {name} | " + " | ".join(cells) + " |"
+            rows.append([raters, name, *cells])
+    return table(["votes a row", "estimate", *(f"N = {rows:,}" for rows, _ in SIZES)], rows)
 
 
 def opened(data: Path, part: str) -> Source:
@@ -164,24 +154,18 @@ SHOWN = {
 }
 
 
-def real(data: Path) -> Iterator[str]:
-    """Yield the lines of the tables on real votes."""
+def real(data: Path) -> dict[str, str]:
+    """Return the tables on real votes."""
     members = {**{name: (name,) for name in NETWORKS}, " + ".join(NETWORKS[:2]): NETWORKS[:2]}
-    yield from table_2(
-        {name: partial(paired, data, networks) for name, networks in members.items()}
-    )
+    parts = []
     for network in NETWORKS:
         calib, test = read(data, "calib", network), read(data, "test", network)
-        constant = np.full(len(test.counts), raw_disagreement(calib))
-        yield f"### {network}"
-        yield ""
-        yield "| map | alpha0 | " + " | ".join(SHOWN.values()) + " |"
-        yield "| --- | --- |" + " ---: |" * len(SHOWN)
+        rows = []
         for logit_map in MAPS:
             for name in STRENGTHS:
                 values = judged(data, (network,), logit_map, name)
-                shown = " | ".join(f"{values[metric]:.4f}" for metric in SHOWN)
-                yield f"| {logit_map} | {name} | {shown} |"
+                rows.append([logit_map, name, *(f"{values[metric]:.4f}" for metric in SHOWN)])
+        constant = np.full(len(test.counts), raw_disagreement(calib))
         phi = np.column_stack([constant, np.zeros_like(test.counts, dtype=float)])
         known = measure(
             Judged(
@@ -191,12 +175,14 @@ def real(data: Path) -> Iterator[str]:
                 classes=test.classes,
             )
         ).values
-        yield ""
-        yield (
+        parts += [
+            f"### {network}",
+            table(["map", "alpha0", *SHOWN.values()], rows, "llr"),
             "Predicting the same disagreement for all rows, the mean on the fitting rows: "
-            f"disagreement loss {known['disagreement_loss']:.4f}."
-        )
-        yield ""
+            f"disagreement loss {known['disagreement_loss']:.4f}.",
+        ]
+    theirs = {name: partial(paired, data, networks) for name, networks in members.items()}
+    return {**table_2(theirs), "networks": sections(*parts)}
 
 
 def raw_disagreement(rows: RaterRows) -> float:
@@ -204,63 +190,11 @@ def raw_disagreement(rows: RaterRows) -> float:
     return float(disagreement_shares(rows.counts)[:, 0].mean())
 
 
-HEAD = f"""# Votes of several raters: estimators and maps
-
-<!-- Written by `make reproduce-raters`; edit docs/evidence/write_raters.py instead. -->
-
-## Simulated votes: what a perfect predictor is said to lose
-
-Figure 1 of Mimori et al., "Diagnostic uncertainty calibration": each row has a probability of class 1,
-uniform on [0, 1], the predictor knows it, and raters vote by it
-(`calibkit simulate raters --raters 2`). The truth of every figure is 0. The paper plots what is
-printed here, over ten files a size and without numbers: the plugin CL falls as N grows, the plugin DL
-stays where it is, and the debiased forms are close to 0, even with two votes. So it is here. Means over
-{SIZES[0][1]:,} files (N up to 300) or {SIZES[-1][1]} files, two classes summed,
-with their standard errors; in brackets what the same design gave before, where it is known.
-
-"""
-
-WORDS = """
-The plugin calibration loss (CL) is too high by what the bins' mean labels scatter, which falls as
-1/N; the plugin dispersion loss (DL) by what the raters of one row scatter, which no number of
-rows mends: its limit is 1/6 with two votes and 1/15 with five. The debiased forms are within noise
-of 0, but for what is left of CL at N = 100, where some bins hold a single row.
-
-"""
-
-REAL_WORDS = """
-CIFAR-10H: about 51 votes an image, on the class probabilities of three networks. Fitted on `calib`,
-judged on `test`. Penalties of vector and matrix scaling are chosen by cross-validation; `no alpha`
-takes raters to draw from the class probabilities.
-
-What to see in it:
-
-* alpha0 leaves accuracy, squared loss, epistemic loss, CE and DE as they are: it changes the spread,
-  not the mean.
-* Temperature scaling makes the class probabilities better and the predicted disagreement worse:
-  softer probabilities say that raters differ on every image, while in truth they differ much on a few.
-  alpha0 takes that back.
-* alpha0 / (alpha0 + 1) can only lower a predicted disagreement. Over-confident probabilities predict
-  too little of it on hard images already, and alpha0, which is fitted to the likelihood of all votes,
-  does not mend that: alone it gains little on the raw probabilities of vgg16 and resnet110, and
-  after temperature scaling of resnet110 a constant alpha0 still predicts disagreement worse than the
-  raw probabilities do. The isotonic step may raise a prediction, and brings every row of the table
-  below the constant prediction.
-
-"""
-
-
-def main(arguments: list[str]) -> None:
-    """Write the page."""
-    text = HEAD + "\n".join(figure()) + "\n" + WORDS
-    folder = Path(arguments[0]) if arguments else DATA
-    if (folder / "cifar10h").is_dir():
-        text += REAL + "\n" + REAL_WORDS + "\n".join(real(folder))
-    elif PAGE.exists() and REAL in PAGE.read_text(encoding="utf-8"):
-        text += REAL + PAGE.read_text(encoding="utf-8").split(REAL, 1)[1]
-    PAGE.write_text(text.rstrip() + "\n", encoding="utf-8")
-    print(f"{PAGE} written")
+def main() -> None:
+    """Simulate, fit, judge, and fill the page in."""
+    folder = arguments(__doc__, needs=["cifar10h"]).folder
+    fill("raters", simulated=figure(), **real(folder))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,33 +1,24 @@
-"""Write vad_real_files.md: the calibration bias of selected rows on real ensembles.
-
-Run as ``python docs/evidence/write_vad_real_files.py [DATA]`` from the project's root, DATA being a
-folder that holds census/ and criteo_tau3/, each with calib.parquet and test.parquet of five members
-(default ``../shared/data`` beside the project).  Where it is absent, nothing is written.
-"""
+"""Fill in vad_real_files.md: the calibration bias of selected rows on real ensembles."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import polars as pl
+from pages import arguments, fill, paragraph, sections, table
 
 from calibkit.apply.apply import apply_model
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.rows import read_calibration_rows
+from calibkit.methods.calibrators.run import read_calibration_rows
 from calibkit.methods.vad import run
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
-
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = Path(__file__).with_name("vad_real_files.md")
 
 SETS = ("criteo_tau3", "census")
 SHARES = ("0.02", "0.05", "0.1")
@@ -118,15 +109,13 @@ def thinned(
     return (calib, kept) if keeper == "score_1" else (calib.drop(keeper), kept.drop(keeper))
 
 
-def table(draws: list[Cells], name: str = "") -> Iterator[str]:
-    """Yield the table of one file: the mean over draws, and their spread where there are several."""
+def judgement(draws: list[Cells], name: str = "") -> str:
+    """Return the table of one file: the mean over draws, and their spread where there are several."""
     known = any(key[0] == name for key in KNOWN)
     header = ["scores", "lambda", "top 2 %", "top 5 %", "top 10 %", "all", "log loss, all"]
     header += ["other implementation"] if known else []
-    yield "| " + " | ".join(header) + " |"
-    yield "| --- |" + " ---: |" * (len(header) - 1)
-    methods = [method for kind, method in draws[0] if kind == "all"]
-    for method in methods:
+    rows = []
+    for method in [method for kind, method in draws[0] if kind == "all"]:
         shrinkage = [one["lambda", method] for one in draws if ("lambda", method) in one]
         cells = [method, f"{np.mean(shrinkage):.3f}" if shrinkage else ""]
         for part in PARTS:
@@ -137,11 +126,13 @@ def table(draws: list[Cells], name: str = "") -> Iterator[str]:
         if known:
             plain = KNOWN.get((name, method))
             cells.append(" / ".join(f"{value:+.3f}" for value in plain) if plain else "")
-        yield "| " + " | ".join(cells) + " |"
-    yield ""
+        rows.append(cells)
     noise = [np.mean([one["positives", part] for one in draws]) ** -0.5 for part in PARTS]
     shown = ", ".join(f"{value:.3f}" for value in noise[:3])
-    yield f"Chance alone, by the number of positives in the top 2, 5 and 10 %: about ± {shown}."
+    return sections(
+        table(header, rows, "lr"),
+        f"Chance alone, by the number of positives in the top 2, 5 and 10 %: about ± {shown}.",
+    )
 
 
 def without_prior_shift(frame: pl.DataFrame) -> pl.DataFrame:
@@ -150,62 +141,30 @@ def without_prior_shift(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(score / (score + 3 * (1 - score)))
 
 
-def page(data: Path) -> Iterator[str]:
-    """Yield the lines of the page."""
-    yield from HEAD.splitlines()
-    for name in SETS:
-        calib, test = (
-            pl.read_parquet(data / name / f"{part}.parquet") for part in ("calib", "test")
+def of_set(name: str, calib: pl.DataFrame, test: pl.DataFrame) -> Iterator[str]:
+    """Yield the paragraphs of a set."""
+    yield from (f"## {name}", f"{test.height:,} test rows, as they are.")
+    yield judgement([judged(calib, test)], name)
+    if name == "criteo_tau3":
+        yield paragraph(
+            "The same after every score p has become p / (p + 3 (1 - p)), which takes off that "
+            "training kept a third of the negatives:"
         )
-        yield from ("", f"## {name}", "", f"{test.height:,} test rows, as they are.", "")
-        yield from table([judged(calib, test)], name)
-        if name == "criteo_tau3":
-            yield from ("", "The same after every score p has become p / (p + 3 (1 - p)), which")
-            yield from ("takes off that training kept a third of the negatives:", "")
-            calib, test = without_prior_shift(calib), without_prior_shift(test)
-            yield from table([judged(calib, test)])
-        for keeper, words in KEEPERS.items():
-            draws = [judged(*thinned(calib, test, keeper, draw)) for draw in range(DRAWS)]
-            yield from ("", words.format(draws=DRAWS), "")
-            yield from table(draws)
-
-
-HEAD = """# Variance-adjusting debiasing on real ensembles
-
-Written by `make vad-real-files`; do not edit.
-
-Calibration bias, sum of scores / sum of labels - 1, of the rows with the highest `score_1`: an
-over-confident network in service, with four retrained ones as its replicates (exchangeable, five
-members in all). VAD is fitted on the test rows without their labels. Platt and isotonic are fitted
-on the labelled rows of `calib`; VAD+ comes after them, its training distribution being `calib`.
-criteo_tau3 was trained on a third of the negatives.
-
-What to see in it:
-
-* VAD takes off what selecting by a noisy score puts on. It does not mend a model whose scores are
-  wrong on average, nor one that is over-confident for other reasons than scatter: there is no label
-  in it. Where labels exist, a labelled calibrator does far more.
-* The logit link lowers the mean of all scores where most rows are negative, since it shrinks towards
-  the mean logit; the identity link leaves that mean as it is.
-* After a calibrator fitted on rows like these there is nothing left to take off: the two lambdas are
-  equal, and VAD+ changes next to nothing.
-* Rows thinned by another model, as in the paper: on census the selected scores are far too high, and
-  VAD, alone or after a calibrator, takes off a good part of that, in the top 5 and 10 % all of it or
-  more. On criteo_tau3 the members differ little, and so little is taken off.
-* Rows thinned by `score_1` itself: its highest scores are gone, those of its replicates are not. These
-  are no longer exchangeable, lambda comes out too low, and on census VAD makes matters worse.
-* In the top 2 % of criteo_tau3 the scores are too low already, within noise: shrinking them adds to
-  the bias there, while it removes that in the top 10 %."""
+        calib, test = without_prior_shift(calib), without_prior_shift(test)
+        yield judgement([judged(calib, test)])
+    for keeper, words in KEEPERS.items():
+        yield paragraph(words.format(draws=DRAWS))
+        yield judgement([judged(*thinned(calib, test, keeper, draw)) for draw in range(DRAWS)])
 
 
 def main() -> None:
-    """Read, fit, judge, write."""
-    data = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "data"
-    if not all((data / name).is_dir() for name in SETS):
-        print(f"{data}: no folders {' and '.join(SETS)}; nothing written.")
-        return
-    PAGE.write_text("\n".join(page(data)) + "\n", encoding="utf-8")
-    print(f"{PAGE} written.")
+    """Fit, judge, and fill the page in."""
+    data = arguments(__doc__, needs=SETS).folder
+    parts: list[str] = []
+    for name in SETS:
+        files = (pl.read_parquet(data / name / f"{part}.parquet") for part in ("calib", "test"))
+        parts += of_set(name, *files)
+    fill("vad_real_files", sets=sections(*parts))
 
 
 if __name__ == "__main__":

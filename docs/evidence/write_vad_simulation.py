@@ -1,18 +1,14 @@
-"""Write vad_simulation.md: Tables 1, 4, 5, 6 and 7 of Fan, Si and Zhang beside our own.
+"""Fill in vad_simulation.md: Tables 1, 4, 5, 6 and 7 of Fan, Si and Zhang beside our own.
 
-Run as ``python docs/evidence/write_vad_simulation.py [REPLICATIONS]`` from the project's root.  Each
-replication is one seed of ``calibkit simulate selection``: models fitted on 3,000 rows, `vad` on
-30,000 unlabelled rows, judged on 30,000 others.  The page holds no timings and is the same each time.
+Each replication is one seed of ``calibkit simulate selection``: models fitted on 3,000 rows, `vad` on
+30,000 unlabelled rows, judged on 30,000 others.  The page is the same each time.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-
 import numpy as np
+from pages import arguments, fill, paragraph, sections, table
+from studies import monte_carlo
 
 from calibkit import simulate_selection
 from calibkit.apply.apply import apply_model
@@ -23,9 +19,9 @@ from calibkit.options.apply import ApplyOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
 
-PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000
 SHARES = tuple(f"0.{percent:02d}" for percent in range(2, 11))
+FEW_SHARES = ("0.02", "0.05", "0.10")
 METRICS = ("calibration_bias", "ece", "mce", "log_loss")
 
 #: Name, link, kind of replicates, and how many members are compared.
@@ -105,10 +101,10 @@ KNOWN = {
 Cells = dict[tuple[str, str, str], float]
 
 
-def replicate(seed: int) -> Cells:
+def replicate(rows: int, seed: int) -> Cells:
     """Return every figure of one replication, by metric, method and share."""
-    validation = simulate_selection(ROWS, part="validation", seed=seed, refits=3)
-    test = simulate_selection(ROWS, part="test", seed=seed, refits=3)
+    validation = simulate_selection(rows, part="validation", seed=seed, refits=3)
+    test = simulate_selection(rows, part="test", seed=seed, refits=3)
     frame, found = test, Cells()
     for name, (link, kind, members) in METHODS.items():
         options = VadOptions(
@@ -177,10 +173,9 @@ def number(metric: str, value: float) -> str:
     return f"{value:+.2f}" if metric in ("calibration_bias", "reduction") else f"{value:.4f}"
 
 
-def table(results: Results, metric: str, beyond: list[str]) -> Iterator[str]:
-    """Yield a table of the paper, each cell ours and the paper's."""
-    yield "| selected | " + " | ".join(COMPARED) + " |"
-    yield "| --- |" + " ---: |" * len(COMPARED)
+def compared(results: Results, metric: str, beyond: list[str]) -> str:
+    """Return a table of the paper, each cell ours and the paper's."""
+    rows = []
     for share, line in zip(SHARES, PAPER[metric], strict=True):
         cells = []
         for method, (value, error) in zip(COMPARED, line, strict=True):
@@ -191,37 +186,20 @@ def table(results: Results, metric: str, beyond: list[str]) -> Iterator[str]:
                 beyond.append(f"{metric}, {method}, {int(share[2:])} %: {gap:.1f}")
             spread_text = number(metric, spread).lstrip("+")
             cells.append(f"{number(metric, own)} ± {spread_text} ({number(metric, value)}){mark}")
-        yield f"| {int(share[2:])} % | " + " | ".join(cells) + " |"
+        rows.append([f"{int(share[2:])} %", *cells])
+    return table(["selected", *COMPARED], rows, "lr")
 
 
-def page(results: Results) -> Iterator[str]:
-    """Yield the lines of the page."""
-    beyond: list[str] = []
-    yield from HEAD.format(count=results.count).splitlines()
-    titles = {
-        "calibration_bias": "Tables 1 and 4: calibration error, sum of scores / sum of labels - 1, "
-        "in per cent",
-        "ece": "Tables 1 and 5: ECE, ten bins of equal mass within the selection",
-        "mce": "Table 6: MCE, the same bins",
-    }
-    for metric, title in titles.items():
-        yield from ("", f"## {title}", "")
-        yield from table(results, metric, beyond)
-    yield from ("", "## Table 7: log loss of VAD against Vanilla, in per cent", "")
-    yield "| | " + " | ".join(f"{int(share[2:])} %" for share in SHARES) + " |"
-    yield "| --- |" + " ---: |" * len(SHARES)
+def log_loss(results: Results) -> str:
+    """Return table 7."""
     keys = [("reduction", "VAD", share) for share in SHARES]
     own = [f"{results.mean(*key):+.2f} ± {results.error(*key):.2f}" for key in keys]
-    yield "| ours | " + " | ".join(own) + " |"
-    yield "| paper | " + " | ".join(f"{value:+.2f}" for value in PAPER_LOG_LOSS) + " |"
-    yield ""
-    yield from verdict(results, beyond)
-    yield from ("", "## What had to be read differently", "")
-    yield from readings(results)
+    rows = [["ours", *own], ["paper", *(f"{value:+.2f}" for value in PAPER_LOG_LOSS)]]
+    return table(["", *(f"{int(share[2:])} %" for share in SHARES)], rows, "lr")
 
 
-def verdict(results: Results, beyond: list[str]) -> Iterator[str]:
-    """Yield how far our cells are from the paper's and from those of another implementation."""
+def verdict(results: Results, beyond: list[str]) -> str:
+    """Return how far our cells are from the paper's and from those of another implementation."""
     cells = sum(len(line) for metric in PAPER.values() for line in metric)
     for share, value in zip(SHARES, PAPER_LOG_LOSS, strict=True):
         # The paper gives no standard errors here: ours stands for both.
@@ -231,105 +209,81 @@ def verdict(results: Results, beyond: list[str]) -> Iterator[str]:
         if gap > 2:
             beyond.append(f"log loss, {int(share[2:])} %: {gap:.1f}")
     if beyond:
-        yield f"Of {cells} cells {len(beyond)} lie more than two standard errors of the difference"
-        yield "from the paper's (marked *): " + "; ".join(beyond) + "."
-        yield "Chance alone brings about one in twenty, and cells of one line are judged on the same"
-        yield "rows, so that they go up and down together."
+        first = (
+            f"Of {cells} cells {len(beyond)} lie more than two standard errors of the difference from "
+            f"the paper's (marked *): {'; '.join(beyond)}. Chance alone brings about one in twenty, "
+            "and cells of one line are judged on the same rows, so that they go up and down together."
+        )
     else:
-        yield f"All {cells} cells lie within two standard errors (of the difference) of the paper's."
+        first = (
+            f"All {cells} cells lie within two standard errors (of the difference) of the paper's."
+        )
     far = []
     for (metric, method), (count, values) in KNOWN.items():
-        for share, value in zip(("0.02", "0.05", "0.10"), values, strict=True):
+        for share, value in zip(FEW_SHARES, values, strict=True):
             # Its standard errors are ours but for the number of replications.
             error = results.error(metric, method, share) * np.sqrt(1 + results.count / count)
             gap = abs(results.mean(metric, method, share) - value) / float(error)
             if gap > 2:
                 far.append(f"{metric}, {method}, {int(share[2:])} %: {gap:.1f}")
     known = 3 * len(KNOWN)
-    yield ""
-    yield "Another implementation of the study, known at 2, 5 and 10 % over 100 or 1,000 replications:"
-    yield (
+    second = (
+        "Another implementation of the study, known at 2, 5 and 10 % over 100 or 1,000 replications: "
         f"{known - len(far)} of {known} cells lie within two standard errors of the difference"
         + (f"; not so {'; '.join(far)}." if far else ".")
     )
+    return sections(paragraph(first), paragraph(second))
 
 
-def readings(results: Results) -> Iterator[str]:
-    """Yield what the paper leaves open, and what each way of reading it gives."""
-    yield from READINGS.splitlines()
-    yield ""
-    yield "| calibration error, per cent | 2 % | 5 % | 10 % | mean lambda |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+def literal(results: Results) -> str:
+    """Return what each way of reading the paper's replicates gives."""
+    rows = []
     for method in ("VAD", "VAD (S=3)", "literal S=2", "literal S=3"):
-        cells = [
-            f"{results.mean('calibration_bias', method, share):+.2f}"
-            for share in ("0.02", "0.05", "0.10")
-        ]
-        shrinkage = results.mean("lambda", method, "")
-        yield f"| {method} | " + " | ".join(cells) + f" | {shrinkage:.3f} |"
-    yield ""
-    yield "The share of the variance that is no noise is 0.2 / 0.233 = 0.857 in the population."
-    yield ""
-    yield from BINS.splitlines()
-    yield ""
-    yield "| Vanilla, bins | ECE 2 % | 5 % | 10 % | MCE 2 % | 5 % | 10 % |"
-    yield "| --- |" + " ---: |" * 6
+        cells = [f"{results.mean('calibration_bias', method, share):+.2f}" for share in FEW_SHARES]
+        rows.append([method, *cells, f"{results.mean('lambda', method, ''):.3f}"])
+    return table("calibration error, per cent|2 %|5 %|10 %|mean lambda", rows, "lr")
+
+
+def bins(results: Results) -> str:
+    """Return what other bins give."""
+    rows = []
     for strategy in ("equal-mass", "equal-width", "range"):
         suffix = "" if strategy == "equal-mass" else f" {strategy}"
         cells = [
             f"{results.mean(metric + suffix, 'Vanilla', share):.4f}"
             for metric in ("ece", "mce")
-            for share in ("0.02", "0.05", "0.10")
+            for share in FEW_SHARES
         ]
-        yield f"| {strategy} | " + " | ".join(cells) + " |"
-    yield "| paper | .0656 | .0510 | .0425 | .1502 | .1080 | .0836 |"
+        rows.append([strategy, *cells])
+    rows.append(["paper", ".0656", ".0510", ".0425", ".1502", ".1080", ".0836"])
+    return table("Vanilla, bins|ECE 2 %|5 %|10 %|MCE 2 %|5 %|10 %", rows, "lr")
 
 
-HEAD = """# Variance-adjusting debiasing on simulated selections
-
-<!-- Written by `make reproduce-vad`; edit docs/evidence/write_vad_simulation.py instead. -->
-
-The study of Fan, Si and Zhang, "Calibration matters: tackling maximization bias in large-scale
-advertising recommendation systems", section 6.1 and appendix B.1. Labels are 1 with probability
-expit(x_1 + … + x_20); a logistic regression is fitted on 3,000 rows whose inputs are normal with
-mean 0.05 and standard deviation 0.1, then scores rows whose inputs have mean -0.05. Of 30,000 such
-rows the highest scores are selected and judged; `vad` is fitted on 30,000 others without labels.
-
+SETTING = """\
 Means over {count} replications (seeds 1 to {count} of `calibkit simulate selection`) with their
 standard errors; in brackets the paper's figure. Vanilla: the scores as they are. VAD: logit link, two
 bootstrap refits. VAD(p): identity link. VAD (S=3): three bootstrap refits. (VAD at 10 % is -0.62 in
-the paper's Table 4; its Table 1 has lost the sign.) The paper's figure 3 plots tables 4 to
-6. Its tables 2, 3 and 8 to 11 need a large network retrained 40 times on the full Criteo data; what
-`vad` does to real ensembles is in [vad_real_files](vad_real_files.md)."""
-
-READINGS = """\
-* **Bootstrap replicates.** Algorithm 1 takes the variance over S models. With the fitted model and
-  S - 1 bootstrap refits of it (read literally) the refits scatter around the fitted model, and the
-  expected variance is only (1 - 1/S) of what is wanted: with S = 2 half of the bias stays. The
-  paper's figures are those of S refits besides the fitted model (`--replicates bootstrap`).
-* **Intercept, no penalty.** The regression has an intercept and no penalty: with scikit-learn's
-  default penalty the scores would be shrunk already.
-* **Ties, counts.** A share is a decimal number: 7 % of 30,000 rows are 2,100 rows, not 2,101."""
-
-BINS = """\
-* **Bins of equal mass.** The paper speaks of equi-spaced bins by value; its ECE and MCE are those of
-  ten bins with equally many rows each. Other bins give:"""
+the paper's Table 4; its Table 1 has lost the sign.) The paper's figure 3 plots tables 4 to 6. Its
+tables 2, 3 and 8 to 11 need a large network retrained 40 times on the full Criteo data; what `vad` does
+to real ensembles is in [vad_real_files](vad_real_files.md)."""
 
 
 def main() -> None:
-    """Simulate, judge, write."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    with ProcessPoolExecutor() as pool:
-        results = Results(list(pool.map(replicate, range(1, count + 1))))
-    PAGE.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
-    print(f"{PAGE} written.")
+    """Simulate, judge, and fill the page in."""
+    count = arguments(__doc__, replications=100).replications
+    results = Results(monte_carlo(replicate, [ROWS], count, first=1)[ROWS])
+    beyond: list[str] = []
+    tables = {metric: compared(results, metric, beyond) for metric in PAPER}
+    fill(
+        "vad_simulation",
+        setting=paragraph(SETTING.format(count=count)),
+        **tables,
+        log_loss=log_loss(results),
+        verdict=verdict(results, beyond),
+        literal=literal(results),
+        bins=bins(results),
+    )
 
 
 if __name__ == "__main__":
-    # Forked workers would inherit locks of polars; one thread each, for there is one a processor.
-    import multiprocessing
-    import os
-
-    os.environ["POLARS_MAX_THREADS"] = "1"
-    multiprocessing.set_start_method("spawn")
     main()

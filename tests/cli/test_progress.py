@@ -70,7 +70,7 @@ def test_a_source_tells_of_its_windows() -> None:
     source = Source.from_frame(pl.DataFrame({"v": range(10)}))
     told: list[tuple[int, int]] = []
     source.progress = lambda done, total: told.append((done, total))
-    assert sum(frame.height for _, frame in source.batches(rows=4)) == 10
+    assert sum(window.rows for window in source.windows(rows=4)) == 10
     assert told == [(4, 10), (8, 10), (10, 10)]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests import warm
 from tests.conftest import ROOT, clean_environment
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
@@ -37,10 +38,9 @@ def shell(tmp_path: Path) -> Shell:
     """Run a command of a shell with ``calibkit`` on its path."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, module in (("calibkit", "-m calibkit_cli.main"), ("python3", "")):
-        tool = tools / name
-        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
-        tool.chmod(0o755)
+    (tools / "calibkit").symlink_to(warm.program())
+    (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python3").chmod(0o755)
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
 
     def run(command: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -135,7 +135,7 @@ def test_a_path_only_grows_and_its_counts_are_those_of_its_thresholds(
     method: str, option: str
 ) -> None:
     rows, _ = draw(700, 5)
-    path = fit_path(rows, method, None, quantity(option, "0.4").sizes)
+    path = fit_path(rows, method, None, quantity(option, "0.4").size)
     other, _ = draw(500, 6)
     level = path.levels.of(other.uncertainty, other.score.size)
     assert other.label is not None
@@ -153,8 +153,8 @@ def test_a_path_does_not_know_the_rows_that_certify() -> None:
     rows, _ = draw(2000, 7)
     split = deal_rows(rows, 0)
     other, _ = draw(2000, 8)
-    first = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").sizes)
-    again = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").sizes)
+    first = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").size)
+    again = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").size)
     assert np.array_equal(first.thresholds, again.thresholds, equal_nan=True)
     assert first.levels.count <= 100
     assert not np.isin(other.score, first.thresholds).any()
@@ -165,7 +165,7 @@ def test_the_curved_surface_rises_with_the_score_and_is_calibrated_in_its_window
     assert rows.label is not None and rows.uncertainty is not None
     level = (np.argsort(np.argsort(rows.uncertainty)) * 20 // 4000).astype(np.uint16)
     tally = count_rows(rows.score, level, rows.label, 20)
-    surface = fit_curved(tally, quantity("precision", "0.8").sizes)
+    surface = fit_curved(tally, quantity("precision", "0.8").size)
     worth = surface.worth(np.linspace(-8, 8, 60))
     assert (np.diff(worth, axis=1) >= 0).all()
     chance = surface.probabilities(tally.logits[0], tally.level)
@@ -280,7 +280,7 @@ def test_the_sequence_starts_where_most_power_is_expected() -> None:
 
 def test_paths_compare_only_their_own_levels() -> None:
     rows, _ = draw(600, 16)
-    path = fit_path(rows, "exact", 5, quantity("precision", "0.6").sizes)
+    path = fit_path(rows, "exact", 5, quantity("precision", "0.6").size)
     assert isinstance(path, Path)
     assert path.thresholds.shape[1] == path.levels.count == 5
 

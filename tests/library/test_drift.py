@@ -16,7 +16,11 @@ from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.problem.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.quantiles import (
+    place_between,
+    quantiles_of_rows,
+    quantiles_of_tally,
+)
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
@@ -100,7 +104,7 @@ def test_the_outline_of_a_tally_is_that_of_its_rows(known: list[float]) -> None:
     values = np.array(known)
     zeros = np.zeros(values.size, np.uint8)
     tally = count_rows(values, zeros.astype(np.uint16), zeros, 1)
-    assert spread_of_tally(tally, 20) == spread_of_rows(values, None, 20)
+    assert quantiles_of_tally(tally, 20) == quantiles_of_rows(values, None, 20)
 
 
 def fitted(frame: pl.DataFrame, **more: Any) -> BoundaryModel:

@@ -207,7 +207,7 @@ def test_names_are_names_whatever_they_hold(name: str, language: str) -> None:
 def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> None:
     rules = {
         name: msgspec.structs.replace(
-            MODEL.with_rule(MODEL), score_thresholds=[place / 20] * MODEL.levels
+            MODEL.with_rule(MODEL.rule), score_thresholds=[place / 20] * MODEL.levels
         )
         for place, name in enumerate(HOSTILE)
     }

@@ -25,11 +25,10 @@ from calibkit.files.sources import Source
 from calibkit.methods.hetcal import maps as leaf_maps
 from calibkit.methods.hetcal.choose import discounted
 from calibkit.methods.hetcal.fit import fit_hetcal
-from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.grow import Rules, grow
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions

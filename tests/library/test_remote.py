@@ -83,7 +83,7 @@ def test_rows_are_those_of_the_file(address: str, name: str) -> None:
     source = open_source([f"{address}/{name}"])
     assert source.rows == FRAME.height
     assert source.read().equals(FRAME)
-    assert pl.concat(frame for _, frame in source.batches(rows=150)).equals(FRAME)
+    assert pl.concat(window.read() for window in source.windows(rows=150)).equals(FRAME)
     assert source.metadata() is not None
     assert source.stretch(130, 150).read().equals(FRAME[130:280])
 

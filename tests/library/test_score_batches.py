@@ -24,7 +24,7 @@ from calibkit.methods.boundary import run
 from calibkit.methods.boundary.reading import read_boundary_rows
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.rows import calibration_rows
+from calibkit.methods.calibrators.run import calibration_rows
 from calibkit.models.model import canonical_text
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
@@ -37,7 +37,7 @@ from calibkit.summaries.counted import Counter
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.distinct import SCORE, Role
 from calibkit.summaries.resolution import Resolution
-from calibkit.summaries.score_batches import Spread, level_edges
+from calibkit.summaries.score_batches import level_edges
 from calibkit.summaries.states import merge_states
 from tests.cli.score_files import simulate
 
@@ -341,9 +341,10 @@ def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3000
     assert parsed.read().equals(held.read())
-    batches = list(parsed.batches(["score", "id"], rows=700))
-    assert [row for row, _ in batches] == [0, 700, 1400, 2100, 2800]
-    assert pl.concat(batch for _, batch in batches).equals(held.read(["score", "id"]))
+    names = ["score", "id"]
+    batches = [window.read(names) for window in parsed.windows(names, rows=700)]
+    assert [batch.height for batch in batches] == [700, 700, 700, 700, 200]
+    assert pl.concat(batches).equals(held.read(names))
     late = frame.with_columns(score=pl.col("score").cast(pl.String))
     late = pl.concat([late, late[:1].with_columns(score=pl.lit("none"))])
     late.write_csv(tmp_path / "late.csv")
@@ -393,8 +394,9 @@ def test_large_json_files_are_parsed_in_batches(
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3001
     assert parsed.read().equals(held.read())
-    batches = list(parsed.batches(["score", "id"], rows=700))
-    assert pl.concat(batch for _, batch in batches).equals(held.read(["score", "id"]))
+    names = ["score", "id"]
+    batches = [window.read(names) for window in parsed.windows(names, rows=700)]
+    assert pl.concat(batches).equals(held.read(names))
     path.write_text(late + "[1, 2]\n")
     whole = failure(lambda: open_source([str(path)], dtype=dtype))
     assert whole[0] is DataError
@@ -434,7 +436,7 @@ def test_uncertainties_are_moved_down_to_edges_that_were_given(levels: int) -> N
     reading = score_batches.Reading(
         columns=frame.columns,
         read=partial(read_score_rows, options=OPTIONS, uncertainty=True),
-        spread=score_batches.Spread(edges=tuple(edges.tolist())),
+        edges=tuple(edges.tolist()),
     )
     rows = score_batches.rows_within(Source.from_frame(frame), reading, Room(1000))
     assert rows.uncertainty is not None and rows.condensing is not None
@@ -467,12 +469,12 @@ def test_edges_of_levels_are_among_rows_with_weight(entries: int) -> None:
         counter.add(
             pl.DataFrame({"uncertainty": [0.0, 1.0, 2.0, 9.0], "weight": [0.0, 1.0, 1.0, 0.0]})
         )
-    found = level_edges(counter.finish(), Spread((4,), "equal-width"))
+    found = level_edges(counter.finish(), [4], "equal-width")
     assert found is not None
     assert (found[0][0], found[0][-1]) == (1.0, 1.75)
     assert found[1] == (0.5 if entries == 2 else 0.0)
     counter.add(pl.DataFrame({"uncertainty": [1.0] * 6, "weight": [1.0] * 6}))
-    found = level_edges(counter.finish(), Spread((2,)))  # nine rows, beside three
+    found = level_edges(counter.finish(), [2])  # nine rows, beside three
     assert found is not None and found[0] == [1.0]
 
 
@@ -480,7 +482,7 @@ def test_edges_of_coarse_uncertainties_say_how_far_they_may_miss() -> None:
     counter = Counter((Role("uncertainty", SCORE),), Limits(100, 2**13))
     spread = np.random.default_rng(0).uniform(1.0, 5.0, 3000)
     counter.add(pl.DataFrame({"uncertainty": spread}))
-    found = level_edges(counter.finish(), Spread((3,)))
+    found = level_edges(counter.finish(), [3])
     assert found is not None and 0.001 <= found[1] < 0.1
     for edge, share in zip(found[0][-2:], (1 / 3, 2 / 3), strict=True):
         assert abs(float((spread < edge).mean()) - share) <= found[1]

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 KERNELS = Path("kernels/calibkit_kernels")
 TESTS = Path("tests/kernels")
 FOLDERS = ("kernels", "calibkit", "cli", "tests/kernels", "tests/naive")
-FILES = ("pyproject.toml", "tests/conftest.py", "tests/__init__.py")
+FILES = ("pyproject.toml", "tests/conftest.py", "tests/warm.py", "tests/__init__.py")
 
 
 def tests_of(name: str) -> list[str]:

@@ -35,6 +35,9 @@ HEADER = {
 #: Those that are no shares; rows are selected in whole numbers, or by weight.
 _KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note": pl.String}
 
+#: What is to be said of a method whatever it finds.
+_NOTES = {"st": "best single threshold", "logistic": "best cut of its surface"}
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -114,18 +117,16 @@ def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows 
         return Compared(options.method, None, "infeasible: selects nothing")
     except UsageError as error:
         return Compared(options.method, None, f"skipped: {error.message}")
-    note = ""
-    if fitted.model.fit.optimal_in_sample:
-        note = "optimal on its grid" if _binned(fitted.model) else "optimal"
-    if options.method == "st":
-        note = "best single threshold"
-    if options.method == "logistic":
-        note = "best cut of its surface"
+    model = fitted.model
+    binned = model.provenance is not None and model.provenance.options.get("score_bins")
+    note = _NOTES.get(options.method, "")
+    if not note and model.fit.optimal_in_sample:
+        note = "optimal on its grid" if binned else "optimal"
     if options.method == AUTO:
-        note = f"chooses {fitted.model.method}"
-    if not fitted.model.fit.bound_met:
+        note = f"chooses {model.method}"
+    if not model.fit.bound_met:
         note = "misses the bound"
-    return Compared(options.method, fitted.model, note)
+    return Compared(options.method, model, note)
 
 
 def _suited(options: BoundaryOptions) -> BoundaryOptions:
@@ -136,7 +137,3 @@ def _suited(options: BoundaryOptions) -> BoundaryOptions:
     if chosen.mix is None:
         options = replace(options, randomise="block")
     return options if chosen.surface is None else options.at_levels(None)
-
-
-def _binned(model: BoundaryModel) -> bool:
-    return model.provenance is not None and bool(model.provenance.options.get("score_bins"))

@@ -20,7 +20,7 @@ from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import QUANTILES
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
+from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import source_of, summary_of
 from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
@@ -40,8 +40,8 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
     """
     if is_grid_table(source):
         return read_grid_table(source, options.columns)
-    reading = _reading(options, source, _spread(options))
-    return _levelled(options, rows_within(source, reading, source.memory))
+    rows = rows_within(source, _reading(options, source, _levels(options)), source.memory)
+    return replace(rows, level_edges=options.edges or None)
 
 
 def read_test_rows(
@@ -80,7 +80,7 @@ def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
     """
     if is_grid_table(source):
         raise UsageError("a grid is a summary already; --partial takes rows.")
-    reading = _reading(options, source, Spread(edges=options.edges))
+    reading = _reading(options, source)
     return summarise_scores(source, reading, source.memory or memory_budget(None))
 
 
@@ -96,19 +96,17 @@ def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> Score
     needs_each = _needs_each(options)
     if needs_each is not None:
         rows.need_each(needs_each)
-    return _levelled(options, rows)
+    return replace(rows, level_edges=options.edges or None)
 
 
-def _levelled(options: BoundaryOptions, rows: ScoreRows) -> ScoreRows:
-    return replace(rows, level_edges=options.edges) if options.edges else rows
-
-
-def _reading(options: BoundaryOptions, source: Source, spread: Spread) -> Reading:
+def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:
     roles = resolve(source, options.columns, label=True, uncertainty=True).roles
     return Reading(
         columns=[*roles.values(), *_others(options, source)],
         read=partial(_read, options),
-        spread=spread,
+        levels=levels,
+        strategy=options.strategy,
+        edges=options.edges,
         needs_each=_needs_each(options),
         threads=options.workers,
     )
@@ -128,8 +126,8 @@ def _needs_each(options: BoundaryOptions) -> str | None:
     return options.target.worths or None
 
 
-def _spread(options: BoundaryOptions) -> Spread:
-    """Return what uncertainties are needed for: the edges of all levels that may be tried."""
+def _levels(options: BoundaryOptions) -> tuple[int, ...]:
+    """Return the numbers of levels that may be tried, whose edges must stay what they are."""
     levels = [QUANTILES]
     if options.levels is not None:
         levels.append(options.levels)
@@ -139,7 +137,7 @@ def _spread(options: BoundaryOptions) -> Spread:
         levels += EVERY_LEVELS
     elif options.method in METHODS:
         levels.append(METHODS[options.method].levels)
-    return Spread(tuple(sorted(set(levels))), options.strategy, options.edges)
+    return tuple(sorted(set(levels)))
 
 
 def _others(options: BoundaryOptions, source: Source) -> list[str]:

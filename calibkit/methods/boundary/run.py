@@ -1,9 +1,13 @@
-"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.runs.Fit`."""
+"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.runs.Fit`.
+
+What a run may do instead (certify, fit segments, compare) is loaded where it is asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,9 +16,7 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.certificate.certificate import certificate_steps, certify_boundary
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
-from calibkit.methods.boundary.compare import Compared, compare_methods, comparison_frame
 from calibkit.methods.boundary.problem.problem import raw_problem
 from calibkit.methods.boundary.reading import (
     merged_rows,
@@ -23,7 +25,6 @@ from calibkit.methods.boundary.reading import (
     read_test_rows,
 )
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
-from calibkit.methods.boundary.segments import fit_segments
 from calibkit.methods.boundary.solvers.plan import plan as resolved
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
@@ -34,6 +35,9 @@ from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_states import score_state, source_of
 from calibkit.summaries.states import State
 from calibkit.summaries.tally import Tally
+
+if TYPE_CHECKING:
+    from calibkit.methods.boundary.compare import Compared
 
 KIND = "boundary"
 
@@ -88,6 +92,8 @@ class Comparison:
     @property
     def frame(self) -> pl.DataFrame:
         """The methods as a table, one row each."""
+        from calibkit.methods.boundary.compare import comparison_frame
+
         return comparison_frame(self.methods)
 
     def fit(self) -> FittedBoundary:
@@ -112,6 +118,8 @@ def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
 
 def compare(options: BoundaryOptions, source: Source) -> Comparison:
     """Return all methods that take the objective, side by side; errors as `fit`."""
+    from calibkit.methods.boundary.compare import compare_methods
+
     options.check_comparison()
     inputs = _inputs(options, source)
     methods = compare_methods(inputs.data, options, inputs.test)
@@ -131,6 +139,8 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
 
 def _steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     if options.confidence is not None:
+        from calibkit.methods.boundary.certificate.certificate import certificate_steps
+
         return certificate_steps(options, data)
     auto = options.method == AUTO
     plans = candidates(data, options) if auto else [resolved(options, data)]
@@ -189,11 +199,16 @@ def _told(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
 
 
 def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
-    data, single = inputs.data, None
+    data = inputs.data
+    single: Tally | None = None
     notes: tuple[str, ...] = ()
     if options.confidence is not None:
+        from calibkit.methods.boundary.certificate.certificate import certify_boundary
+
         fitted = certify_boundary(data, options)
     elif options.by is not None:
+        from calibkit.methods.boundary.segments import fit_segments
+
         fitted = fit_segments(data, options)
     else:
         fitted = fit_rows(data, options)
@@ -205,15 +220,12 @@ def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
                 f"{chosen} uncertainty level{'s' if chosen > 1 else ''} chosen by cross-validation "
                 f"among {', '.join(map(str, EVERY_LEVELS))}.",
             )
-    odd = _oddities(options, data, single) if isinstance(data, ScoreRows) else []
+    odd: list[str] = []
+    if isinstance(data, ScoreRows):
+        if single is None:
+            single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+        counted = single.score, single.count, single.positive
+        odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
     fitted = delivered(fitted, options, inputs.test)
     record_makers(fitted.model, inputs.source, inputs.makers)
     return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)
-
-
-def _oddities(options: BoundaryOptions, data: ScoreRows, tally: Tally | None) -> list[str]:
-    """Return what is odd about scores; `tally` counts them, if something did."""
-    if tally is None:
-        tally = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
-    name, scale = data.options.score, data.options.scale
-    return of_tally(name, scale, tally.score, tally.count, tally.positive, data.rows)

@@ -8,12 +8,11 @@ it buys most.  With the bound on each segment, every segment is a fit of its own
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
@@ -31,7 +30,7 @@ from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import columns_of, count_at
 from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import OTHER
-from calibkit.methods.boundary.result.describe import grouped, never, reference, segment_of
+from calibkit.methods.boundary.result.describe import grouped, never, reference
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -39,6 +38,7 @@ from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
     CrossValidated,
     Figures,
+    Segment,
     SegmentFit,
 )
 from calibkit.methods.boundary.solvers.methods import METHODS, Method, exact_choice
@@ -50,25 +50,6 @@ MIN_POSITIVES = 50
 
 #: The methods that take all segments as one problem.
 OVERALL = ("exact", "st", "stochastic", "mist", "gmt")
-
-
-@dataclass(frozen=True)
-class Split:
-    """Rows by segment.
-
-    Attributes
-    ----------
-    names
-        The segments.
-    rows
-        The rows of each of them.
-    pooled
-        The values of the column that share the segment `calibkit.methods.boundary.result.decide.OTHER`.
-    """
-
-    names: tuple[str, ...]
-    rows: tuple[NDArray[np.int64], ...]
-    pooled: tuple[str, ...]
 
 
 def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
@@ -134,7 +115,7 @@ def _check(data: ScoreRows | GridTable, options: BoundaryOptions) -> None:
         )
 
 
-def split_rows(data: ScoreRows, options: BoundaryOptions) -> Split:
+def split_rows(data: ScoreRows, options: BoundaryOptions) -> Stack:
     """Return the rows of each segment; those with too few positives share one."""
     assert options.by is not None and data.others is not None and data.where is not None
     assert data.label is not None
@@ -151,7 +132,7 @@ def split_rows(data: ScoreRows, options: BoundaryOptions) -> Split:
     place = {name: names.index(OTHER if name in pooled else name) for name in segments.names}
     code = np.array([place[name] for name in segments.names])[segments.code]
     rows = tuple(np.flatnonzero(code == own) for own in range(len(names)))
-    return Split(tuple(names), rows, tuple(pooled))
+    return Stack(tuple(names), tuple(pooled), rows)
 
 
 def _fit_alone(data: ScoreRows, options: BoundaryOptions) -> FittedBoundary:
@@ -179,7 +160,7 @@ def _with_fallback(fitted: FittedBoundary, fallback: BoundaryModel) -> FittedBou
     return replace(fitted, model=msgspec.structs.replace(model, columns=columns, **rule))
 
 
-def stacked(data: ScoreRows, options: BoundaryOptions, split: Split) -> Summary:
+def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     """Return rows as one problem over the levels of all segments."""
     base = summarise(data, options)
     planned = replace(base.planned, method=_per_segment(base.planned.method))
@@ -202,7 +183,7 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Split) -> Summary:
     problem = replace(
         base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, values)
     )
-    stack = Stack(split.names, split.pooled, tuple(own_levels))
+    stack = replace(split, rows=(), levels=tuple(own_levels))
     return replace(base, planned=planned, problem=problem, single=tally, levels=None, stack=stack)
 
 
@@ -217,20 +198,16 @@ def _per_segment(method: Method) -> Method:
 
 
 def _fit_each(
-    data: ScoreRows,
-    options: BoundaryOptions,
-    split: Split,
-    whole: FittedBoundary | None,
+    data: ScoreRows, options: BoundaryOptions, split: Stack, whole: FittedBoundary | None
 ) -> FittedBoundary:
     """Fit each segment by itself and put the boundaries side by side."""
     alone = replace(options, by=None, bound="overall", min_group_positives=None)
-    found: dict[str, FittedBoundary | None] = {}
+    found: dict[str, FittedBoundary] = {}
     warnings: list[str] = []
     failure: InfeasibleError | None = None
     for name, rows in zip(split.names, split.rows, strict=True):
         part = data.only(rows)
         assert part.label is not None
-        found[name] = None
         if "p" in options.target.needs and not part.label.any():
             warnings.append(f"segment {name!r} has no positive row: none of its rows is selected")
             continue
@@ -240,33 +217,42 @@ def _fit_each(
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")
         else:
-            told = found[name]
-            warnings += [
-                f"segment {name!r}: {remark}" for remark in (told.warnings if told else ())
-            ]
-    able = {name: one for name, one in found.items() if one is not None}
-    if not able:
+            warnings += [f"segment {name!r}: {remark}" for remark in found[name].warnings]
+    if not found:
         assert failure is not None
         raise failure
-    like = next(iter(able.values())).model
-    nothing = never(like.rule)
-    segments = {}
-    for name, rows in zip(split.names, split.rows, strict=True):
-        one = found[name]
-        segments[name] = segment_of(nothing if one is None else one.model.rule)
-        segments[name].fit = _segment_fit(one, data.only(rows))
-    model = like.with_rule(segment_of(nothing)) if whole is None else whole.model
+    model = _side_by_side(data, options, split, found, None if whole is None else whole.model)
+    single = None if whole is None else whole.model.fit.score_only
+    goal = _pool(data, options, model, list(found.values()), single)
+    return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
+
+
+def _side_by_side(
+    data: ScoreRows,
+    options: BoundaryOptions,
+    split: Stack,
+    found: dict[str, FittedBoundary],
+    whole: BoundaryModel | None,
+) -> BoundaryModel:
+    """Return the boundaries of segments in one model, over that of rows of no known segment."""
+    models = [one.model for one in found.values()]
+    nothing = never(models[0].rule)
+    segments = {
+        name: Segment(
+            fit=_segment_fit(found.get(name), data.only(rows)),
+            **(found[name].model.rule if name in found else nothing),
+        )
+        for name, rows in zip(split.names, split.rows, strict=True)
+    }
+    model = models[0].with_rule(nothing) if whole is None else whole
     said = grouped(segments, split.pooled, options)
     columns = dict(model.columns)
-    for one in able.values():
-        columns |= one.model.columns
+    for one in models:
+        columns |= one.columns
     columns["by"] = said.pop("by")
-    model = msgspec.structs.replace(model, columns=columns, **said)
-    methods = {one.model.method for one in able.values()}
-    model.method = methods.pop() if len(methods) == 1 else AUTO
-    single = None if whole is None else whole.model.fit.score_only
-    goal = _pool(data, options, model, list(able.values()), single)
-    return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
+    methods = {one.method for one in models}
+    said["method"] = methods.pop() if len(methods) == 1 else AUTO
+    return msgspec.structs.replace(model, columns=columns, **said)
 
 
 def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:

@@ -15,15 +15,11 @@ from calibkit.maps.logit_maps import (
     LogitMapModel,
     softmax,
 )
-from calibkit.maps.map_fit import FOLDS, fit_logit_map
 from calibkit.maps.score_map import MapFit
 from calibkit.maps.stored import StoredRows
-from calibkit.models.model import Provenance
-from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
-from calibkit.summaries.runs import Fitted
-from calibkit.version import __version__
+from calibkit.summaries.runs import Fitted, provenance
 
 Floats = NDArray[np.float64]
 
@@ -38,15 +34,13 @@ def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[
     options
         What to fit.
     """
-    method = options.named
-    fitted = fit_logit_map(
-        rows.logits,
-        rows.counts,
-        method,
-        options.penalties,
-        folds=folds_of_keys(rows.key, FOLDS, options.seed),
-    )
+    method, penalties = options.named, options.penalties
+    fitted = rows.fit_map(method, penalties, options.seed)
     stored = LogitMapModel.of(fitted)
+    shaped: dict[str, object] = {"method": method, "scale": options.scale}
+    if method != "temperature":
+        chosen = "cv" if penalties is None else list(penalties)
+        shaped |= {"regularization": chosen, "seed": options.seed}
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
@@ -58,29 +52,24 @@ def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[
         weights=stored.weights,
         intercept=stored.intercept,
         regularization=(msgspec.UNSET if method == "temperature" else list(fitted.regularization)),
-        fit=_figures(rows, fitted),
+        fit=MapFit(
+            rows=rows.rows,
+            positives=None,
+            votes=rows.votes,
+            log_loss=fitted.loss,
+            log_loss_before=fitted.loss_before,
+            brier=_squared_loss(rows, fitted.probabilities),
+            brier_before=_squared_loss(rows, softmax),
+            inputs_clipped=rows.clipped,
+            outputs_clipped=0,
+            gradient=fitted.gradient,
+            iterations=fitted.iterations,
+            converged=fitted.converged,
+        ),
         tags=dict(options.tags or {}),
+        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
-    if options.provenance != "none":
-        model.provenance = _origin(options, rows)
     return Fitted(model, (*rows.warnings, *_warnings(fitted)))
-
-
-def _figures(rows: StoredRows, fitted: LogitMap) -> MapFit:
-    return MapFit(
-        rows=rows.rows,
-        positives=None,
-        votes=sum(int(rows.counts[block].sum()) for block in rows.blocks),
-        log_loss=fitted.loss,
-        log_loss_before=fitted.loss_before,
-        brier=_squared_loss(rows, fitted.probabilities),
-        brier_before=_squared_loss(rows, softmax),
-        inputs_clipped=rows.clipped,
-        outputs_clipped=0,
-        gradient=fitted.gradient,
-        iterations=fitted.iterations,
-        converged=fitted.converged,
-    )
 
 
 def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:
@@ -107,13 +96,3 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
             "steps): give a larger --regularization",
         )
     return ()
-
-
-def _origin(asked: CalibrateOptions, rows: StoredRows) -> Provenance:
-    """Return where a model comes from: how many rows, their hash, the options that shaped it."""
-    options: dict[str, object] = {"method": asked.named, "scale": asked.scale}
-    if asked.named != "temperature":
-        chosen = asked.penalties
-        options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": asked.seed}
-    files = rows.source.paths if asked.provenance == "names" else None
-    return Provenance(__version__, options, rows.rows, rows.hash, files)

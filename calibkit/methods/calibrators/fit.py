@@ -18,16 +18,15 @@ from calibkit.maps.method import Method, mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.points import Points, by_level, parts_of, pooled
 from calibkit.maps.score_map import SEGMENTS, MapFit, ScoreMap
-from calibkit.models.model import Column, Provenance
+from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.row_hash import random_parts
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import DEFAULTS
 from calibkit.runtime.threads import later
 from calibkit.summaries.resolution import resolution_of
-from calibkit.summaries.runs import Fitted
+from calibkit.summaries.runs import Fitted, provenance
 from calibkit.summaries.tally import Tally, count_rows
-from calibkit.version import __version__
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.reliability import expit, loss_sums
 
@@ -43,10 +42,18 @@ _NAMED: Final = 10
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over the rows of a map, in units: losses before and after, rows that were moved."""
+    """Sums over the rows of a map.
 
-    before: tuple[float, float] | None
-    after: tuple[float, float]
+    Attributes
+    ----------
+    losses
+        In units: log loss and squared error of the map, then those of the scores where they are
+        probabilities.
+    inputs, outputs
+        The rows that were moved.
+    """
+
+    losses: tuple[float, ...]
     inputs: int | float
     outputs: int | float
 
@@ -58,7 +65,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     ----------
     rows
         Scores, labels (not needed for prior-shift) and perhaps weights, as
-        `calibkit.methods.calibrators.rows.read_calibration_rows` reads them.
+        `calibkit.methods.calibrators.run.read_calibration_rows` reads them.
     options
         What to fit.
 
@@ -93,18 +100,14 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         warnings = (*warnings, *more)
         model.groups, model.pooled_groups = groups, shared
         model.fit = _figures(points, total, rows)
-    if options.provenance != "none":
-        model.provenance = _origin(rows, options, fingerprint())
+    files = rows.source.paths if rows.source else []
+    shaped = _shaped(options, rows)
+    model.provenance = provenance(options, shaped, rows.rows, fingerprint(), files)
     if rows.label is not None:
-        warnings = (*warnings, *_remarks(tally, rows))
+        columns = tally.score, tally.count, tally.positive, int(rows.score.size)
+        warnings = (*warnings, *of_tally(rows.options.score, scale, *columns))
     details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
     return Fitted(model, (*rows.warnings, *warnings), rows.notes, details)
-
-
-def _remarks(tally: Tally, rows: ScoreRows) -> list[str]:
-    """Return what is odd about the scores."""
-    name, scale, size = rows.options.score, rows.options.scale, int(rows.score.size)
-    return of_tally(name, scale, tally.score, tally.count, tally.positive, size)
 
 
 def _located(error: DataError, rows: ScoreRows) -> DataError:
@@ -226,56 +229,43 @@ def _sums(points: Points, one: ScoreMap, method: Method, threads: int) -> Sums:
     if one.clip > 0.0:
         outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
         np.clip(result, one.clip, 1.0 - one.clip, out=result)
-    before = None
+    losses = _losses(result, points, threads)
     if scale != "raw":
         score = points.score
         if scale == "logit":
             score = np.empty(points.score.size)
             expit(points.score, score)
-        before = _losses(score, points, threads)
-    return Sums(
-        before,
-        _losses(result, points, threads),
-        points.clipped() if method.takes_logits else 0,
-        points.unit.amount(int(outputs)),
-    )
+        losses += _losses(score, points, threads)
+    inputs = points.clipped() if method.takes_logits else 0
+    return Sums(losses, inputs, points.unit.amount(int(outputs)))
 
 
-def _losses(probability: Floats, points: Points, threads: int) -> tuple[float, float]:
+def _losses(probability: Floats, points: Points, threads: int) -> tuple[float, ...]:
     """Return the sums of log loss and squared error, in units."""
     arrays = probability, points.count, points.positive
     found = each_block(loss_sums, arrays, cut(0, probability.size), threads)
-    _, log_loss, squares = added(found)
-    return log_loss, squares
+    return added(found)[1:]
 
 
 def _total(sums: list[Sums]) -> Sums:
-    def column(values: list[tuple[float, float]]) -> tuple[float, float]:
-        log_loss, squares = added(list(values))
-        return log_loss, squares
-
-    before = [one.before for one in sums if one.before is not None]
-    return Sums(
-        column(before) if before else None,
-        column([one.after for one in sums]),
-        sum(one.inputs for one in sums),
-        sum(one.outputs for one in sums),
-    )
+    """Return the sums over all segments."""
+    losses = added([one.losses for one in sums])
+    return Sums(losses, sum(one.inputs for one in sums), sum(one.outputs for one in sums))
 
 
 def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
     """Return what a model says of the rows of a map."""
-    total = points.totals[0]
-    labelled = rows.label is not None
-    before = sums.before if labelled else None
+    labelled, total = rows.label is not None, points.totals[0]
+    means = [loss / total for loss in sums.losses] if labelled else []
+    log_loss, brier, log_loss_before, brier_before = (*means, *[None] * 4)[:4]
     resolution = resolution_of(rows.condensing)
     return MapFit(
         rows=points.rows,
         positives=points.positives if labelled else None,
-        log_loss=sums.after[0] / total if labelled else None,
-        brier=sums.after[1] / total if labelled else None,
-        log_loss_before=before[0] / total if before else None,
-        brier_before=before[1] / total if before else None,
+        log_loss=log_loss,
+        brier=brier,
+        log_loss_before=log_loss_before,
+        brier_before=brier_before,
         inputs_clipped=sums.inputs,
         outputs_clipped=sums.outputs,
         resolution=msgspec.UNSET if resolution is None else resolution,
@@ -294,22 +284,22 @@ def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
     return found
 
 
-def _origin(rows: ScoreRows, asked: CalibrateOptions, fingerprint: str) -> Provenance:
-    options: dict[str, Any] = {
-        "method": asked.named,
-        "clip": asked.clip,
-        "out_of_range": asked.out_of_range or "error",
+def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
+    """Return what shaped a model."""
+    shaped: dict[str, Any] = {
+        "method": options.named,
+        "clip": options.clip,
+        "out_of_range": options.out_of_range or "error",
         "on_missing": rows.options.on_missing,
         "unlabelled": rows.options.unlabelled,
     }
-    own = [name for name in asked.entry.options if name in DEFAULTS]
-    options |= {name: getattr(asked, name) or DEFAULTS[name] for name in own}
-    if asked.split == "thirds":
-        options["seed"] = asked.seed
-    if asked.by is not None:
-        options |= {"by": asked.by, "min_rows": asked.min_rows}
-    files = rows.source.paths if asked.provenance == "names" and rows.source else None
-    return Provenance(__version__, options, rows.rows, fingerprint, files)
+    own = [name for name in options.entry.options if name in DEFAULTS]
+    shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
+    if options.split == "thirds":
+        shaped["seed"] = options.seed
+    if options.by is not None:
+        shaped |= {"by": options.by, "min_rows": options.min_rows}
+    return shaped
 
 
 def _rows_hash(rows: ScoreRows, segments: Segments | None) -> str:

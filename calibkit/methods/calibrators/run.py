@@ -6,24 +6,30 @@ The rows hold scores, or class probabilities: then all of them are needed at onc
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from calibkit.errors import ModelError
+from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.rows import Remark
+from calibkit.columns.segments import read_segments
+from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.stored import read_rater_rows
+from calibkit.maps.score_map import SEGMENTS, into_unit_interval
+from calibkit.maps.stored import class_state, read_rater_rows
 from calibkit.methods.calibrators.classes import fit_class_calibrator
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.rows import calibration_rows, calibration_summary, used_columns
-from calibkit.methods.raters.states import ClassState, class_options, rater_state
 from calibkit.models.lineage import makers_of, name_makers, record_makers
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries import row_states
 from calibkit.summaries.plain import from_plain as texts_from_plain
+from calibkit.summaries.row_fits import finished, options_of
+from calibkit.summaries.row_states import RowState
 from calibkit.summaries.runs import Fitted, Plan
+from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
 
 KIND = "calibrate"
@@ -48,10 +54,21 @@ def plan(options: CalibrateOptions, source: Source) -> Plan:
     return Plan(columns, options.steps())
 
 
+class ClassState(RowState):
+    """Rows for ``calibrate --probs``."""
+
+    KIND = "calibrate --probs"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        options = _class_options(self)
+        return [] if options.counts else [options.label]
+
+
 def state(options: CalibrateOptions, source: Source) -> State:
     """Return a summary of the scores of a shard; of class probabilities the rows."""
     if options.of_classes:
-        return rater_state(options, source, _columns(options))
+        return class_state(ClassState, options, source, _columns(options))
     summary = calibration_summary(source, options, source.memory or memory_budget(None))
     problem = plain(replace(options, threads=None))
     makers = makers_of(source, summary.options)
@@ -62,10 +79,8 @@ def state(options: CalibrateOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
     if isinstance(state, ClassState):
-        options, source = class_options(state, threads), row_states.sources_of(state)[0]
-        fitted = _fit_classes(options, source, memory)
-        name_makers(fitted.model, row_states.makers_of(state))
-        return fitted
+        options = _class_options(state, threads)
+        return finished(state, options, lambda asked, rows, _: _fit_classes(asked, rows, memory))
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
     rows = summary_of(state).rows(source_of(state), memory)
@@ -75,6 +90,13 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     fitted = fit_calibrator(rows, options)
     name_makers(fitted.model, texts_from_plain(said.get("makers"), dict[str, str], state.path))
     return fitted
+
+
+def _class_options(state: State, threads: int | None = None) -> CalibrateOptions:
+    options = options_of(state, CalibrateOptions, threads)
+    if not options.of_classes:
+        raise ModelError("a damaged state: it is of scores", file=state.path)
+    return options
 
 
 def _fit_classes(
@@ -93,3 +115,89 @@ def _columns(options: CalibrateOptions) -> RaterOptions:
         on_missing=options.on_missing,
         unlabelled=options.unlabelled,
     )
+
+
+def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRows:
+    """Read scores, labels, weights and segments.
+
+    Prior shift needs no labels: a file without the label column will do.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    clips, columns = options.out_of_range == "clip", options.columns
+    if options.by is not None:
+        source.require([options.by], "--by")
+        if options.by in (options.score, options.label, options.weight):
+            raise UsageError(f"--by {options.by} has another role already; name two columns.")
+    rows = read_score_rows(
+        source,
+        replace(columns, scale="raw") if clips else columns,
+        label=_labelled(source, options),
+        uncertainty=False,
+        finite_scores=True,
+        others=[] if options.by is None else [options.by],
+    )
+    if not source.whole and options.by is not None and rows.others is not None and rows.where:
+        read_segments(rows.others[options.by], rows.where)  # a row no longer knows its place
+    if not clips:
+        return rows
+    score, moved = into_unit_interval(rows.score)
+    remarks = [Remark("", "score", "outside [0, 1] clipped (--out-of-range clip)", moved)]
+    remarks = remarks if moved else []
+    return replace(
+        rows,
+        score=score,
+        options=replace(rows.options, scale=options.scale),
+        warnings=(*rows.warnings, *(remark.text for remark in remarks)),
+        remarks=(*rows.remarks, *remarks),
+    )
+
+
+def calibration_rows(
+    source: Source, options: CalibrateOptions, memory: Memory | None = None
+) -> ScoreRows:
+    """Return the rows of a calibrator: as they are, or counted where they do not fit.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `read_calibration_rows`.
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
+    """
+    return rows_within(source, _reading(source, options), memory)
+
+
+def calibration_summary(source: Source, options: CalibrateOptions, memory: Memory) -> ScoreSummary:
+    """Return the rows as a summary that merges with those of other shards; see `calibration_rows`."""
+    return summarise_scores(source, _reading(source, options), memory)
+
+
+def _reading(source: Source, options: CalibrateOptions) -> Reading:
+    return Reading(
+        columns=list(used_columns(source, options).values()),
+        read=partial(read_calibration_rows, options=options),
+        threads=options.workers,
+    )
+
+
+def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
+    """Return the column of each role that is read."""
+    labelled = _labelled(source, options)
+    resolved = resolve(source, options.columns, label=labelled, uncertainty=False)
+    roles = {
+        "score": resolved.score,
+        "label": resolved.label if labelled else None,
+        "weight": resolved.weight,
+        SEGMENTS: options.by,
+    }
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def _labelled(source: Source, options: CalibrateOptions) -> bool:
+    return options.entry.fits or options.label in source.schema

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.describe import known_categories, maps_of, routes_of
 from calibkit.methods.hetcal.features import read_known_features
+from calibkit.methods.hetcal.maps import Maps
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
+from calibkit.methods.hetcal.trees import known_categories, routes_of
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import boosting, leaf_maps
@@ -79,7 +80,7 @@ def _judged(
     parts = model.parts()
     routes = [routes_of(part, names, categories) for part in parts]
     pooled = model.pooled.a, model.pooled.b
-    maps = [maps_of(part.maps, pooled) for part in parts]
+    maps = [Maps.of(part.maps, pooled) for part in parts]
     probability, first = np.empty(linear.size), np.empty(linear.size, np.int32)
 
     def work(start: int) -> None:

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.bins import sorted_bins
-from calibkit.methods.hetcal.describe import Found, described_tree
 from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.grow import Room, Rules, Subsets, grow
-from calibkit.methods.hetcal.maps import line_through, mean_loss
+from calibkit.methods.hetcal.maps import Found, line_through, mean_loss
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,
     CrossValidated,
@@ -23,8 +21,8 @@ from calibkit.methods.hetcal.model import (
     Line,
     PartitionPart,
 )
-from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.methods.hetcal.trees import Node, Tree
+from calibkit.methods.hetcal.rows import Folds, HetcalRows
+from calibkit.methods.hetcal.trees import Node, Tree, described_tree
 from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit_kernels import boosting as kernels
@@ -167,7 +165,7 @@ def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
     """Return how many units of the sums of gradients one is, and the type of those of a row."""
     if rows.options.weight is None:  # no row's gradient passes one
         return 2.0**30, np.dtype(np.int32)
-    return 2.0 ** min(62 - rows.total.bit_length(), 40), np.dtype(np.int64)
+    return 2.0 ** min(62 - rows.totals.total.bit_length(), 40), np.dtype(np.int64)
 
 
 def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
@@ -251,10 +249,11 @@ def _written(
     checked: CrossValidated | None,
 ) -> Found:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
-    parts = []
+    parts, features = [], rows.features
     for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
+        size = None if number else rows.size  # of the first one all is told
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
-        nodes = described_tree(ordered, rows, brief=number > 0)
+        nodes = described_tree(ordered, features.columns, features.categories, size)
         maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
         parts.append(PartitionPart(tree=nodes, maps=maps))
     leaf, _ = rows.leaves(made.trees[0])

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal import boosted, forest
-from calibkit.methods.hetcal.choose import Grid, choose
-from calibkit.methods.hetcal.describe import Found, described_tree
-from calibkit.methods.hetcal.folds import Folds
-from calibkit.methods.hetcal.maps import fit_maps, loss_of_probabilities, mean_loss, pooled_line
-from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses, PartitionPart
-from calibkit.methods.hetcal.payload import Growth, growth_of
-from calibkit.methods.hetcal.rows import HetcalRows, need_both_classes
-from calibkit.models.model import Column, Provenance
+from calibkit.methods.hetcal import boosted, trees_fit
+from calibkit.methods.hetcal.maps import (
+    Found,
+    loss_of_probabilities,
+    mean_loss,
+    pooled_line,
+)
+from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
+from calibkit.methods.hetcal.payload import growth_of
+from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
+from calibkit.models.model import Column
+from calibkit.numerics.row_hash import hash_text
 from calibkit.numerics.streams import folds_of_keys
-from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
-from calibkit.summaries.runs import Fitted
-from calibkit.version import __version__
+from calibkit.options.hetcal import FOLDS, HetcalOptions
+from calibkit.summaries.runs import Fitted, provenance
 from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
@@ -67,10 +68,7 @@ def fit_hetcal(
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
         growth = growth_of(train or rows, options, own=train is None)
-        if options.partition == "tree":
-            found = _fit_tree(moved, growth, options, folds, pooled)
-        else:
-            found = forest.fit(moved, growth, options, folds, pooled)
+        found = trees_fit.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
@@ -89,13 +87,15 @@ def fit_hetcal(
     else:
         model.partitions = found.parts
     model.final = found.final or msgspec.UNSET
-    model.provenance = _origin(rows, train, options)
+    files = [*rows.files, *(() if train is None else train.files)]
+    shaped = _shaped(rows, train, options)
+    model.provenance = provenance(options, shaped, rows.count, hash_text(rows.totals.hash), files)
     return Fitted(model, tuple(warnings))
 
 
 def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
-    hits, why = rows.positives, ""
+    hits, why = rows.totals.positives, ""
     folds = rows.folds
     if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
@@ -112,27 +112,6 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
     ]
 
 
-def _fit_tree(
-    rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
-) -> Found:
-    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
-    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
-    if folds is not None and (grid.open or growth.own):
-        place, checked, line = choose(rows, growth, grid, folds, options.workers)
-    depth, least, shrinkage = grid.at(place)
-    with ThreadPoolExecutor(options.workers) as pool:
-        tree = growth.tree(depth, least, pool, options.workers)
-    leaf, count = rows.leaves(tree)
-    maps = fit_maps(rows, leaf, count, pooled, shrinkage, options.map)
-    if growth.own and options.map in ("platt", "beta") and count > 1:
-        maps = maps.composed(*line)
-    part = PartitionPart(tree=described_tree(tree, growth.rows), maps=maps.described(rows))
-    probability = rows.arrays.empty(rows.count, np.float64)
-    for own in rows.blocks():
-        probability[own] = maps.probabilities(rows.score[own], leaf[own])
-    return Found([part], probability, leaf, depth, least, shrinkage, checked)
-
-
 def _figures(
     rows: HetcalRows,
     moved: HetcalRows,
@@ -147,9 +126,9 @@ def _figures(
     known = rows.options.scale != "raw"
     grown = train or rows
     return HetcalFit(
-        rows=rows.unit.amount(rows.total),
-        positives=rows.unit.amount(rows.hits),
-        clipped=rows.clipped,
+        rows=rows.unit.amount(rows.totals.total),
+        positives=rows.unit.amount(rows.totals.hits),
+        clipped=rows.totals.clipped,
         leaves=sum(len(part.maps) for part in found.parts),
         max_depth=found.max_depth,
         min_leaf=found.min_leaf,
@@ -163,7 +142,7 @@ def _figures(
         max_gap=largest,
         mean_gap=mean,
         cells=cells,
-        growth_rows=grown.unit.amount(grown.total),
+        growth_rows=grown.unit.amount(grown.totals.total),
         exact_arithmetic=rows.unit.exact,
     )
 
@@ -195,7 +174,7 @@ def cell_gaps(
 def _columns(rows: HetcalRows) -> dict[str, Column]:
     options = rows.options
     columns = {
-        "score": Column(options.score, rows.dtype, scale=options.scale),
+        "score": Column(options.score, rows.totals.dtype, scale=options.scale),
         "label": Column(options.label, positive=options.positive),
     }
     if options.weight is not None:
@@ -205,20 +184,15 @@ def _columns(rows: HetcalRows) -> dict[str, Column]:
     return columns
 
 
-def _origin(rows: HetcalRows, train: HetcalRows | None, asked: HetcalOptions) -> Provenance | None:
-    """Return what a model says of its origin."""
-    if asked.provenance == "none":
-        return None
+def _shaped(rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions) -> dict[str, Any]:
+    """Return what shaped a model."""
     names = (
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
         "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
-    chosen = {name: getattr(asked, name) for name in names}
-    options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    options |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
+    shaped = {name: getattr(options, name) for name in names}
+    shaped = {name: value for name, value in shaped.items() if value is not None}
+    shaped |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
     if train is not None:
-        options["train_data_hash"] = train.fingerprint
-    files = None
-    if asked.provenance == "names":
-        files = [*rows.files, *(() if train is None else train.files)]
-    return Provenance(__version__, options, rows.count, rows.fingerprint, files)
+        shaped["train_data_hash"] = hash_text(train.totals.hash)
+    return shaped

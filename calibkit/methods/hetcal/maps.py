@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.model import LeafMap
+from calibkit.methods.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.logistic import fit_logistic
@@ -58,6 +59,19 @@ class Maps:
     steps: tuple[Steps, ...] | None = None
     counts: Floats | None = None
 
+    @classmethod
+    def of(cls, maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Self:
+        """Return the maps that a model describes."""
+        if any(leaf.knots is not msgspec.UNSET for leaf in maps):
+            steps = [
+                Steps(np.array(leaf.knots), np.array(leaf.values), float(leaf.share or 0.0))
+                for leaf in maps
+            ]
+            return cls(np.tile(np.array(pooled), (len(maps), 1)), tuple(steps))
+        if any(leaf.c is not msgspec.UNSET for leaf in maps):
+            return cls(np.array([[leaf.a, leaf.b, leaf.c] for leaf in maps]))
+        return cls(np.array([[leaf.a, leaf.b] for leaf in maps]))
+
     def probabilities(self, score: Floats, leaf: Ends) -> Floats:
         """Return the probability of each row."""
         out = np.empty(score.size)
@@ -101,6 +115,32 @@ class Maps:
                 made.note = _note(count, hits) or msgspec.UNSET
             found.append(made)
         return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """Partitions with their maps, before they are written down.
+
+    Attributes
+    ----------
+    parts, final
+        As in the model.
+    probability, leaf
+        Of the calibration rows; the leaf is that of the first partition.
+    max_depth, min_leaf, shrinkage
+        What was used.
+    checked
+        What cross-validation saw.
+    """
+
+    parts: list[PartitionPart]
+    probability: Floats
+    leaf: Ends
+    max_depth: int
+    min_leaf: int
+    shrinkage: float | None = None
+    checked: CrossValidated | None = None
+    final: Line | None = None
 
 
 def _note(rows: float, hits: float) -> str:

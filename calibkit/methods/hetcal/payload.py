@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.grow import CRITERIA, Room, Rules, Subsets, grow
+from calibkit.methods.hetcal.model import TreeNode
 from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.methods.hetcal.trees import Tree
+from calibkit.methods.hetcal.trees import Tree, described_tree
 from calibkit.options.hetcal import HetcalOptions
 from calibkit_kernels import criteria
 
@@ -160,13 +161,18 @@ class Growth:
         )
         return grown.pruned(max_depth)
 
+    def described(self, tree: Tree) -> list[TreeNode]:
+        """Return the nodes of a tree as a model holds them."""
+        features = self.rows.features
+        return described_tree(tree, features.columns, features.categories, self.rows.size)
+
 
 def growth_of(rows: HetcalRows, options: HetcalOptions, *, own: bool) -> Growth:
     """Return what trees are grown on; `own`: whether these are the rows that are calibrated."""
     low, high = float(rows.score[0]), float(rows.score[-1])
-    vectors = vectors_of(options.criterion, low, high, rows.count, rows.total, rows.unit)
+    vectors = vectors_of(options.criterion, low, high, rows.count, rows.totals.total, rows.unit)
     auc = vectors.kind == criteria.AUC
-    small = not auc and rows.total.bit_length() <= _SMALL_BITS
+    small = not auc and rows.totals.total.bit_length() <= _SMALL_BITS
     shape = rows.count, 6 if auc else 2
     payload = rows.arrays.empty(shape, np.int32 if small else np.int64)
     for part in rows.blocks():

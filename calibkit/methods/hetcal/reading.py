@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,11 +11,10 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import Remark, merge_remarks
+from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.columns.splits import TimeParts, group_parts
-from calibkit.columns.weights import ROW, Unit, bit_range, common_unit, whole_units
+from calibkit.columns.weights import ROW, Unit, whole_units
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.bins import Bins, most_values, summarised_bins
@@ -26,10 +25,8 @@ from calibkit.methods.hetcal.features import (
     read_features,
     read_known_features,
 )
-from calibkit.methods.hetcal.folds import Folds
-from calibkit.methods.hetcal.rows import HetcalRows, linear_scores
-from calibkit.numerics.row_hash import hash_text, row_hashes
-from calibkit.numerics.sums import ExactSum
+from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
+from calibkit.numerics.row_hash import row_hashes
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
@@ -65,6 +62,11 @@ class _Window:
         assert self.data.label is not None
         return self.data.label
 
+    @property
+    def where(self) -> RowFinder:
+        assert self.data.where is not None
+        return self.data.where
+
     def beside(self, name: str) -> pl.Series:
         """Return a further column."""
         assert self.data.others is not None
@@ -90,47 +92,6 @@ class _Window:
             here = np.where(np.isnan(self.values[place]), len(own), self.values[place])
             found[place] = numbers[here.astype(np.int64)]
         return found
-
-
-@dataclass
-class _Seen:
-    """What passes see of the rows; the total weight and that of positives only the second one."""
-
-    columns: ColumnSummaries
-    counts: list[CategoryCounts | None]
-    options: ScoreColumns
-    dtype: str = "float64"
-    rows: int = 0
-    positives: int = 0
-    clipped: int = 0
-    hash: int = 0
-    remarks: list[Remark] = field(default_factory=list)
-    total: int = 0
-    hits: int = 0
-    weight: ExactSum = field(default_factory=ExactSum)
-    top: int = -1075
-    last: int = 1075
-    times: TimeParts = field(default_factory=TimeParts)
-
-    def add(self, window: _Window, hashes: NDArray[np.uint64]) -> None:
-        """Note the rows of a window."""
-        self.rows += window.linear.size
-        self.positives += int(np.count_nonzero(window.label))
-        self.clipped += window.clipped
-        self.hash += int(hash_kernels.total(hashes))
-        data, weight = window.data, window.data.weight
-        self.dtype, self.options = str(data.score.dtype), data.options
-        self.remarks += data.remarks
-        if weight is not None:
-            self.weight.add(weight)
-            if weight.any():
-                top, last = bit_range(weight)
-                self.top, self.last = max(self.top, top), min(self.last, last)
-
-    @property
-    def unit(self) -> Unit:
-        """What a unit of weight is worth."""
-        return common_unit(self.rows, self.weight.fraction, self.top, self.last)
 
 
 def dealing_columns(options: HetcalOptions) -> list[str]:
@@ -196,58 +157,47 @@ class _Reader:
         return [*self.names, *dealing_columns(self.options)]
 
     def rows(self) -> HetcalRows:
-        """Return the rows."""
+        """Return the rows: a pass says what the columns hold, the next one stores."""
         used = used_columns(self.options, self.beside)
         passes = Passes(self.source, used, self._window, self.memory)
-        seen = self._look(passes)
-        arrays = Arrays(None if passes.whole else self.memory)
-        features = self._described(seen)
-        unit = ROW if self.options.weight is None else seen.unit
-        fields = self._fields(features, unit, seen)
-        ranges = buckets(record_type(fields), seen.rows, arrays)
-        store = RowStore(fields, seen.rows, arrays, seen.columns.borders(0, ranges))
+        totals, times = Totals(self.options.columns), TimeParts()
+        features, scores = self._look(passes, totals, times)
+        arrays, unit = Arrays(None if passes.whole else self.memory), totals.unit
+        fields = self._fields(features, unit, totals)
+        ranges = buckets(record_type(fields), totals.rows, arrays)
+        store = RowStore(fields, totals.rows, arrays, scores.borders(0, ranges))
         for window in passes:
-            store.add(self._stored(window, features, seen, unit))
-        remarks = [*seen.remarks, *passes.remarks]
+            columns = self._stored(window, features, times, unit)
+            totals.total += int(columns["weight"].sum(dtype=np.int64))
+            totals.hits += int(columns["weight"][window.label == 1].sum(dtype=np.int64))
+            store.add(columns)
+        remarks = merge_remarks([*totals.remarks, *passes.remarks])
         passes.release()
         found = store.finish()
-        size = seen.rows / seen.total if seen.options.sampled else unit.size
+        size = totals.rows / totals.total if totals.options.sampled else unit.size
         weight = found.get("weight")
         if weight is None:
-            weight = arrays.empty(seen.rows, np.uint8)
+            weight = arrays.empty(totals.rows, np.uint8)
             weight[:] = 1
-        mass = arrays.empty(seen.rows, np.float64)
+        mass = arrays.empty(totals.rows, np.float64)
         np.multiply(weight, size, out=mass)
         part = found.get("part")
+        codes = tuple(found[name] for name in sorted(found) if name.startswith("code"))
+        said = (remark.text for remark in remarks)
         return HetcalRows(
             score=found["score"],
             label=found["label"],
             weight=weight,
             key=found["key"],
             mass=mass,
-            features=replace(
-                features,
-                codes=tuple(found[name] for name in sorted(found) if name.startswith("code")),
-                values=found.get("values"),
-            ),
+            features=replace(features, codes=codes, values=found.get("values")),
             unit=unit,
             size=size,
-            total=seen.total,
-            hits=seen.hits,
-            positives=seen.positives,
-            clipped=seen.clipped,
             folds=None if part is None else Folds(part, FOLDS, self.options.time is not None),
             arrays=arrays,
-            options=seen.options,
-            dtype=seen.dtype,
+            totals=totals,
             files=tuple(self.source.paths),
-            read=self.source.rows,
-            fingerprint=hash_text(seen.hash),
-            warnings=(
-                *self.source.warnings,
-                *(remark.text for remark in merge_remarks(remarks)),
-                *arrays.warnings,
-            ),
+            warnings=(*self.source.warnings, *said, *arrays.warnings),
         )
 
     def _window(self, source: Source) -> _Window:
@@ -267,59 +217,49 @@ class _Reader:
             values = read_known_features(data.others, self.known.columns, categories, data.where)
         return _Window(data, *linear_scores(data.score, self.options.scale), values, categories)
 
-    def _look(self, passes: Passes[_Window]) -> _Seen:
-        """Go through the rows once."""
-        kinds = [feature_column(name, self.source.schema[name]).kind for name in self.names]
-        text = [kind == "category" and self.known is None for kind in kinds]
-        seen = _Seen(
-            ColumnSummaries(1 + len(self.names), most_values(self.options.bins)[0]),
-            [CategoryCounts() if one else None for one in text],
-            self.options.columns,
-        )
+    def _look(
+        self, passes: Passes[_Window], totals: Totals, times: TimeParts
+    ) -> tuple[Features, ColumnSummaries]:
+        """Go through the rows once: return the features, and a summary of scores and features."""
+        columns = [feature_column(name, self.source.schema[name]) for name in self.names]
+        text = [column.kind == "category" and self.known is None for column in columns]
+        counts = [CategoryCounts() if one else None for one in text]
+        most, bins = most_values(self.options.bins)
+        summaries = ColumnSummaries(1 + len(self.names), most)
         for window in passes:
-            values, where = window.values, window.data.where
-            assert where is not None
+            values, where = window.values, window.where
             hashes = window.hashes(values, window.categories)
-            seen.add(window, hashes)
-            for name, counts in zip(self.names, seen.counts, strict=True):
-                if counts is not None:
-                    counts.add(window.beside(name))
+            totals.add(window.data, window.clipped, hashes)
+            for name, own in zip(self.names, counts, strict=True):
+                if own is not None:
+                    own.add(window.beside(name))
             numbers = np.where(np.array(text)[:, None], np.nan, values)
-            seen.columns.add(np.concatenate([window.linear[None], numbers]), hashes)
+            summaries.add(np.concatenate([window.linear[None], numbers]), hashes)
             if self.options.time is not None:
-                seen.times.add(window.beside(self.options.time), where)
+                times.add(window.beside(self.options.time), where)
             if self.options.groups is not None:
                 group_parts(window.beside(self.options.groups), FOLDS, self.options.seed, where)
-        if self.options.weight is not None and seen.top < -1074:
-            raise weightless(self.source.parts[0].path, self.options.weight, seen.rows)
-        return seen
-
-    def _described(self, seen: _Seen) -> Features:
-        """Return the features, without the rows."""
+        if self.options.weight is not None and totals.top < -1074:
+            raise weightless(self.source.parts[0].path, self.options.weight, totals.rows)
         if self.known is not None:
-            return Features(self.known.columns, self.known.categories)
-        columns = tuple(feature_column(name, self.source.schema[name]) for name in self.names)
-        categories = tuple(None if one is None else one.names() for one in seen.counts)
-        bins = most_values(self.options.bins)[1]
-        return Features(
-            columns,
-            categories,
-            tuple(
-                summarised_bins(seen.columns, place, bins)
-                if names is None
-                else Bins(np.arange(float(len(names))))
-                for place, names in enumerate(categories, 1)
-            ),
-        )
+            return Features(self.known.columns, self.known.categories), summaries
+        categories = [None if one is None else one.names() for one in counts]
+        found = [
+            summarised_bins(summaries, place, bins)
+            if names is None
+            else Bins(np.arange(float(len(names))))
+            for place, names in enumerate(categories, 1)
+        ]
+        return Features(tuple(columns), tuple(categories), tuple(found)), summaries
 
     def _fields(
-        self, features: Features, unit: Unit, seen: _Seen
+        self, features: Features, unit: Unit, totals: Totals
     ) -> dict[str, DTypeLike | tuple[DTypeLike, int]]:
         """Return what is stored of each row."""
         fields: dict[str, DTypeLike | tuple[DTypeLike, int]]
         fields = {"score": np.float64, "label": np.uint8}
         if self.options.weight is not None:
-            small = unit == ROW and seen.top <= 8
+            small = unit == ROW and totals.top <= 8
             fields["weight"] = np.uint8 if small else np.int64
         if self.options.groups is not None or self.options.time is not None:
             fields["part"] = np.uint8
@@ -329,26 +269,23 @@ class _Reader:
         return fields
 
     def _stored(
-        self, window: _Window, features: Features, seen: _Seen, unit: Unit
+        self, window: _Window, features: Features, times: TimeParts, unit: Unit
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns of a window as they are stored, and note what they weigh."""
-        data, where = window.data, window.data.where
-        assert where is not None
+        """Return the columns of a window as they are stored."""
+        data = window.data
         values = window.values_among(features.categories)
         hashes = window.hashes(values, features.categories)
         weight: NDArray[Any] = np.ones(hashes.size, np.uint8)
         if data.weight is not None:
             weight = whole_units(data.weight, unit)
-        seen.total += int(weight.sum(dtype=np.int64))
-        seen.hits += int(weight[window.label == 1].sum(dtype=np.int64))
         found: dict[str, NDArray[Any]]
         found = {"score": window.linear, "label": window.label, "weight": weight}
         if self.options.groups is not None:
             found["part"] = group_parts(
-                window.beside(self.options.groups), FOLDS, self.options.seed, where
+                window.beside(self.options.groups), FOLDS, self.options.seed, window.where
             )
         elif self.options.time is not None:
-            found["part"] = seen.times.parts(window.beside(self.options.time), FOLDS + 1)
+            found["part"] = times.parts(window.beside(self.options.time), FOLDS + 1)
         if "part" in found:
             hash_kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         found["hash"] = hashes

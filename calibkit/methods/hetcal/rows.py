@@ -2,28 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.columns.columns import ScoreRows
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.weights import Unit
+from calibkit.columns.rows import Remark
+from calibkit.columns.weights import ROW, Unit, bit_range, common_unit
 from calibkit.errors import DataError
 from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.trees import Tree
+from calibkit.numerics.sums import ExactSum
 from calibkit.summaries.arrays import Arrays
+from calibkit_kernels import hashes as hash_kernels
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
+Used = NDArray[np.bool_]
 
 #: Rows that are worked on at a time where something is made of each; sums run over such blocks.
 _BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The parts that rows are in.
+
+    Attributes
+    ----------
+    part
+        The part of each row, from 0.
+    count
+        How many parts are judged.
+    forward
+        Whether parts follow each other in time: there is one more, the first is judged by nothing,
+        and each other one by what came before it.
+    """
+
+    part: NDArray[np.uint8]
+    count: int
+    forward: bool = False
+
+    @cached_property
+    def present(self) -> list[int]:
+        """The parts that hold rows."""
+        return np.flatnonzero(np.bincount(self.part)).tolist()
+
+    def judged(self) -> list[int]:
+        """Return the parts that are judged: those that hold rows."""
+        return [part for part in self.present if part > 0 or not self.forward]
+
+    def held(self, part: int) -> Used:
+        """Return which rows are in a part."""
+        return np.equal(self.part, part)
+
+    def used(self, part: int) -> Used:
+        """Return which rows may be learnt from where a part is judged."""
+        return np.less(self.part, part) if self.forward else np.not_equal(self.part, part)
+
+    def among(self, parts: Sequence[int]) -> Used:
+        """Return which rows are in some of the parts."""
+        return np.isin(np.arange(256), parts)[self.part]
+
+
+@dataclass
+class Totals:
+    """What is known of all rows together, added up while they are read.
+
+    Attributes
+    ----------
+    options, dtype
+        What the columns are, and the type of the score's.
+    rows, positives
+        How many rows there are, and how many are positive, whatever they weigh.
+    total, hits
+        The weight of all rows, and of the positive ones, in units.
+    clipped
+        How many probabilities were moved away from 0 or 1.
+    hash
+        The sum of the hashes of the rows.
+    remarks
+        What was dropped and why.
+    weight, top, last
+        The weight as it was read, and the bits that it takes.
+    """
+
+    options: ScoreColumns
+    dtype: str = "float64"
+    rows: int = 0
+    positives: int = 0
+    total: int = 0
+    hits: int = 0
+    clipped: int = 0
+    hash: int = 0
+    remarks: list[Remark] = field(default_factory=list)
+    weight: ExactSum = field(default_factory=ExactSum)
+    top: int = -1075
+    last: int = 1075
+
+    def add(self, data: ScoreRows, clipped: int, hashes: NDArray[np.uint64]) -> None:
+        """Note rows as they were read; their weight in units is added when the unit is known."""
+        self.rows += hashes.size
+        self.positives += data.positive_rows
+        self.clipped += clipped
+        self.hash += int(hash_kernels.total(hashes))
+        self.dtype, self.options = str(data.score.dtype), data.options
+        self.remarks += data.remarks
+        if data.weight is not None:
+            self.weight.add(data.weight)
+            if data.weight.any():
+                top, last = bit_range(data.weight)
+                self.top, self.last = max(self.top, top), min(self.last, last)
+
+    @property
+    def unit(self) -> Unit:
+        """What a unit of weight is worth."""
+        if self.options.weight is None:
+            return ROW
+        return common_unit(self.rows, self.weight.fraction, self.top, self.last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,22 +151,14 @@ class HetcalRows:
         How many rows a unit of weight stands for where rows are counted, as in the least leaf,
         shrinkage and Platt's targets: its worth, or as much as makes the mean weight one row where
         a weight says how many rows one stands for.
-    total, hits
-        The weight of all rows, and of the positive ones, in units.
-    positives
-        How many rows are positive, whatever they weigh.
-    clipped
-        How many probabilities were moved away from 0 or 1.
     folds
         As a column of groups or of times deals the rows; None without.
     arrays
         Makes arrays that are as long as the rows.
-    options, dtype, files
-        What the columns are, the type of the score's, and where the rows come from.
-    read, fingerprint
-        How many rows the inputs have, and the hash of those that are used.
-    warnings
-        What the user has to be told of the rows.
+    totals
+        What is known of all rows together.
+    files, warnings
+        Where the rows come from, and what the user has to be told of them.
     """
 
     score: Floats
@@ -74,18 +169,16 @@ class HetcalRows:
     features: Features
     unit: Unit
     size: float
-    total: int
-    hits: int
-    positives: int
-    clipped: int
     folds: Folds | None
     arrays: Arrays
-    options: ScoreColumns
-    dtype: str
+    totals: Totals
     files: tuple[str, ...]
-    read: int
-    fingerprint: str
     warnings: tuple[str, ...]
+
+    @property
+    def options(self) -> ScoreColumns:
+        """What the columns are."""
+        return self.totals.options
 
     @property
     def count(self) -> int:
@@ -137,10 +230,10 @@ def need_both_classes(rows: HetcalRows) -> None:
     DataError
         Where no row, or every row, is positive.
     """
-    if 0 < rows.positives < rows.count:
+    if 0 < rows.totals.positives < rows.count:
         return
     file, column = next(iter(rows.files), None), rows.options.label
-    where, which = f"{file}: " if file else "", "no" if rows.positives == 0 else "every"
+    where, which = f"{file}: " if file else "", "no" if rows.totals.positives == 0 else "every"
     raise DataError(
         f"{where}column {column!r}: {which} row is positive; a calibration "
         "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",

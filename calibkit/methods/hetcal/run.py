@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calibkit.columns.columns import resolve
+from calibkit.columns.columns import read_score_rows, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
+from calibkit.columns.splits import refuse_missing
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import Features
+from calibkit.methods.hetcal.features import Features, read_features
 from calibkit.methods.hetcal.fit import fit_hetcal
 from calibkit.methods.hetcal.model import HetcalModel
-from calibkit.methods.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.reading import dealing_columns, read_hetcal_rows, used_columns
 from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.methods.hetcal.states import hetcal_state, options_of
-from calibkit.models.lineage import makers_in, name_makers, record_makers
+from calibkit.models.lineage import makers_in, record_makers
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_states import makers_of, sources_of
+from calibkit.summaries.row_fits import finished, options_of
+from calibkit.summaries.row_reading import Reading
+from calibkit.summaries.row_states import RowState, row_state
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.states import State
 
@@ -46,6 +49,17 @@ def plan(options: HetcalOptions, source: Source) -> Plan:
     return Plan(_roles(options, source, "feature "), options.steps(said))
 
 
+class HetcalState(RowState):
+    """Rows to calibrate by parts."""
+
+    KIND = "hetcal"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit."""
+        options = options_of(self, HetcalOptions)
+        return used_columns(options, [*dealing_columns(options), *options.patterns])
+
+
 def state(options: HetcalOptions, source: Source) -> State:
     """Return the rows of a shard, with the columns that the fit uses, and those to grow on."""
     names = tuple(feature_columns(source, options))
@@ -57,23 +71,44 @@ def state(options: HetcalOptions, source: Source) -> State:
         train.require(names, f"{_TRAIN}: --features")
     ignored = _TRAIN if boosted and options.train is not None else None
     kept = replace(options, features=names, train=ignored)
-    return hetcal_state(kept, source, train, makers)
+    grown = None if train is None else _reading(train, kept, [])
+    rows = _reading(source, kept, dealing_columns(kept))
+    return row_state(HetcalState, kept, makers, rows, grown)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
     """Return the model of the rows of a merged state."""
-    fitted = _fit(options_of(state, threads), *sources_of(state), memory)
-    name_makers(fitted.model, makers_of(state))
-    return fitted
+    options = options_of(state, HetcalOptions, threads)
+
+    def of(asked: HetcalOptions, rows: Source, train: Source | None) -> Fitted[HetcalModel]:
+        return _fit(asked, rows, train, memory)
+
+    return finished(state, options, of)
+
+
+def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Reading:
+    """Return what a state holds of an input: also the columns that deal its rows to folds."""
+    features = options.patterns
+    beside = [*features, *dealt]
+
+    def check(window: Source) -> None:
+        rows = read_score_rows(
+            window, options.columns, uncertainty=False, finite_scores=True, features=beside
+        )
+        assert rows.others is not None and rows.where is not None
+        read_features(rows.others, features, rows.where)
+        for name in dealt:
+            refuse_missing(rows.others[name], rows.where)
+
+    files = source.paths if options.provenance == "names" else ()
+    return Reading(source, used_columns(options, beside), check, files)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
     """Return the column of each role; those of features begin with a word."""
     columns = resolve(source, options.columns, label=True, uncertainty=False)
-    roles = {"score": columns.score, "label": columns.label, "weight": columns.weight}
-    used = {role: name for role, name in roles.items() if name is not None}
     names = feature_columns(source, options)
-    return used | {f"{feature}{place}": name for place, name in enumerate(names, 1)}
+    return columns.roles | {f"{feature}{place}": name for place, name in enumerate(names, 1)}
 
 
 def _train(options: HetcalOptions, source: Source) -> Source | None:
@@ -111,7 +146,7 @@ def _fit(
         asked = replace(options, groups=None, time=None) if prefix else options
         rows = read_hetcal_rows(part, asked, names, known=known, memory=memory)
         warnings.extend(f"{prefix}{remark}" for remark in rows.warnings)
-        details.append(f"{prefix}{rows.count:,} rows used of {rows.read:,} read")
+        details.append(f"{prefix}{rows.count:,} rows used of {part.rows:,} read")
         return rows
 
     grown = None

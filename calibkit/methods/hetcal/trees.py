@@ -1,4 +1,4 @@
-"""Trees: nodes that part rows, and the arrays by which a kernel sends rows to their leaves."""
+"""Trees: nodes that part rows, as they are grown, as models hold them, and as kernels take them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.bins import Bins, Codes
+from calibkit.methods.hetcal.model import PartitionPart, TreeNode
+from calibkit.models.model import Column
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
+
+#: The categories of each feature in order, None for numbers.
+Categories = Sequence[tuple[str, ...] | None]
 
 
 @dataclass
@@ -162,3 +168,92 @@ class Routes:
         out = np.empty(values.shape[1], np.int32)
         kernels.route_rows(values, self.links, self.cuts, self.sides, out)
         return out
+
+
+def described_tree(
+    tree: Tree, columns: Sequence[Column], categories: Categories, size: float | None
+) -> list[TreeNode]:
+    """Return the nodes of a tree as a model holds them.
+
+    Parameters
+    ----------
+    tree
+        As it was grown.
+    columns, categories
+        Of its features.
+    size
+        How many rows a unit of its counts stands for; None: without rows and gains.
+    """
+    leaves = tree.leaves()
+    total = float(tree.nodes[0].rows)
+    found = []
+    for place, node in enumerate(tree.nodes):
+        made = TreeNode()
+        if size is not None:
+            rows = node.rows * size
+            made.rows = int(rows) if float(rows).is_integer() else rows
+        if node.feature < 0:
+            made.leaf = int(leaves[place])
+            found.append(made)
+            continue
+        made.feature = columns[node.feature].name
+        made.missing = "left" if node.missing_left else "right"
+        made.left, made.right = node.left, node.right
+        if size is not None:
+            made.gain = node.gain / total
+        names = categories[node.feature]
+        if node.categories is not None and names is not None:
+            left, right = node.categories
+            made.left_categories = [names[code] for code in left]
+            made.right_categories = [names[code] for code in right]
+        else:
+            made.cut = None if math.isnan(node.cut) else node.cut
+        found.append(made)
+    return found
+
+
+def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...]]:
+    """Return every category that some split names, by feature, in order."""
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for node in part.tree:
+            if node.feature is msgspec.UNSET or node.left_categories is msgspec.UNSET:
+                continue
+            assert node.right_categories is not msgspec.UNSET
+            found.setdefault(node.feature, set()).update(
+                node.left_categories, node.right_categories
+            )
+    return {name: tuple(sorted(values)) for name, values in found.items()}
+
+
+def routes_of(
+    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
+) -> tuple[Routes, Ends]:
+    """Return how rows find their node, and the leaf of each node (-1: it has children).
+
+    Features are places in `names`.
+    """
+    codes = {
+        name: {text: code for code, text in enumerate(categories[name])} for name in categories
+    }
+    nodes = []
+    for node in part.tree:
+        made = Node(0, 0, 0)
+        nodes.append(made)
+        if node.feature is msgspec.UNSET:
+            continue
+        assert isinstance(node.left, int) and isinstance(node.right, int)
+        made.feature = names.index(node.feature)
+        made.left, made.right = node.left, node.right
+        made.missing_left = node.missing == "left"
+        if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
+            code_of = codes[node.feature]
+            made.categories = (
+                [code_of[text] for text in node.left_categories],
+                [code_of[text] for text in node.right_categories],
+            )
+        elif isinstance(node.cut, float):
+            made.cut = node.cut
+    leaves = [-1 if node.leaf is msgspec.UNSET else node.leaf for node in part.tree]
+    known = [len(categories.get(name, ())) for name in names]
+    return Tree(nodes).routes(known), np.array(leaves, np.int32)

@@ -12,17 +12,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder, numeric_column
-from calibkit.columns.patterns import match_columns
+from calibkit.columns.patterns import Matched, match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.maps.application import match_classes, needed_columns, read_classes
 from calibkit.maps.logit_maps import LogitMap, LogitMapModel, logits_of, softmax
-from calibkit.maps.map_fit import FOLDS, fit_logit_map
 from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
-from calibkit.models.model import Provenance
+from calibkit.models.applier import Reads, Request
 from calibkit.numerics.isotonic import pool_block
-from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
@@ -31,8 +30,7 @@ from calibkit.numerics.votes import (
     predicted_disagreement,
 )
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
-from calibkit.summaries.runs import Fitted
-from calibkit.version import __version__
+from calibkit.summaries.runs import Fitted, provenance
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -88,13 +86,7 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     """
     mapped: LogitMap | None = None
     if options.map != "none":
-        mapped = fit_logit_map(
-            rows.logits,
-            rows.counts,
-            options.map,
-            options.penalties,
-            folds=folds_of_keys(rows.key, FOLDS, options.seed),
-        )
+        mapped = rows.fit_map(options.map, options.penalties, options.seed)
     probabilities = _after(rows, mapped)
     features = _features(rows, named, probabilities)
     strength = fit_strength(
@@ -107,6 +99,16 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     phi = rows.made(1, lambda block: _disagreement(strength, probabilities, features, block))
     steps = _steps(rows, phi) if options.disagreement_map == "isotonic" else None
     constant = strength.weights.size == 0
+    shaped = {
+        "features": named,
+        "map": options.map,
+        "map_regularization": options.penalties or "cv",
+        "regularization": options.regularization,
+        "disagreement_map": options.disagreement_map,
+        "seed": options.seed,
+    }
+    if options.map in ("none", "temperature"):
+        del shaped["map_regularization"]
     model = AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
@@ -122,9 +124,8 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         objective=strength.objective,
         fit=_figures(rows, strength, phi, steps),
         tags=dict(options.tags or {}),
+        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
-    if options.provenance != "none":
-        model.provenance = _origin(options, rows, named)
     return Fitted(model, (*rows.warnings, *_warnings(model)))
 
 
@@ -203,7 +204,7 @@ def _figures(
     several = sum(int(np.count_nonzero(_several(rows, block))) for block in rows.blocks)
     return AlphaFit(
         rows=rows.rows,
-        votes=sum(int(rows.counts[block].sum()) for block in rows.blocks),
+        votes=rows.votes,
         rows_two_raters=several,
         constant_objective=strength.constant_objective,
         gradient=strength.gradient,
@@ -263,22 +264,6 @@ def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
     return found
 
 
-def _origin(asked: AlphaOptions, rows: StoredRows, named: AlphaFeatures) -> Provenance:
-    """Return where a model comes from: how many rows, their hash, the options that shaped it."""
-    options = {
-        "features": named,
-        "map": asked.map,
-        "map_regularization": asked.penalties or "cv",
-        "regularization": asked.regularization,
-        "disagreement_map": asked.disagreement_map,
-        "seed": asked.seed,
-    }
-    if asked.map in ("none", "temperature"):
-        del options["map_regularization"]
-    files = rows.source.paths if asked.provenance == "names" else None
-    return Provenance(__version__, options, rows.rows, rows.hash, files)
-
-
 def predict(
     model: AlphaModel, prediction: Floats, frame: pl.DataFrame, where: RowFinder
 ) -> tuple[Floats, Floats, Floats]:
@@ -301,3 +286,36 @@ def predict(
     if model.disagreement_map is not None:
         phi = with_steps(phi, model.disagreement_map)
     return probabilities, alpha0, phi
+
+
+class AlphaApplier:
+    """Adds `calibrated_<class>`, `alpha0`, `disagreement` and `disagreement_<class>`."""
+
+    def __init__(self, model: AlphaModel) -> None:
+        self.model = model
+        self.added = (
+            *(f"calibrated_{name}" for name in model.classes),
+            "alpha0",
+            "disagreement",
+            *(f"disagreement_{name}" for name in model.classes),
+        )
+        self.matched: Matched | None = None
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return the columns of probabilities and features."""
+        self.matched = match_classes(self.model, self.model.classes, source, request)
+        features = self.model.features
+        named = features if isinstance(features, list) else []
+        source.require(named, "the model's features")
+        return needed_columns(self.matched, named)
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the added columns."""
+        assert self.matched is not None  # `reads` comes first
+        classes = len(self.model.classes)
+        prediction = read_classes(self.model, classes, frame, self.matched, where)
+        probabilities, alpha0, phi = predict(self.model, prediction, frame, where)
+        columns = [*probabilities.T, alpha0, *phi.T]
+        return [pl.Series(np.ascontiguousarray(values)) for values in columns]

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.stored import read_rater_rows
+from calibkit.maps.stored import class_state, read_rater_rows
 from calibkit.methods.raters.alpha_cal import AlphaFeatures, feature_names, fit_alpha
 from calibkit.methods.raters.model import AlphaModel
-from calibkit.methods.raters.states import alpha_options, rater_state
-from calibkit.models.lineage import name_makers, record_makers
+from calibkit.models.lineage import record_makers
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_states import makers_of, sources_of
+from calibkit.summaries.row_fits import finished, options_of
+from calibkit.summaries.row_states import RowState
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.states import State
 
@@ -31,18 +31,27 @@ def plan(options: AlphaOptions, source: Source) -> Plan:
     return Plan(used_roles(source, _columns(options, features)), options.steps(features))
 
 
+class AlphaState(RowState):
+    """Rows for ``alpha-cal``."""
+
+    KIND = "alpha-cal"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        return options_of(self, AlphaOptions).columns_of_features
+
+
 def state(options: AlphaOptions, source: Source) -> State:
     """Return the rows of a shard, with the features that patterns stand for there."""
     features = feature_names(source, options.patterns)
     kept = replace(options, features=(features,) if isinstance(features, str) else features)
-    return rater_state(kept, source, _columns(options, features))
+    return class_state(AlphaState, kept, source, _columns(options, features))
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[AlphaModel]:
     """Return the model of the rows of a merged state."""
-    fitted = _fit(alpha_options(state, threads), sources_of(state)[0], memory)
-    name_makers(fitted.model, makers_of(state))
-    return fitted
+    options = options_of(state, AlphaOptions, threads)
+    return finished(state, options, lambda asked, rows, _: _fit(asked, rows, memory))
 
 
 def _fit(options: AlphaOptions, source: Source, memory: Memory | None) -> Fitted[AlphaModel]:

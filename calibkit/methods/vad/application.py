@@ -15,8 +15,8 @@ from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
-from calibkit.methods.vad.links import from_link, to_link
 from calibkit.methods.vad.model import VadModel
+from calibkit.methods.vad.moments import from_link, to_link
 from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit_kernels.vad import shrink
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.methods.vad.links import LINKS
 from calibkit.models.model import Model, decode
 
+LINKS = ("logit", "identity")
 REPLICATES = ("exchangeable", "bootstrap")
 
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.vad.links import to_link
 from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.summary import summed
 from calibkit_kernels import sums, vad
+from calibkit_kernels.decide import LEAST
+from calibkit_kernels.reliability import expit
+from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[Any]
 
@@ -29,6 +31,38 @@ _BLOCK = 8192
 _WIDTH = 2048 - LEAST_PRODUCT
 
 _UNIT = 1 << -LEAST_PRODUCT
+
+#: Numbers beyond this have squares that float64 does not hold.
+LARGEST: Final = 1e150
+
+
+def to_link(
+    values: Floats,
+    scale: str,
+    link: str,
+    out: NDArray[np.float64],
+    clipped: NDArray[np.uint8],
+) -> None:
+    """Write values of a scale on the scale of a link.
+
+    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken, and
+    `clipped` is set to 1 there.  Logits and raw numbers are never clipped.
+    """
+    if link == "logit" and scale == "probability":
+        clipped_logits(values, LEAST, out, clipped)
+    elif link == "identity" and scale == "logit":
+        expit(values, out)
+    else:
+        out[:] = values
+
+
+def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.float64]:
+    """Return values on the scale of a link as probabilities; raw numbers stay what they are."""
+    if link == "logit":
+        found = np.empty_like(values)
+        expit(values, found)
+        return found
+    return values if scale == "raw" else np.clip(values, 0.0, 1.0)
 
 
 @dataclass(frozen=True)

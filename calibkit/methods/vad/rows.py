@@ -20,8 +20,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
-from calibkit.methods.vad.links import LARGEST
-from calibkit.methods.vad.moments import Columns, Moments, sum_moments
+from calibkit.methods.vad.moments import LARGEST, Columns, Moments, sum_moments
 from calibkit.models.applier import Request
 from calibkit.numerics.row_hash import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions

@@ -144,35 +144,44 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
         split.fitting,
         CURVED if options.method == AUTO else options.method,
         options.levels,
-        quantity.sizes,
+        quantity.size,
     )
     place = _certified_place(path, split.certifying, quantity, options)
     summary = _summary(data, options, path)
-    return _fitted(summary, path, place, _certificate(options, split.certifying))
+    option, bound = options.target.option, float(options.target.bound)
+    confidence, rows_left = options.confidence_level, int(split.certifying.score.size)
+    assert confidence is not None
+    certificate = Certificate(
+        confidence=float(confidence),
+        quantity=option,
+        bound=bound,
+        side="lower" if quantity.at_least else "upper",
+        rows=rows_left,
+    )
+    return _fitted(summary, path, place, certificate)
 
 
 def written_out(data: ScoreRows) -> ScoreRows:
     """Return rows without weights: each as often as its weight says."""
     if data.weight is None:
         return data
-    file = data.source.parts[0].path if data.source else None
     whole = data.weight == np.floor(data.weight)
     if not whole.all():
         at = int(np.flatnonzero(~whole)[0])
         raise DataError(
-            f"{file}: column {data.options.weight!r}: {int((~whole).sum()):,} weights are "
+            f"{data.file}: column {data.options.weight!r}: {int((~whole).sum()):,} weights are "
             f"not whole numbers, such as {data.weight[at]:g}; --confidence needs numbers of rows, "
             "for a certificate holds for independent rows",
             column=data.options.weight,
-            file=file,
+            file=data.file,
         )
     times = data.weight.astype(np.int64)
     if int(times.sum()) > MOST_ROWS:
         raise DataError(
-            f"{file}: column {data.options.weight!r}: the weights stand for "
+            f"{data.file}: column {data.options.weight!r}: the weights stand for "
             f"{int(times.sum()):,} rows; --confidence takes up to {MOST_ROWS:,}",
             column=data.options.weight,
-            file=file,
+            file=data.file,
         )
     bare = replace(data, weight=None, others=None, where=None)
     return bare.only(np.repeat(np.arange(times.size), times))
@@ -256,19 +265,6 @@ def _nothing(
     return InfeasibleError(
         f"nothing can be certified: {options.target.text} with confidence {options.confidence_level}; "
         f"{advice}."
-    )
-
-
-def _certificate(options: BoundaryOptions, certifying: ScoreRows) -> Certificate:
-    confidence = options.confidence_level
-    assert options.target.bound is not None and confidence is not None
-    option = options.target.option
-    return Certificate(
-        confidence=float(confidence),
-        quantity=option,
-        bound=float(options.target.bound),
-        side="lower" if option in ("precision", "recall") else "upper",
-        rows=int(certifying.score.size),
     )
 
 

@@ -21,7 +21,6 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.solvers.curved import Sizes
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.normal import normal_quantile
 from calibkit_kernels.binomial import lower_tail, upper_tail
@@ -84,11 +83,6 @@ class Quantity:
         if met.size == 0:
             return 0.0
         return float(rows[met[-1] if self.strict_first else met[0]])
-
-    @property
-    def sizes(self) -> Sizes:
-        """`size`, as the surface asks for it."""
-        return self.size
 
     def signals(self, hits_and_trials: Floats) -> Floats:
         """Return by how many standard errors each boundary is expected to keep the bound."""

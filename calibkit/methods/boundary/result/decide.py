@@ -92,7 +92,7 @@ def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[Bounda
     unknown = names.index(OTHER) if OTHER in names else len(names)
     code = known_codes(by, names)
     code = np.where(code < 0, unknown, code)
-    rules = [*(model.of_group(name) for name in names), model.with_rule(model)]
+    rules = [*(model.of_group(name) for name in names), model.with_rule(model.rule)]
     found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]
     return [(rule, rows) for rule, rows in found if rows.size]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,8 +67,10 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
     )
 
 
-def describe(summary: Summary, found: Found, fit: BoundaryFit) -> BoundaryModel:
-    """Return the model of a boundary that was found on a tally."""
+def describe(
+    summary: Summary, found: Found, fit: BoundaryFit, segments: Sequence[SegmentFit] = ()
+) -> BoundaryModel:
+    """Return the model of a boundary that was found on a tally; `segments` are their figures."""
     planned, problem, stack = summary.planned, summary.problem, summary.stack
     options, columns = planned.options, dict(problem.columns)
     parts: dict[str, Any] = {}
@@ -76,8 +78,11 @@ def describe(summary: Summary, found: Found, fit: BoundaryFit) -> BoundaryModel:
         rule = _rule(summary, found)
     else:
         rules = [_rule_of_segment(summary, stack, found, own) for own in range(len(stack.names))]
-        segments = dict(zip(stack.names, map(segment_of, rules), strict=True))
-        rule, parts = never(rules[0]), grouped(segments, stack.pooled, options)
+        groups = {
+            name: Segment(fit=own, **decides)
+            for name, own, decides in zip(stack.names, segments, rules, strict=True)
+        }
+        rule, parts = never(rules[0]), grouped(groups, stack.pooled, options)
     levels = planned.levels
     if found.surface is not None and summary.levels is not None:
         levels = summary.levels.count
@@ -105,11 +110,6 @@ def never(rule: Mapping[str, Any]) -> dict[str, Any]:
         nothing |= {"randomise": rule["randomise"], "seed": rule["seed"]}
         nothing |= {"random_thresholds": [None], "tie_probability": [0.0]}
     return nothing
-
-
-def segment_of(rule: Mapping[str, Any]) -> Segment:
-    """Return a rule as the boundary of a segment, without figures."""
-    return Segment(fit=SegmentFit(rows=0, positives=0, in_sample=None), **rule)
 
 
 def grouped(

@@ -14,18 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import classes_of
 from calibkit.methods.boundary.problem.values import read_values
-from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.result.decide import OTHER, probabilities
 from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import CrossValidated, Figures, TestFigures
+from calibkit.methods.boundary.result.parts import CrossValidated, Figures, SegmentFit, TestFigures
 from calibkit.methods.boundary.solvers.methods import on_folds
 from calibkit.methods.boundary.solvers.plan import Plan
+from calibkit.methods.boundary.solvers.summary import Stack
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
@@ -231,3 +233,86 @@ def _expected(units: NDArray[np.int64], chance: NDArray[np.float64]) -> float:
         return certain
     # One level randomises at most, so there is one probability.
     return certain + float(chance[random][0]) * int(units[random].sum())
+
+
+# ---------------------------------------------------------------- segments
+
+
+def judge_segments(
+    stack: Stack,
+    goal: Goal,
+    tally: Tally,
+    found: Found,
+    dealt: Tally | None,
+    checked: Validation | None,
+) -> list[SegmentFit]:
+    """Return the figures of each segment.
+
+    Parameters
+    ----------
+    stack
+        The segments.
+    goal
+        That of all rows.
+    tally, found
+        The fitting rows and the boundary on them.
+    dealt, checked
+        The rows dealt to folds, and the cross-validation on them; None without.
+    """
+    fits = []
+    for segment in range(len(stack.names)):
+        own = stack.places(segment)
+        inside, unit = _only(tally, own), tally.unit
+        own_goal = _goal_of(goal, inside)
+        selected, hits, gain = held_out(inside, -1, found)
+        totals = own_goal.totals
+        rows, positives = totals.classes.rows(totals.rows, totals.positives)
+        fit = SegmentFit(
+            rows=unit.amount(rows),
+            positives=unit.amount(positives),
+            in_sample=figures(selected, hits, own_goal, unit, gain),
+        )
+        if dealt is not None and checked is not None:
+            fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, checked.found)
+        fits.append(fit)
+    return fits
+
+
+def _only(tally: Tally, levels: slice) -> Tally:
+    """Return the entries of some levels, which keep their numbers."""
+    return tally.where((tally.level >= levels.start) & (tally.level < levels.stop))
+
+
+def _goal_of(goal: Goal, tally: Tally) -> Goal:
+    """Return the goal for a segment; reweighted by the weights of all rows, not by its own."""
+    return goal.of(replace(tally_totals(tally), classes=goal.totals.classes))
+
+
+def _cross_validated(dealt: Tally, goal: Goal, folds: dict[int, Found]) -> CrossValidated:
+    pooled, values = np.zeros(3), []
+    for fold, found in sorted(folds.items()):
+        counted = held_out(dealt, fold, found)
+        pooled += counted
+        values.append(_goal_of(goal, dealt.where(dealt.part == fold)).value(*counted))
+    error = standard_error([value for value in values if value is not None])
+    return pooled_figures(goal, pooled.tolist(), error, len(folds))
+
+
+def judge_test(
+    model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
+) -> None:
+    """Write the figures on test rows into a model, of all of them and of each segment."""
+    model.fit.test = judge_rows(model, rows, target, make_goal)
+    if model.groups is msgspec.UNSET:
+        return
+    assert rows.others is not None
+    names = tuple(model.groups)
+    code = known_codes(rows.others[model.columns["by"].name], names)
+    if OTHER in names:
+        code = np.where(code < 0, names.index(OTHER), code)
+    for place, segment in enumerate(model.groups.values()):
+        own = np.flatnonzero(code == place)
+        assert rows.label is not None
+        if own.size and (target.value_column is None or rows.label[own].any()):
+            part = rows.only(own)
+            segment.fit.test = judge_rows(model, part, target, make_goal)

@@ -16,12 +16,17 @@ from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
-from calibkit.methods.boundary.result.figures import Judged, Validation, cross_validate, figures
+from calibkit.methods.boundary.result.figures import (
+    Judged,
+    Validation,
+    cross_validate,
+    figures,
+    judge_segments,
+    judge_test,
+)
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import BoundaryFit, Figures
-from calibkit.methods.boundary.result.segment_figures import judge_stack, judge_test
+from calibkit.methods.boundary.result.parts import BoundaryFit, Figures, SegmentFit
 from calibkit.methods.boundary.solvers import exact
-from calibkit.methods.boundary.solvers.frontier import frontier_rows
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.methods.boundary.solvers.plan import Plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
@@ -63,6 +68,8 @@ class FittedBoundary(Fitted[BoundaryModel]):
     @property
     def frontier(self) -> pl.DataFrame:
         """Every boundary that no other beats in precision and recall, one row each."""
+        from calibkit.methods.boundary.solvers.frontier import frontier_rows
+
         assert self.thresholds is not None  # `BoundaryOptions.check_frontier`
         return frontier_rows(self.thresholds.problem)
 
@@ -139,12 +146,11 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     fit.cross_validated = None if checked is None else checked.figures
     if resolution is not None:
         fit.resolution = resolution
-    model = describe(summary, found, fit)
+    segments: list[SegmentFit] = []
     if summary.stack is not None:
-        forward = options.time is not None
-        judge_stack(
-            model, summary.stack, goal, tally, found, None if forward else dealt_rows, checked
-        )
+        judged_on = None if options.time is not None else dealt_rows
+        segments = judge_segments(summary.stack, goal, tally, found, judged_on, checked)
+    model = describe(summary, found, fit, segments)
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
         model=model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -29,6 +30,11 @@ BOUNDS = ("overall", "each")
 
 #: Of a logistic surface.
 COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
+
+
+#: What of a rule may be left out.
+_NO_RULE: dict[str, Any] = dict.fromkeys((*RULE, "groups", "bound", "pooled"), msgspec.UNSET)
+_NO_RULE["order"] = "uncertainty-score"
 
 
 class BoundaryModel(Model):
@@ -116,13 +122,13 @@ class BoundaryModel(Model):
     def of_group(self, name: str) -> BoundaryModel:
         """Return the boundary of one group, as a model without groups."""
         assert self.groups is not msgspec.UNSET
-        return self.with_rule(self.groups[name])
+        group = self.groups[name]
+        return self.with_rule({name: getattr(group, name) for name in RULE})
 
-    def with_rule(self, rule: Segment | BoundaryModel) -> BoundaryModel:
-        """Return a model without groups that decides as another one, or a segment, does."""
-        own = {name: getattr(rule, name) for name in RULE}
-        without = dict.fromkeys(("groups", "bound", "pooled"), msgspec.UNSET)
-        return msgspec.structs.replace(self, **own, **without)
+    def with_rule(self, rule: Mapping[str, Any]) -> BoundaryModel:
+        """Return a model without groups that decides by another rule; what it lacks is unset."""
+        own = _NO_RULE | dict(rule)
+        return msgspec.structs.replace(self, **own)
 
     def _check_reference(self) -> None:
         """Refuse rows of other levels; those of segments may be other ones than the model's."""

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.weights import Unit
+from calibkit.columns.weights import ROW, Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.found import lowest_scores
 from calibkit.methods.boundary.problem.problem import Problem
@@ -286,7 +286,7 @@ def supported_frontier(points: Points) -> SupportedFrontier:
 
 
 def frontier_table(
-    frontier: GridFrontier | SupportedFrontier, positives: int, unit: Unit | None = None
+    frontier: GridFrontier | SupportedFrontier, positives: int, unit: Unit = ROW
 ) -> pl.DataFrame:
     """Return a frontier as a table, one row a point, by rising true positives.
 
@@ -301,19 +301,21 @@ def frontier_table(
     positives
         Positive rows altogether, in units.
     unit
-        What a unit is worth; one row if not given.
+        What a unit is worth.
     """
-    size = 1.0 if unit is None else unit.size
     counts = {"true_positives": frontier.true_positives, "selected": frontier.selected}
-    columns = {name: amount if size == 1.0 else amount * size for name, amount in counts.items()}
-    table = pl.DataFrame(columns).with_columns(
-        precision=_share(frontier.true_positives, frontier.selected),
-        recall=_share(frontier.true_positives, np.full_like(frontier.selected, positives)),
-    )
     if isinstance(frontier, SupportedFrontier):
-        gap = frontier.gap if size == 1.0 else frontier.gap * size
-        table = table.with_columns(gap=pl.Series(gap))
-    return table
+        counts["gap"] = frontier.gap
+    columns = {name: one if unit.size == 1.0 else one * unit.size for name, one in counts.items()}
+    hits, rows = frontier.true_positives, frontier.selected
+    shares = {"precision": _share(hits, rows)}
+    shares["recall"] = _share(hits, np.full_like(rows, positives))
+    return pl.DataFrame(columns).select(
+        "true_positives",
+        "selected",
+        *(shares[name].alias(name) for name in shares),
+        *list(columns)[2:],
+    )
 
 
 def _share(part: Int64s, whole: Int64s) -> pl.Series:

@@ -23,7 +23,11 @@ from calibkit.methods.boundary.problem.problem import (
     raw_problem,
     tally_totals,
 )
-from calibkit.methods.boundary.problem.spreads import Spread, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.quantiles import (
+    Quantiles,
+    quantiles_of_rows,
+    quantiles_of_tally,
+)
 from calibkit.methods.boundary.problem.target import classes_of, goal_of
 from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.solvers.logistic import distinct
@@ -45,14 +49,17 @@ class Stack:
     Attributes
     ----------
     names, pooled
-        The segments, and the values of the column that share one of them.
+        The segments, and the values of the column that share the one of all others.
+    rows
+        The rows of each segment, until they are counted.
     levels
-        The uncertainty levels of each segment.
+        The uncertainty levels of each segment, when they are.
     """
 
     names: tuple[str, ...]
     pooled: tuple[str, ...]
-    levels: tuple[Levels, ...]
+    rows: tuple[NDArray[np.int64], ...] = ()
+    levels: tuple[Levels, ...] = ()
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
@@ -97,8 +104,8 @@ class Summary:
     positives: int
     origin: Provenance
     file: str | None
-    score: Spread | None = None
-    uncertainty: Spread | None = None
+    score: Quantiles | None = None
+    uncertainty: Quantiles | None = None
     stack: Stack | None = None
     condensing: Condensing | None = None
 
@@ -145,25 +152,22 @@ def summarise(
         Equal-width bins of infinite scores.
     """
     planned = plan(options, data)
-    file = data.source.parts[0].path if data.source else None
     if isinstance(data, GridTable):
-        problem = _problem_of_grid(data, planned)
-        totals = problem.totals()
-        single = problem.tally if data.grid.score_edges.shape[0] == 1 else None
-        origin = _origin(planned, data, totals.rows, data.fingerprint)
-        counts = totals.rows, totals.positives
-        return Summary(planned, problem, single, problem.levels, *counts, origin, file)
+        return _summary_of_grid(data, planned)
     assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
-    uncertainties = later(options.workers, _uncertainty_spread, data)
+    uncertainties = later(options.workers, _outline, data.uncertainty, data.weight)
     fingerprint = later(options.workers, _rows_hash, data, planned)
     problem, levels = _problem_of_rows(data, planned, levels)
     part = _parts_of_column(data, options)
     if part is not None:
         problem = replace(problem, rows=data, part=part)
-    single = problem.tally
-    if problem.grid is not None:
+    single, score = problem.tally, None
+    if problem.grid is None:
+        score = quantiles_of_tally(problem.tally, QUANTILES)
+    else:
         single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+        score = _outline(data.score, data.weight)
     return Summary(
         planned,
         problem,
@@ -172,10 +176,32 @@ def summarise(
         data.rows,
         data.positive_rows,
         _origin(planned, data, data.rows, fingerprint()),
-        file,
-        _score_spread(data, problem),
+        data.file,
+        score,
         uncertainties(),
         condensing=data.condensing,
+    )
+
+
+def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
+    alike = data.grid.score_edges.shape[0] == 1
+    if planned.method.together and not alike:
+        raise UsageError(
+            f"--method {planned.method.name} needs the same score bins at every uncertainty level; "
+            "make the grid by --strategy equal-width or --order score-uncertainty, or give the "
+            "rows themselves."
+        )
+    problem = grid_problem(data.grid, data.columns)
+    totals = problem.totals()
+    return Summary(
+        planned,
+        problem,
+        problem.tally if alike else None,
+        problem.levels,
+        totals.rows,
+        totals.positives,
+        _origin(planned, data, totals.rows, data.fingerprint),
+        data.file,
     )
 
 
@@ -188,16 +214,6 @@ def _parts_of_column(data: ScoreRows, options: BoundaryOptions) -> NDArray[np.ui
     if options.groups is not None:
         return group_parts(data.others[name], options.folds, options.seed, data.where)
     return time_parts(data.others[name], options.folds + 1, data.where)
-
-
-def _problem_of_grid(data: GridTable, planned: Plan) -> Problem:
-    if planned.method.together and data.grid.score_edges.shape[0] > 1:
-        raise UsageError(
-            f"--method {planned.method.name} needs the same score bins at every uncertainty level; "
-            "make the grid by --strategy equal-width or --order score-uncertainty, or give the "
-            "rows themselves."
-        )
-    return grid_problem(data.grid, data.columns)
 
 
 def _problem_of_rows(
@@ -228,27 +244,18 @@ def need_finite(problem: Problem, data: ScoreRows) -> None:
     score = problem.tally.score
     if data.options.scale == "probability" or np.isfinite(score[[0, -1]]).all():
         return
-    file = data.source.parts[0].path if data.source else None
     rows = int(np.count_nonzero(np.isinf(data.score)))
     raise DataError(
-        f"{file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface needs "
-        "finite scores: clip them, or choose another --method",
-        file=file,
+        f"{data.file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface "
+        "needs finite scores: clip them, or choose another --method",
+        file=data.file,
         column=data.options.score,
         rows=rows,
     )
 
 
-def _uncertainty_spread(data: ScoreRows) -> Spread | None:
-    if data.uncertainty is None:
-        return None
-    return spread_of_rows(data.uncertainty, data.weight, QUANTILES)
-
-
-def _score_spread(data: ScoreRows, problem: Problem) -> Spread:
-    if problem.grid is None:
-        return spread_of_tally(problem.tally, QUANTILES)
-    return spread_of_rows(data.score, data.weight, QUANTILES)
+def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Quantiles | None:
+    return None if values is None else quantiles_of_rows(values, weight, QUANTILES)
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:

@@ -1,24 +1,18 @@
-"""How often intervals of nominal 95 % hold the true value, by simulation: docs/evidence/intervals.md.
+"""Fill in intervals.md: how often intervals of nominal 95 % hold the true value, by simulation.
 
 Rows are drawn from populations whose metrics are known to many digits: a fine grid of scores with
 their exact rates is itself evaluated.  Scores are probabilities that are wrong in slope and level.
-
-    python benchmarks/study_intervals.py [--draws 2000] [--processes 2] [-o PAGE]
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
-import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
+from pages import arguments, fill, paragraph, table
+from studies import monte_carlo
 
 from calibkit.measures import decisions, registry
 from calibkit.measures.decisions import Confusion, confusion_of
@@ -44,9 +38,11 @@ class Population:
 
     @property
     def spread(self) -> float:
+        """How much the rows of a group have in common."""
         return 0.8 if self.design == "groups" else 0.0
 
     def rate(self, x: np.ndarray) -> np.ndarray:
+        """Return the probability of a label, the spread averaged out."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(31)
         odds = self.level + 1.6 * x[:, None] + self.spread * nodes
         return (1 / (1 + np.exp(-odds))) @ (weights / weights.sum())
@@ -58,6 +54,7 @@ class Population:
 
     @property
     def settings(self) -> Settings:
+        """What metrics are computed with."""
         kind = "sampling" if self.design == "sampling" else "frequency"
         return Settings(
             precisions=(decimal_bound("0.6" if self.level > -2 else "0.3"),),
@@ -139,6 +136,7 @@ COMPARED = ["auc", "average_precision", "log_loss", "brier", "ece", "miscalibrat
 
 
 def names(population: Population) -> list[str]:
+    """Return the metrics that have an interval."""
     return [
         name for name in registry.names(population.settings)
         if name not in ("count", "positives", "lift", "log_loss_reduction")
@@ -146,6 +144,7 @@ def names(population: Population) -> list[str]:
 
 
 def threshold(population: Population) -> float:
+    """Return the threshold of the decisions under study."""
     return float(population.scores(np.array([0.5 if population.level > -2 else 1.5]))[0][0])
 
 
@@ -192,134 +191,46 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
 
 
 def inside(low: float | None, high: float | None, value: float) -> tuple[bool, float]:
+    """Return whether an interval holds a value, and how wide it is."""
     assert low is not None and high is not None
     return low <= value <= high, high - low
 
 
-def study(population: Population, seeds: range) -> dict[str, tuple[int, int, float]]:
-    """Return, of each metric, intervals that held, intervals at all, and the sum of widths."""
-    found: dict[str, tuple[int, int, float]] = {}
-    for seed in seeds:
-        for name, (good, width) in held(population, seed).items():
-            hits, tries, widths = found.get(name, (0, 0, 0.0))
-            found[name] = (hits + good, tries + 1, widths + width)
-    return found
-
-
-def run(
-    draws: int, processes: int
-) -> Iterator[tuple[Population, dict[str, tuple[int, int, float]]]]:
-    chunk = max(1, draws // (4 * processes))
-    with ProcessPoolExecutor(processes) as pool:
-        for population in POPULATIONS:
-            parts = [range(i, min(i + chunk, draws)) for i in range(0, draws, chunk)]
-            total: dict[str, tuple[int, int, float]] = {}
-            for part in pool.map(study, [population] * len(parts), parts):
-                for name, (hits, tries, width) in part.items():
-                    old = total.get(name, (0, 0, 0.0))
-                    total[name] = (old[0] + hits, old[1] + tries, old[2] + width)
-            yield population, total
-
-
-def page(results: dict[Population, dict[str, tuple[int, int, float]]], options: str) -> str:
-    """Return the page of the study: one line a metric, one column a population."""
-    draws = max(tries for found in results.values() for _, tries, _ in found.values())
+def page(results: dict[Population, list[dict[str, tuple[bool, float]]]]) -> dict[str, str]:
+    """Return the parts of the page: one line a metric, one column a population."""
+    draws = max(map(len, results.values()))
     error = 100 * math.sqrt(0.05 * 0.95 / draws)
-    names = (one.name.removeprefix("base rate ") for one in results)
-    lines = [
-        "# Do intervals hold what they promise?",
-        "",
-        f"<!-- Written by `make intervals`: python benchmarks/study_intervals.py {options} -->",
-        "",
-        "How often the interval of nominal 95 % held the true value, in per cent, over "
-        f"{draws:,} samples of {ROWS:,} rows from each population (Monte Carlo error {error:.1f}).",
-        "Scores are probabilities wrong in slope and level.",
-        "",
-        f"*groups*: {GROUP} rows a group that share scores and labels, `--groups`. *sampling*: rows",
-        "drawn with unequal chances, `--weight-kind sampling`. Differences are paired, from a baseline",
-        "that sees less. The aim is 93 to 97; **bold** is outside. The last column is the true value",
-        "at base rate .05.",
-        "",
-        f"| metric | {' | '.join(names)} | true, .05 |",
-        f"| --- | {' | '.join('---:' for _ in results)} | ---: |",
-    ]
     order: dict[str, list[str]] = {}
-    for population, found in results.items():
-        for name, (hits, tries, _) in found.items():
-            share = 100 * hits / tries
+    for place, samples in enumerate(results.values()):
+        for name in samples[0]:
+            tries = [one[name][0] for one in samples if name in one]
+            share = 100 * sum(tries) / len(tries)
             text = f"{share:.1f}" if 93 <= share <= 97 else f"**{share:.1f}**"
             row = order.setdefault(name.partition(":")[0], [""] * len(results))
-            row[list(results).index(population)] = text
+            row[place] = text
     rare = next(one for one in results if "base rate .05, rows" in one.name)
     true = {**truth(rare), **{f"difference of {n}": v for n, v in true_differences(rare).items()}}
     plain = {name.partition(":")[0]: value for name, value in true.items()}
-    lines += [f"| {name} | {' | '.join(row)} | {plain[name]:.4f} |" for name, row in order.items()]
-    return "\n".join([*lines, "", *NOTES, ""])
+    names = (one.name.removeprefix("base rate ") for one in results)
+    return {
+        "samples": paragraph(
+            "How often the interval of nominal 95 % held the true value, in per cent, over "
+            f"{draws:,} samples of {ROWS:,} rows from each population (Monte Carlo error {error:.1f}). "
+            "Scores are probabilities wrong in slope and level."
+        ),
+        "shares": table(
+            ["metric", *names, "true, .05"],
+            [[name, *row, f"{plain[name]:.4f}"] for name, row in order.items()],
+            "lr",
+        ),
+    }
 
 
-NOTES = [
-    "## What fails, and why",
-    "",
-    "* `mce` is the largest gap of a bin. At base rate .05 the bins of high scores hold a handful of",
-    "  rows, and the largest gap is one of their accidents: no resampling of 2,000 rows can tell. Use",
-    "  `ace`, `smooth_ece` or fewer bins.",
-    "* `miscalibration` at base rate .05 is near 0, where an interval cannot be two-sided: it is",
-    "  exempt, as are all calibration errors near 0.",
-    "* `smooth_ece` at base rate .05 and its differences fall a point or two short: its width is",
-    "  chosen on the same rows, to which the interval allows only to first order.",
-    "* Rows of a group make a bin's gap noisier only where they lie in the same bin; intervals of the",
-    "  calibration errors allow for as much, estimated from the residuals within each bin.",
-    "* Other bold numbers are a point or two outside, within what few samples can tell or little more.",
-    "",
-    "## How intervals are found",
-    "",
-    "| metrics | method |",
-    "| --- | --- |",
-    "| `auc` | DeLong, on the sorted tally |",
-    "| `base_rate`, `precision` and all rates; `lift` of a score (the base rate taken as known) "
-    "| Wilson |",
-    "| `f1`, `brier_uncertainty` | Wilson's interval of the rate they are a function of |",
-    "| `mcc`, `kappa`, `balanced_accuracy`, `weighted_accuracy`, `gmean`, `fowlkes_mallows`, "
-    "`youden`, `fbeta` | delta method, symmetric in the log-odds between the bounds |",
-    "| `lift` of decisions, `cost` | delta method, symmetric in the logarithm |",
-    "| `utility` | delta method |",
-    "| `average_precision` | influence function, symmetric in the log-odds |",
-    "| `log_loss`, `brier`, `calibration_bias`, `log_loss_reduction` | influence function, symmetric "
-    "in the logarithm |",
-    "| `mean_score`, all differences of the above | influence function |",
-    "| `ece`, `ace`, `smooth_ece` | bootstrap of the error less what noise adds to each gap |",
-    "| `ece_debiased` | bootstrap of its square |",
-    "| `miscalibration`, `discrimination` | bootstrap, less what isotonic regression fits too well |",
-    "| `mce` | bootstrap, less its bias |",
-    "| `recall_at_precision`, `precision_at_recall` | bootstrap, symmetric in the log-odds |",
-    "",
-    "With groups the contributions of a group are summed first, groups are resampled together, and",
-    "Student's quantile replaces the normal one. Sampling weights are linearised.",
-]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=2000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("-o", "--output", type=Path)
-    options = parser.parse_args()
-    start = time.perf_counter()
-    results = {}
-    for population, found in run(options.draws, options.processes):
-        print(population.name, f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
-        results[population] = found
-        for name, (hits, tries, width) in found.items():
-            share = 100 * hits / tries
-            mark = "" if 93 <= share <= 97 else "  <<<"
-            print(f"  {name:35s} {share:6.1f} {width / tries:9.4f} {tries}{mark}", file=sys.stderr)
-    text = page(results, f"--draws {options.draws}")
-    if options.output is None:
-        print(text)
-    else:
-        options.output.write_text(text, encoding="utf-8")
-    return 0
+def main() -> None:
+    """Run the study and fill its page in."""
+    draws = arguments(__doc__, draws=2000).draws
+    fill("intervals", **page(monte_carlo(held, POPULATIONS, draws)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,24 +1,21 @@
-"""Write docs/evidence/coverage.md: how often certified boundaries keep their bound, and what they keep.
-
-    python benchmarks/study_coverage.py [REPLICATIONS] [PROCESSES]
+"""Fill in coverage.md: how often certified boundaries keep their bound, and what they keep.
 
 Each replication simulates rows, certifies boundaries for every bound and confidence, and judges them
-by what the generator knows.  The page holds no timings and is the same each time.
+by what the generator knows.  The page is the same each time.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from coverage_rows import BOUNDS, MAKERS, truth_of
 from numpy.typing import NDArray
+from pages import arguments, fill, paragraph, sections, table
+from studies import monte_carlo
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.certificate.certificate import Split, deal_rows
@@ -31,7 +28,6 @@ from calibkit_kernels.binomial import upper_tail
 
 Floats = NDArray[np.float64]
 
-PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "coverage.md"
 GENERATORS = ("posterior", "noisy")
 ROWS = (2_000, 20_000, 200_000)
 CONFIDENCES = ("0.9", "0.95")
@@ -75,11 +71,10 @@ IDEAS = (
 
 @dataclass(frozen=True)
 class Task:
-    """A replication: what to simulate, and what to certify on it."""
+    """What to simulate, and what to certify on it."""
 
     generator: str
     rows: int
-    seed: int
     bounds: tuple[str, ...]
     confidences: tuple[str, ...]
     ideas: tuple[Idea, ...]
@@ -91,17 +86,17 @@ Cell = tuple[str, int, str, str, str]
 Outcome = tuple[float, bool, bool]
 
 
-def replicate(task: Task) -> list[tuple[Cell, Outcome]]:
+def replicate(task: Task, seed: int) -> list[tuple[Cell, Outcome]]:
     """Certify one simulated file in every way asked for."""
-    rows = MAKERS[task.generator](task.rows, task.seed)
+    rows = MAKERS[task.generator](task.rows, seed)
     truth = truth_of(task.generator)
     found: list[tuple[Cell, Outcome]] = []
     for idea in task.ideas:
         # Seeds far apart: those of `deal_rows` next to each other deal in like ways.
-        split = deal_rows(rows, (task.seed + 1) << 24, idea.share)
+        split = deal_rows(rows, (seed + 1) << 24, idea.share)
         for bound in task.bounds:
             quantity = Quantity("precision", decimal_bound(bound))
-            path = fit_path(split.fitting, idea.method, idea.levels, quantity.sizes)
+            path = fit_path(split.fitting, idea.method, idea.levels, quantity.size)
             for confidence, place in _places(path, split, quantity, idea, task.confidences):
                 recall, precision = 0.0, 1.0
                 if place >= 0:
@@ -150,26 +145,23 @@ def _thinned(places: NDArray[np.int64], rows: Floats, step: float) -> NDArray[np
 # ---------------------------------------------------------------- the page
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The outcomes of all replications, by cell."""
-
-    outcomes: dict[Cell, list[Outcome]]
-
-    def summary(self, cell: Cell) -> tuple[float, int, int, int]:
-        """Return mean share of recall kept, violations, exits without a boundary, replications."""
-        kept, violated, nothing = zip(*self.outcomes[cell], strict=True)
-        return math.fsum(kept) / len(kept), sum(violated), sum(nothing), len(kept)
+Outcomes = dict[Cell, list[Outcome]]
 
 
-def run(tasks: list[Task], processes: int) -> Cells:
-    """Do all replications; each result depends on its own task alone."""
-    outcomes: dict[Cell, list[Outcome]] = defaultdict(list)
-    with ProcessPoolExecutor(processes) as pool:
-        for found in pool.map(replicate, tasks, chunksize=4):
-            for cell, outcome in found:
+def summary(outcomes: list[Outcome]) -> tuple[float, int, int, int]:
+    """Return mean share of recall kept, violations, exits without a boundary, replications."""
+    kept, violated, nothing = zip(*outcomes, strict=True)
+    return math.fsum(kept) / len(kept), sum(violated), sum(nothing), len(kept)
+
+
+def by_cell(found: dict[Task, list[list[tuple[Cell, Outcome]]]]) -> Outcomes:
+    """Return the outcomes of all replications, by cell."""
+    outcomes: Outcomes = defaultdict(list)
+    for replications in found.values():
+        for one in replications:
+            for cell, outcome in one:
                 outcomes[cell].append(outcome)
-    return Cells(outcomes)
+    return outcomes
 
 
 def p_value(violations: int, replications: int, confidence: str) -> float:
@@ -186,109 +178,73 @@ def holm(values: list[float], significance: float) -> int:
     return len(values)
 
 
-def coverage_lines(cells: Cells) -> list[str]:
-    """Return the table of coverage and recall kept."""
-    lines = [
-        "| generator | rows | precision >= | C | files | violations | allowed | none | recall kept |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    values = []
-    for generator, rows, bound, confidence, name in cells.outcomes:
-        kept, violated, nothing, count = cells.summary((generator, rows, bound, confidence, name))
+def coverage_parts(outcomes: Outcomes) -> dict[str, str]:
+    """Return the table of coverage and recall kept, and what it says."""
+    rows, values = [], []
+    for (generator, size, bound, confidence, _), own in outcomes.items():
+        kept, violated, nothing, count = summary(own)
         values.append(p_value(violated, count, confidence))
         shown = "no boundary meets it" if math.isnan(kept) else f"{kept:.1%}"
-        lines.append(
-            f"| {generator} | {rows:,} | {bound} | {confidence} | {count:,} | {violated / count:.1%} | "
-            f"{1 - float(confidence):.0%} | {nothing / count:.1%} | {shown} |"
+        rows.append(
+            [
+                *(
+                    generator,
+                    f"{size:,}",
+                    bound,
+                    confidence,
+                    f"{count:,}",
+                    f"{violated / count:.1%}",
+                ),
+                *(f"{1 - float(confidence):.0%}", f"{nothing / count:.1%}", shown),
+            ]
         )
     rejected = holm(values, SIGNIFICANCE)
-    verdict = (
-        f"Holm's procedure at {SIGNIFICANCE:.0%} over the {len(values)} cells rejects "
-        f"{rejected or 'none'}: "
-        + ("**no cell violates its bound too often.**" if not rejected else "**coverage fails.**")
-    )
-    smallest = min(values)
-    return [
-        *lines,
-        "",
-        f"{verdict} The smallest p-value of a cell is {smallest:.2g}.",
-    ]
+    verdict = "**coverage fails.**" if rejected else "**no cell violates its bound too often.**"
+    header = "generator|rows|precision >=|C|files|violations|allowed|none|recall kept"
+    return {
+        "coverage": table(header, rows, "lr"),
+        "verdict": paragraph(
+            f"Holm's procedure at {SIGNIFICANCE:.0%} over the {len(values)} cells rejects "
+            f"{rejected or 'none'}: {verdict} The smallest p-value of a cell is {min(values):.2g}."
+        ),
+    }
 
 
-def idea_lines(cells: Cells) -> list[str]:
+def idea_table(outcomes: Outcomes) -> str:
     """Return the table of what each idea brought."""
     columns = [(rows, bound) for rows in IDEA_ROWS for bound in IDEA_BOUNDS]
-    lines = [
-        "| | " + " | ".join(f"{rows:,}, {bound}" for rows, bound in columns) + " |",
-        "| --- |" + " ---: |" * len(columns),
-    ]
+    lines = []
     for idea in IDEAS:
-        shown = []
-        for rows, bound in columns:
-            kept, _, _, _ = cells.summary(("posterior", rows, bound, IDEA_CONFIDENCE, idea.name))
-            shown.append(f"{kept:.1%}")
-        lines.append(f"| {idea.name} | " + " | ".join(shown) + " |")
-    before = " | ".join(f"{kept:.0%}" for kept in KNOWN)
-    return [
-        f"{IDEA_FILES} files a cell.",
-        "",
-        *lines,
-        f"| halves and the optimum over 7 levels, as measured before | {before} |",
-    ]
+        cells = [("posterior", rows, bound, IDEA_CONFIDENCE, idea.name) for rows, bound in columns]
+        lines.append([idea.name, *(f"{summary(outcomes[cell])[0]:.1%}" for cell in cells)])
+    before = [f"{kept:.0%}" for kept in KNOWN]
+    lines.append(["halves and the optimum over 7 levels, as measured before", *before])
+    header = ["", *(f"{rows:,}, {bound}" for rows, bound in columns)]
+    return sections(f"{IDEA_FILES} files a cell.", table(header, lines, "lr"))
 
 
-HEAD = """# Certified boundaries: coverage, and what they keep
-
-<!-- Written by `make coverage`; edit benchmarks/study_coverage.py. -->
-
-`calibkit boundary --precision P --confidence C` promises that the boundary violates the bound on new
-data with probability 1 - C at most. Here files are simulated over and over, a boundary is certified
-on each, and judged by what the generator knows. **Violations** are files whose certified boundary
-has a true precision below the bound; a file on which nothing is certified (exit 4) violates
-nothing. **Recall kept** is the mean of the certified boundary's true recall over that of the best
-boundary the oracle knows, 0 where nothing is certified.
-
-* **posterior**: `calibkit simulate posterior` with the true prior Beta(1, 3), tau 3 and evidence
-  from 2 to 60. Truth and oracle are exact: all pairs of evidence and positives by quadrature.
-* **noisy**: the true logit is normal, mean -1.6 and spread 1.6; the logit of the score is 1.3 times
-  that plus 0.5, plus noise whose spread is the uncertainty (log-normal, spread 0.7). Judged by the
-  true probabilities of a million other rows; the oracle's boundary is the bound on the optimum
-  over 20 levels of these rows."""
-
-IDEAS_HEAD = """## Which idea brought how much
-
-The share of recall kept at C = 0.9 on the posterior generator, by rows and bound. Each line adds to
-the one before; the two after the shipped way replace its path."""
-
-
-def page(coverage: Cells, ideas: Cells, replications: int) -> str:
-    """Return the page."""
-    command = f"Written by `make coverage REPLICATIONS={replications}`."
-    parts = [HEAD, "", command, "", "## Coverage", "", *coverage_lines(coverage), ""]
-    return "\n".join([*parts, IDEAS_HEAD, "", *idea_lines(ideas), ""])
-
-
-def _share(share: float, replications: int) -> int:
-    return max(1, round(share * replications))
-
-
-def main(replications: int = 1000, processes: int = 2) -> None:
-    """Run the study and write its page."""
+def main() -> None:
+    """Run the study and fill its page in."""
+    count = arguments(__doc__, replications=1000).replications
     coverage = [
-        Task(generator, rows, seed, BOUNDS, CONFIDENCES, (SHIPPED,))
+        Task(generator, rows, BOUNDS, CONFIDENCES, (SHIPPED,))
         for generator in GENERATORS
         for rows in ROWS
-        for seed in range(_share(LARGE_SHARE if rows == ROWS[-1] else 1.0, replications))
     ]
-    ideas = [
-        Task("posterior", rows, seed, IDEA_BOUNDS, (IDEA_CONFIDENCE,), IDEAS)
-        for rows in IDEA_ROWS
-        for seed in range(10**6, 10**6 + IDEA_FILES)
-    ]
-    found = page(run(coverage, processes), run(ideas, processes), replications)
-    PAGE.write_text(found, encoding="utf-8")
-    print(f"{PAGE} written")
+    ideas = [Task("posterior", rows, IDEA_BOUNDS, (IDEA_CONFIDENCE,), IDEAS) for rows in IDEA_ROWS]
+
+    def files(task: Task) -> int:
+        return max(1, round((LARGE_SHARE if task.rows == ROWS[-1] else 1.0) * count))
+
+    covered = by_cell(monte_carlo(replicate, coverage, files))
+    brought = by_cell(monte_carlo(replicate, ideas, IDEA_FILES, first=10**6))
+    fill(
+        "coverage",
+        files=f"Written by `make coverage REPLICATIONS={count}`.",
+        **coverage_parts(covered),
+        ideas=idea_table(brought),
+    )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main()

@@ -1,10 +1,6 @@
-"""Write docs/evidence/hetcal.md: calibration by parts on four real score files.
+"""Fill in hetcal.md: calibration by parts on four real score files.
 
-    python benchmarks/study_hetcal.py DATA PEER_PYTHON
-
-DATA holds ``census/``, ``bank/``, ``higgs/`` and ``criteo_tau3/``, each with ``train.parquet``,
-``calib.parquet`` and ``test.parquet``.  PEER_PYTHON is an interpreter that has LightGBM, MCGrad,
-pandas and scikit-learn; what it fits is kept under build/bench/hetcal.
+LightGBM, MCGrad, pandas and scikit-learn must be there; what they fit is kept under build/bench/hetcal.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pages import ROOT, arguments, fill, signed, table
 
 from calibkit.apply.apply import apply_model
 from calibkit.files.sources import open_source
@@ -27,8 +24,6 @@ from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "evidence" / "hetcal.md"
 FITTED = ROOT / "build" / "bench" / "hetcal"
 PEER = ROOT / "benchmarks" / "peers" / "residual_models.py"
 SETS = ("census", "bank", "higgs", "criteo_tau3")
@@ -36,18 +31,6 @@ RESAMPLES = 1000
 ECE_BINS = 15
 
 Floats = NDArray[np.float64]
-
-HEAD = """# Calibration by parts on real score files
-
-Over-confident neural networks (`score`), four data sets. Maps are fitted on the calibration rows and
-judged on test rows that took no part. *Plain* is the paper's own setting: a tree on the training
-rows, depth 4, 1000 rows a leaf, no shrinkage. *Tree* is `calibkit hetcal --train`, *tree, no train* the
-same without training rows, *forest* and *boosted* `--partition forest`, `boosted`; all else at its
-default. LightGBM gets the Platt logit as offset and, with the features, as a feature (rate 0.05, 31
-leaves, rounds by five-fold cross-validation); MCGrad starts from the Platt probability. The paper's
-own tables, on networks of several sizes, are in [durfee](durfee.md). Written by
-`make evidence-hetcal`.
-"""
 
 
 def fit(folder: Path, files: Sequence[str], train: bool = False, **options: Any) -> HetcalModel:
@@ -98,15 +81,14 @@ def interval(ours: Floats, theirs: Floats, seed: int = 0) -> str:
     away = ours - theirs
     means = [away[random.integers(0, away.size, away.size)].mean() for _ in range(RESAMPLES)]
     low, high = np.quantile(means, [0.025, 0.975])
-    text = f"{away.mean():+.4f} ({low:+.4f} to {high:+.4f})"
-    return text.replace("-", "−")
+    return f"{signed(away.mean(), 4)} ({signed(low, 4)} to {signed(high, 4)})"
 
 
-def judged(name: str, data: Path, peer: str) -> tuple[dict[str, Floats], NDArray[Any]]:
+def judged(name: str, data: Path) -> tuple[dict[str, Floats], NDArray[Any]]:
     """Return the probabilities of every method on the test rows of a set, and the labels."""
     folder, out = data / name, FITTED / name
     if not (out / "base-test.parquet").is_file():
-        subprocess.run([peer, str(PEER), str(folder), str(out)], check=True)
+        subprocess.run([sys.executable, str(PEER), str(folder), str(out)], check=True)
     test = pl.read_parquet(folder / "test.parquet")
     peers = pl.read_parquet(out / "test.parquet")
     files, train = ("calib.parquet", folder / "train.parquet"), {"train": True}
@@ -142,51 +124,46 @@ def on_a_good_base(name: str, data: Path) -> list[str]:
     return [name, *texts, interval(rows[2], rows[1]), str(tree.fit.leaves)]
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table in Markdown."""
-    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+PAIRS = (
+    ("tree", "global Platt"),
+    ("tree", "plain"),
+    ("forest", "tree"),
+    ("boosted", "tree"),
+    ("boosted", "MCGrad"),
+    ("boosted", "LightGBM"),
+)
 
 
-def main(data: Path, peer: str) -> None:
-    """Fit, judge, write."""
-    seen = {name: judged(name, data, peer) for name in SETS}
+def main() -> None:
+    """Fit, judge, and fill the page in."""
+    data = arguments(__doc__, needs=SETS).folder
+    seen = {name: judged(name, data) for name in SETS}
     methods = list(next(iter(seen.values()))[0])
-    lines = [HEAD, "## Test log loss (AUC)", ""]
-    rows = [
-        [method]
-        + [f"{losses(p[method], y).mean():.4f} ({auc(p[method], y):.3f})" for p, y in seen.values()]
-        for method in methods
-    ]
-    lines += table(["", *SETS], rows)
-    lines += ["## Expected calibration error, 15 bins of equal mass", ""]
-    rows = [[m] + [f"{ece(p[m], y):.4f}" for p, y in seen.values()] for m in methods]
-    lines += table(["", *SETS], rows)
-    lines += ["## Differences of log loss, 95 % bootstrap intervals over the test rows", ""]
-    pairs = [
-        ("tree", "global Platt"),
-        ("tree", "plain"),
-        ("forest", "tree"),
-        ("boosted", "tree"),
-        ("boosted", "MCGrad"),
-        ("boosted", "LightGBM"),
-    ]
-    rows = [
-        [f"{a} less {b}"] + [interval(losses(p[a], y), losses(p[b], y)) for p, y in seen.values()]
-        for a, b in pairs
-    ]
-    lines += table(["", *SETS], rows)
-    lines += [
-        "## On a base that was trained well",
-        "",
-        "The base is gradient boosting on the training rows, rounds by cross-validation. A tree gains",
-        "nothing there.",
-        "",
-    ]
-    header = ["", "raw", "global Platt", "tree", "tree less global Platt", "leaves"]
-    lines += table(header, [on_a_good_base(name, data) for name in SETS])
-    PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+    files, header = seen.values(), ["", *SETS]
+    fill(
+        "hetcal",
+        loss=table(
+            header,
+            [
+                [m, *(f"{losses(p[m], y).mean():.4f} ({auc(p[m], y):.3f})" for p, y in files)]
+                for m in methods
+            ],
+        ),
+        ece=table(header, [[m, *(f"{ece(p[m], y):.4f}" for p, y in files)] for m in methods]),
+        differences=table(
+            header,
+            [
+                [f"{a} less {b}", *(interval(losses(p[a], y), losses(p[b], y)) for p, y in files)]
+                for a, b in PAIRS
+            ],
+        ),
+        good_base=table(
+            "|raw|global Platt|tree|tree less global Platt|leaves",
+            [on_a_good_base(name, data) for name in SETS],
+        ),
+    )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main()

@@ -15,7 +15,7 @@ from calibkit.summaries.tally import Tally
 
 
 @dataclass(frozen=True)
-class Spread:
+class Quantiles:
     """Where the values of a column lie.
 
     Attributes
@@ -33,9 +33,9 @@ class Spread:
     largest: float
 
 
-def spread_of_rows(
+def quantiles_of_rows(
     values: NDArray[Any], weight: NDArray[np.float64] | None, quantiles: int
-) -> Spread:
+) -> Quantiles:
     """Return the outline of a column of numbers; rows of weight 0 do not count."""
     if weight is None:
         low, edges = quantile_edges(values, quantiles)
@@ -50,10 +50,10 @@ def spread_of_rows(
         counts = unit_sums(place_between(values, found), units, quantiles)
         largest = values[units > 0].max()
     amounts = [unit.amount(int(count)) for count in counts]
-    return Spread(found.tolist(), amounts, float(largest) + 0.0)
+    return Quantiles(found.tolist(), amounts, float(largest) + 0.0)
 
 
-def spread_of_tally(tally: Tally, quantiles: int) -> Spread:
+def quantiles_of_tally(tally: Tally, quantiles: int) -> Quantiles:
     """Return the outline of the scores of a tally."""
     found = tally.quantiles(quantiles)
     rising = tally.score[::-1]
@@ -69,7 +69,7 @@ def spread_of_tally(tally: Tally, quantiles: int) -> Spread:
         for start, end in zip(starts, ends, strict=True)
     ]
     largest = tally.score[np.argmax(tally.count > 0)]  # entries fall; rows of weight 0 do not count
-    return Spread(found.tolist(), counts, float(largest))
+    return Quantiles(found.tolist(), counts, float(largest))
 
 
 def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArray[np.uint16]:

@@ -1,4 +1,4 @@
-"""Forests: trees on bootstrap rows and random features, the mean of their probabilities."""
+"""One tree, or the mean of a forest: trees on bootstrap rows and random features."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.choose import Grid, Place, best_place, discounted
-from calibkit.methods.hetcal.counts import cells_of, count_cells
-from calibkit.methods.hetcal.describe import Found, described_tree
-from calibkit.methods.hetcal.folds import Folds
-from calibkit.methods.hetcal.maps import Maps, fit_maps, pooled_line
+from calibkit.methods.hetcal.choose import (
+    Grid,
+    Place,
+    best_place,
+    cells_of,
+    choose,
+    count_cells,
+    discounted,
+)
+from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, pooled_line
 from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.payload import Growth
-from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Tree
 from calibkit.numerics.streams import poisson_of_keys, stream
-from calibkit.options.hetcal import FOREST_LEAF_SIZES, HetcalOptions
+from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, HetcalOptions
 from calibkit_kernels import forest
 from calibkit_kernels import leaf_maps as kernels
 
@@ -30,8 +35,8 @@ Ends = NDArray[np.int32]
 TREES = 100
 TRIED_TREES = 20
 
-#: Depths that cross-validation compares.
-DEPTHS = (0, 2, 4, 6, 8)
+#: Depths that cross-validation of a forest compares.
+FOREST_DEPTHS = (0, 2, 4, 6, 8)
 
 _FEATURES = 2
 
@@ -39,38 +44,52 @@ _FEATURES = 2
 def fit(
     rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
 ) -> Found:
-    """Return the partitions and maps of a forest.
+    """Return the partition and maps of a tree, or those of a forest.
 
-    Where it is grown on the rows themselves, the maps of a tree are fitted on those that it was not
-    grown on (out of the bag).
+    Of one tree that is grown on the rows themselves, the maps are corrected by what held-out scores
+    need; of a forest the maps of a tree are fitted on rows that it was not grown on (out of the bag).
     """
-    grid = Grid.of(options, DEPTHS, FOREST_LEAF_SIZES)
-    place, checked = (0, len(grid.depths) - 1, 0), None
-    if folds is not None and grid.open:
+    single = options.partition == "tree"
+    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
+    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
+    if not single:
+        grid = Grid.of(options, FOREST_DEPTHS, FOREST_LEAF_SIZES)
+        place = (0, len(grid.depths) - 1, 0)
+    if folds is not None and single and (grid.open or growth.own):
+        place, checked, line = choose(rows, growth, grid, folds, options.workers)
+    elif folds is not None and grid.open:
         place, checked = _choose(rows, growth, grid, options, folds)
     depth, least, shrinkage = grid.at(place)
-    count = options.trees or TREES
 
-    def one(number: int) -> tuple[Tree, Maps, Ends]:
-        tree, counts = _tree(growth, options.seed, number, depth, least)
+    def mapped(tree: Tree, drawn: Counts | None = None) -> tuple[Tree, Maps, Ends]:
         leaf, leaves = rows.leaves(tree)
         used = leaf
-        if growth.own:
+        if growth.own and drawn is not None:
             used = rows.arrays.empty(rows.count, np.int32)
             for own in rows.blocks():
-                used[own] = np.where(counts[own] > 0, -1, leaf[own])
-        return tree, fit_maps(rows, used, leaves, pooled, shrinkage, options.map), leaf
+                used[own] = np.where(drawn[own] > 0, -1, leaf[own])
+        maps = fit_maps(rows, used, leaves, pooled, shrinkage, options.map)
+        if single and growth.own and options.map in ("platt", "beta") and leaves > 1:
+            maps = maps.composed(*line)
+        return tree, maps, leaf
 
+    def one(number: int) -> tuple[Tree, Maps, Ends]:
+        return mapped(*_tree(growth, options.seed, number, depth, least))
+
+    count = 1 if single else options.trees or TREES
     probability = rows.arrays.empty(rows.count, np.float64)
     probability[:] = 0.0
     parts, first = list[PartitionPart](), np.empty(0, np.int32)
     with ThreadPoolExecutor(options.workers) as pool:
-        for tree, maps, leaf in pool.map(one, range(count)):
+        if single:
+            grown = iter([mapped(growth.tree(depth, least, pool, options.workers))])
+        else:
+            grown = pool.map(one, range(count))
+        for tree, maps, leaf in grown:
             first = leaf if not parts else first
             for own in rows.blocks():
                 probability[own] += maps.probabilities(rows.score[own], leaf[own])
-            nodes = described_tree(tree, growth.rows)
-            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
+            parts.append(PartitionPart(tree=growth.described(tree), maps=maps.described(rows)))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)
 
