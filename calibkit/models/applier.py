@@ -45,10 +45,13 @@ class Reads:
         The column of each role without whose value a row has no result.
     optional
         Columns whose missing values mean something to the model, or which it checks itself.
+    written
+        The names of the added columns in the order in which they are written; None: as added.
     """
 
     needed: dict[str, str]
     optional: tuple[str, ...] = ()
+    written: tuple[str, ...] | None = None
 
 
 class Applier(Protocol):

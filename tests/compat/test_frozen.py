@@ -32,9 +32,10 @@ LAST_DIGITS = {
 
 
 def without_version(path: Path) -> Any:
-    """Return a model or metrics without the version that wrote them."""
+    """Return a model or metrics without the version that wrote them, and that of its kind."""
     content = json.loads(re.sub(r"\|v:[^\"|]+", "", path.read_text(encoding="utf-8")))
     content.get("provenance", {}).pop("calibkit", None)
+    content.pop("version", None)
     return content
 
 
