@@ -162,7 +162,7 @@ def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
     return positives, totals
 
 
-#: The tables over bins of average size know these two alone.
+#: The paper's greedy methods, and tables over bins of average size, know these two alone.
 _BOTH = ("precision", "recall")
 
 METHODS: dict[str, Method] = {
@@ -186,8 +186,8 @@ METHODS: dict[str, Method] = {
             values=True,
         ),
         Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
-        Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
-        Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
+        Method("mist", "isotonic blocks above one rate", _BOTH, classic.isotonic),
+        Method("gmt", "each level on its own (greedy)", _BOTH, classic.greedy),
         *(
             Method(name, summary, objectives, take=take, score_bins=PAPER_SCORE_BINS)
             for name, summary, objectives, take in (
