@@ -19,7 +19,7 @@ from calibkit.columns.columns import RowFinder
 from calibkit.columns.rows import Gaps, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.models.applier import ACTION, PASS, Applier, Reads
+from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
@@ -162,6 +162,10 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     request = options.request
     reads = applier.reads(source, request)
     check_makers(model, request.columns, source)
+    if request.level and LEVEL not in applier.added:
+        raise UsageError(
+            f"--add-level: a model of kind {model.kind!r} has no uncertainty levels; apply a boundary."
+        )
     kept = list(source.schema) if options.keep is None else _matching(source, listed(options.keep))
     added = list(reads.written or applier.added)
     places = [applier.added.index(name) for name in added]

@@ -146,7 +146,9 @@ def as_in_input(
     if model.version == 1 or matched.nested:
         return tuple(added)
     known = list(source.schema)
-    return tuple(name for _, name in sorted(zip(map(known.index, matched.columns), added, strict=True)))
+    return tuple(
+        name for _, name in sorted(zip(map(known.index, matched.columns), added, strict=True))
+    )
 
 
 def needed_columns(matched: Matched, more: list[str], written: tuple[str, ...]) -> Reads:

@@ -83,6 +83,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         probs: str | Array | None = None,
         keep: Names | None = None,
         selected: bool = False,
+        add_level: bool = False,
         column: str | None = None,
         overwrite_columns: bool = False,
         key: str | None = None,
@@ -109,6 +110,9 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             Patterns (shell globs) of the columns to keep; None keeps all.
         selected
             Only the rows with a positive decision.
+        add_level
+            Of a boundary: also ``level``, the uncertainty level of each row, and of ``mist``
+            ``probability``, that of its block.
         column, overwrite_columns
             A name for the first added column; whether it may replace one of that name.
         key, seed
@@ -139,6 +143,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             probs=probs,
             keep=keep,
             selected=selected,
+            add_level=add_level,
             column=column,
             overwrite_columns=overwrite_columns,
             key=key,

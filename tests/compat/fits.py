@@ -144,6 +144,7 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
         for name in ("gmt", "mist")
     },
+    "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
 FITS = {**FITS_OF_0_1, **SINCE_0_1}

@@ -289,7 +289,7 @@ def predict(
 
 
 class AlphaApplier:
-    """Adds `alpha0`, `disagreement` and `disagreement_<class>`; after a map `calibrated_<class>` first."""
+    """Adds `alpha0`, `disagreement`, `disagreement_<class>`; after a map `calibrated_<class>` first."""
 
     def __init__(self, model: AlphaModel) -> None:
         self.model = model

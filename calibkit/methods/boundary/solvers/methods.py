@@ -50,6 +50,8 @@ class Method:
         Whether it takes all levels as one.
     values
         Whether it can look at what rows are worth.
+    isotonic
+        Whether it fits the share of positive rows in each level.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Method:
     levels: int = 3
     together: bool = False
     values: bool = False
+    isotonic: bool = False
 
     @property
     def needs_grid(self) -> bool:
@@ -186,7 +189,7 @@ METHODS: dict[str, Method] = {
             values=True,
         ),
         Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
-        Method("mist", "isotonic blocks above one rate", _BOTH, classic.isotonic),
+        Method("mist", "isotonic blocks above one rate", _BOTH, classic.isotonic, isotonic=True),
         Method("gmt", "each level on its own (greedy)", _BOTH, classic.greedy),
         *(
             Method(name, summary, objectives, take=take, score_bins=PAPER_SCORE_BINS)
