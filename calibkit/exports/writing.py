@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from calibkit.errors import UsageError, nearest
 from calibkit.exports.duckdb_sql import DuckDb
 from calibkit.exports.polars_code import Polars
 from calibkit.exports.postgres_sql import Postgres
@@ -31,8 +32,12 @@ def program_of(model: Model, request: Request) -> Program:
     Raises
     ------
     UsageError
-        For options that do not fit the model.
+        For a kind that cannot be exported, or options that do not fit the model.
     """
+    if model.kind not in KINDS:
+        raise UsageError(
+            f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, KINDS)}."
+        )
     program = Program()
     program.outputs = KINDS[model.kind].translate()(program, model, request)
     program.bindings = used_bindings(program, list(program.outputs.values()))

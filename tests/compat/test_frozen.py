@@ -23,6 +23,7 @@ DIFFERENT = {
     ),
 }
 LAST_DIGITS = {
+    "one search fits all of them": ("beta", "map by"),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),
     "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
         *("tree of groups", "tree in time", "boosted in time", "boosted of groups"),

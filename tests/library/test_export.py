@@ -392,9 +392,9 @@ def test_tables_are_quoted_and_schemas_kept_apart() -> None:
 def test_python_writes_what_the_command_line_does(fitted: Fitted, folder: Path) -> None:
     frame = export_models.rows(50)
     fitted("exact").save(folder / "model.json")
-    for language in LANGUAGES:
-        text = ck.export(folder / "model.json", to=language, check_on=frame)
-        assert text == export_model(fitted("exact"), language)
+    for to, dialect in (("sql", "duckdb"), ("polars", "polars"), ("python", "python")):
+        text = ck.export(folder / "model.json", to=to, check_on=frame)
+        assert text == export_model(fitted("exact"), dialect)
     odd = msgspec.structs.replace(fitted("exact"), kind="oracle")
     with pytest.raises(UsageError, match="cannot be exported"):
         ck.export(odd, to="sql")

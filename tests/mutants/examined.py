@@ -84,12 +84,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "if True:",
     ): "adds 0",
     (
-        "quantile.py",
-        "head32",
-        "return int((bits | np.uint32(2147483648)) >> np.uint32(16))",
-        "return int((bits | np.uint32(2147483649)) >> np.uint32(16))",
-    ): "the bit is shifted out",
-    (
         "splits.py",
         "deviance",
         "if abs(x - mean) < 0.1 * (x + mean):",
