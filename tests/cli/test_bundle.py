@@ -131,7 +131,7 @@ def test_every_kind_in_one_bundle(
     model = bundle("cal", **parts, segments="raw", block="block")
     found = applied(invoke, model, folder / "rows.parquet", "--keep", "id")
     assert found.columns == [
-        *("id", "calibrated", "shrunk", "hetero", "leaf_hetero", "raters_0", "raters_1"),
+        *("id", "calibrated", "shrunk", "hetero", "leaf_hetero"),
         *("alpha0_raters", "disagreement_raters", "disagreement_0_raters"),
         *("disagreement_1_raters", "many_0", "many_1", "v", "v_low", "v_high"),
         *("decision_segments", "margin_segments", "decision_block", "margin_block", "action"),

@@ -49,10 +49,10 @@ class BoundaryApplier:
 
     def _add_levels(self, request: Request) -> None:
         if request.level and LEVEL not in self.added:
-            self.added += (LEVEL, *(("probability",) if self._isotonic else ()))
+            self.added += (LEVEL, *(("probability",) if self._has_probability else ()))
 
     @property
-    def _isotonic(self) -> bool:
+    def _has_probability(self) -> bool:
         groups = self.model.groups
         segments = [] if groups is msgspec.UNSET else [*groups.values()]
         return self.model.isotonic is not msgspec.UNSET or any(
@@ -83,7 +83,7 @@ class BoundaryApplier:
         if request.level:
             level, probability = levels_of(self.model, *columns)
             placed = [pl.Series(level), pl.Series(probability, nan_to_null=True)]
-            placed = placed[: 1 + self._isotonic]
+            placed = placed[: 1 + self._has_probability]
         if not self.random:
             return [pl.Series(decision), pl.Series(margin, nan_to_null=True), *placed]
         chance = probabilities(self.model, *columns)
