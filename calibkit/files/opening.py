@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from calibkit.errors import DataError
-from calibkit.files.dialect import SAMPLE_BYTES, UTF8, Dialect, in_utf8, said, western
+from calibkit.files.dialect import SAMPLE_BYTES, UTF8, Dialect, in_utf8, western
 from calibkit.files.explain import reading, repeated_name
 from calibkit.files.formats import (
     ARROW_STREAM,
     HEAD_BYTES,
-    SEPARATORS,
     TEXT_FORMATS,
     is_compressed,
     sniff_format,
@@ -165,8 +164,7 @@ def _text_in(
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
     table = text_table(source, path, head, format_name, dtype, dialect, hold=hold)
-    remarks = (*said(dialect, SEPARATORS.get(format_name)), *table.remarks)
-    return replace(table, remarks=remarks, kept=kept)
+    return replace(table, kept=kept)
 
 
 def _content(source: Path | bytes, path: str) -> Iterator[bytes]:

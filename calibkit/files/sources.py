@@ -182,8 +182,8 @@ class Source:
         found = []
         for name, kind in self.schema.items():
             if kind.is_numeric() or kind == pl.Boolean:
-                values = self.read([name]).to_series().drop_nulls()
-                if values.n_unique() == 2 and values.is_in([0, 1]).all():
+                values = self.read([name]).to_series().drop_nulls().cast(pl.Float64)
+                if values.n_unique() == 2 and values.is_in([0.0, 1.0]).all():
                     found.append(name)
         if not found:
             return ""

@@ -18,10 +18,11 @@ from typing import Any, Final, NoReturn
 import polars as pl
 
 from calibkit.errors import DataError
-from calibkit.files.dialect import Dialect
+from calibkit.files.dialect import Dialect, said
 from calibkit.files.explain import repeated_name
 from calibkit.files.formats import (
     HEAD_BYTES,
+    SEPARATORS,
     is_compressed,
     text_problem,
     without_bom,
@@ -86,8 +87,11 @@ def text_table(
     try:
         if format_name == "ndjson":
             hold = hold or without_bom(head) != head
-            return _json_table(source, path, floats, hold=hold)
-        found = _Delimited(source, path, dialect, floats, hold).columns(guess=dialect.guesses)
+            table = _json_table(source, path, floats, hold=hold)
+            return replace(table, remarks=tuple(said(dialect, None)))
+        usual = SEPARATORS[format_name]
+        text = _Delimited(source, path, dialect, usual, floats, hold)
+        found = text.columns(guess=dialect.guesses)
         return found.table(found.votes)
     except pl.exceptions.NoDataError as error:
         raise DataError(f"{path}: the file is empty (0 rows)", file=path) from error
@@ -100,6 +104,7 @@ class _Delimited:
     source: Path | bytes
     path: str
     dialect: Dialect
+    usual: str
     floats: Float
     hold: bool
 
@@ -256,12 +261,11 @@ class _Columns:
             if one.plain and (one.kind != pl.Null or name in self.empty)  # else all are empty text
         )
         made = Table.of(rows.collect()) if self.text.hold else Table.of(rows, self.count)
+        remarks = (*said(dialect, self.text.usual), *_remarks(known))
         odd = {name: one for name, one in known.items() if not one.plain}
         readings = {name: partial(one.read, dialect=dialect) for name, one in odd.items()}
         schema = made.schema | {name: one.kind for name, one in odd.items()}
-        return replace(
-            made, schema=schema, readings=readings, undecided=self, remarks=tuple(_remarks(odd))
-        )
+        return replace(made, schema=schema, readings=readings, undecided=self, remarks=remarks)
 
 
 def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
@@ -269,7 +273,7 @@ def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
     for what, names in (
         ("decimal commas", [name for name, one in kinds.items() if one.decimal == ","]),
         ("marks of thousands", [name for name, one in kinds.items() if one.grouped]),
-        ("text for missing values", [name for name, one in kinds.items() if one.marked]),
+        ("NA and the like among the numbers", [name for name, one in kinds.items() if one.marked]),
     ):
         if names:
             more = f" and {len(names) - 3} more columns" if len(names) > 3 else ""
