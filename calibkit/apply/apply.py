@@ -148,7 +148,8 @@ def apply_rows(
         for name, place in zip(plan.added, plan.places, strict=True)
     ]
     # In one step: there may be no kept column.  As columns: a name may look like a pattern.
-    result = rows.select(*(rows[name] for name in plan.kept), *added)
+    names = where.source.as_named
+    result = rows.select(*(rows[name].alias(names.get(name, name)) for name in plan.kept), *added)
     if options.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         chosen = result.select(plan.chosen.fill_null(False)).to_series()
@@ -184,6 +185,8 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     if options.selected and chosen is None:
         raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
     kept = [name for name in kept if name not in added]
+    read = {*reads.needed.values(), *reads.optional}
+    source.as_written([name for name in kept if name not in read])
     makers = read_makers(source).agreed
     made_by = {name: makers[name] for name in kept if name in makers}
     made_by |= {name: model_hash(one) for name, one in model.makers(added).items()}

@@ -106,6 +106,7 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             found |= vote_columns(options, source)
         else:
             source.require([options.label], "--label")
+            source.as_written([options.label])
             found["label"] = options.label
         return found | ({"by": options.by} if options.by else {})
     columns = resolve(source, options.columns, label=True, uncertainty=False)

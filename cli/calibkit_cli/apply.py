@@ -110,7 +110,9 @@ def _run_far(
         for shard in shards
     ]
     made = apply_on_cluster(
-        ApplyTask(model, options, Opening(line.input_format, line.dtype, line.budget)),
+        ApplyTask(
+            model, options, Opening(line.input_format, line.dtype, line.budget, line.dialect)
+        ),
         shards,
         outputs := directory_outputs(console.output, parts, format=console.output_format),
         address,
