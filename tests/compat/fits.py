@@ -138,7 +138,17 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "intervals of groups": ("evaluate", "--metrics", "auc,ece", "--groups", "user"),
     "drift": ("drift", "exact.json", "--label", "label"),
 }
-FITS = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
+#: Fits that 0.1 did not have.
+NEW: dict[str, tuple[str, ...]] = {
+    **{name: ("calibrate", "--method", name) for name in ("none", "quadratic", "spline")},
+    "map chosen": ("calibrate", "--method", "auto"),
+    "map chosen by": (
+        *("calibrate", "--method", "auto", "--optimize", "brier"),
+        *("--by", "segment", "--min-rows", "20"),
+    ),
+    "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
+}
+FITS = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES, **NEW}
 
 #: Models that other fits read: the name of the fit that makes each.
 MODELS = {"exact.json": "exact", "beta.json": "beta"}
