@@ -9,7 +9,7 @@ import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.maps.logit_maps import LogitMapModel
-from calibkit.maps.score_map import MapFit, ScoreMap
+from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
 from calibkit.models.model import Model, Provenance
 from calibkit.options.maps import SCORE_METHODS
 
@@ -25,9 +25,9 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
 
     The fields of the map of all rows are those of a `ScoreMap`; `groups` has one for each segment
     that was large enough, `pooled_groups` names those that use the map of all rows, as values of
-    the column that were not seen do.  A calibrator of class probabilities has `classes` and a
-    `temperature`, or `weights` and `intercept`, instead; since its version 2 `apply` adds columns in
-    the order of the input's.
+    the column that were not seen do; `candidates` are the methods that ``auto`` compared.  A
+    calibrator of class probabilities has `classes` and a `temperature`, or `weights` and
+    `intercept`, instead; since its version 2 `apply` adds columns in the order of the input's.
     """
 
     KIND: ClassVar[str] = "calibrator"
@@ -47,12 +47,16 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
     c: float | None = None
     temperature: float | msgspec.UnsetType | None = msgspec.UNSET
     negatives_kept: float | None = None
+    logit_knots: list[float] | None = None
+    logits: list[float] | None = None
+    slopes: list[float] | None = None
     knots: list[float] | None = None
     values: list[float] | None = None
     low_knots: list[float] | None = None
     low: list[float] | None = None
     high_knots: list[float] | None = None
     high: list[float] | None = None
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
     pooled_groups: list[str] | msgspec.UnsetType = msgspec.UNSET
     classes: list[str] | msgspec.UnsetType = msgspec.UNSET

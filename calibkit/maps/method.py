@@ -58,6 +58,10 @@ class Method:
         Whether it takes logits of probabilities, so that these are moved inside (0, 1) first.
     splits
         Whether it can fit its steps on different parts of the rows.
+    folds
+        Whether it chooses by cross-validation: its fit takes the points of each fold.
+    as_it_is
+        Whether results stay as they are where no clip is asked for.
     """
 
     fit: Callable[[Points, MapOptions, list[Points]], Found]
@@ -67,11 +71,18 @@ class Method:
     added: tuple[str, ...] = ("calibrated",)
     takes_logits: bool = False
     splits: bool = False
+    folds: bool = False
+    as_it_is: bool = False
 
     @property
     def exact(self) -> bool:
         """Whether its results are the same to the last bit on every machine."""
         return self.rises is None
+
+
+def default_clip(method: Method, points: Points) -> float:
+    """Return how far results stay inside (0, 1) where nothing else is asked for."""
+    return 0.0 if method.as_it_is else 1.0 / (max(float(points.rows), 1.0) + 2.0)
 
 
 def mapped(

@@ -13,9 +13,12 @@ from calibkit.maps import (
     beta,
     histogram,
     isotonic,
+    none,
     platt,
     prior_shift,
+    quadratic,
     scaling_binning,
+    spline,
     temperature,
     venn_abers,
 )
@@ -24,10 +27,13 @@ from calibkit.maps.method import Method
 METHODS: Final[Mapping[str, Method]] = {
     "beta": beta.METHOD,
     "platt": platt.METHOD,
+    "quadratic": quadratic.METHOD,
+    "spline": spline.METHOD,
     "isotonic": isotonic.METHOD,
     "histogram": histogram.METHOD,
     "scaling-binning": scaling_binning.METHOD,
     "venn-abers": venn_abers.METHOD,
     "temperature": temperature.METHOD,
     "prior-shift": prior_shift.METHOD,
+    "none": none.METHOD,
 }

@@ -132,6 +132,17 @@ def parts_of(tally: Tally, parts: int, scale: str) -> list[Points]:
     return found
 
 
+def together(parts: Sequence[Points]) -> Points:
+    """Return the points of several parts of the same rows."""
+    score, count, positive = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("score", "count", "positive")
+    )
+    order = np.argsort(-score, kind="stable")
+    first = parts[0]
+    return _merged(score[order], count[order], positive[order], first.unit, first.scale)
+
+
 def by_level(tally: Tally) -> list[Tally]:
     """Return a tally of one level for each level."""
     order = np.argsort(tally.level, kind="stable")

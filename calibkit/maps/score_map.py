@@ -55,6 +55,28 @@ class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
 
 
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A method that a choice looked at.
+
+    Attributes
+    ----------
+    method
+        Its name.
+    log_loss, brier
+        Mean losses on rows of the folds that it was not fitted on; null where it was left out.
+    error
+        The standard error of its difference to the best one, on the same rows.
+    reason
+        Why it was left out; null for the others.
+    """
+
+    method: str
+    log_loss: float | None = None
+    brier: float | None = None
+    error: float | None = None
+    reason: str | None = None
+
+
 class ScoreMap(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -69,6 +91,9 @@ class ScoreMap(
         expit(x / temperature); null: infinite, 1/2 for all.
     negatives_kept
         prior-shift: r s / (r s + 1 - s).
+    logit_knots, logits, slopes
+        quadratic and spline: expit of a logit that has these values and slopes at these knots of x;
+        between two knots its slope is a line, beyond the outer ones it stays.
     knots, values
         Steps: the value of the greatest knot at or below the score (of scaling-binning: at or below
         expit(a x + b)); below all knots the first value.
@@ -88,6 +113,9 @@ class ScoreMap(
     c: float | None = None
     temperature: float | msgspec.UnsetType | None = msgspec.UNSET
     negatives_kept: float | None = None
+    logit_knots: list[float] | None = None
+    logits: list[float] | None = None
+    slopes: list[float] | None = None
     knots: list[float] | None = None
     values: list[float] | None = None
     low_knots: list[float] | None = None
@@ -107,6 +135,7 @@ class ScoreMap(
             raise ModelError("a temperature must be positive, or null for an infinite one")
         if self.negatives_kept is not None and not 0.0 < self.negatives_kept <= 1.0:
             raise ModelError("negatives_kept must be above 0 and at most 1")
+        self._check_spline()
         for name, (knots, values) in {
             "knots": (self.knots, self.values),
             "low_knots": (self.low_knots, self.low),
@@ -122,6 +151,19 @@ class ScoreMap(
                 map(math.isfinite, knots)
             ):
                 raise ModelError(f"the values of {name} must lie in [0, 1]")
+
+    def _check_spline(self) -> None:
+        if self.logit_knots is None or self.logits is None or self.slopes is None:
+            return
+        numbers = (*self.logit_knots, *self.logits, *self.slopes)
+        if not len(self.logit_knots) == len(self.logits) == len(self.slopes) > 0:
+            raise ModelError("logit_knots, logits and slopes differ in number, or there are none")
+        if not all(map(math.isfinite, numbers)) or not min(self.slopes) >= 0.0:
+            raise ModelError("logit_knots, logits and slopes must be finite, slopes 0 or more")
+        for name in ("logit_knots", "logits"):
+            own = getattr(self, name)
+            if not all(a < b or (a == b and name == "logits") for a, b in itertools.pairwise(own)):
+                raise ModelError(f"{name} must rise")
 
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:

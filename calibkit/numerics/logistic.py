@@ -25,7 +25,7 @@ from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE
 Floats = NDArray[np.float64]
 
 #: From so many points on, means of neighbouring points stand for them where that is enough.
-_MANY: Final = 100_000
+MANY: Final = 100_000
 _THINNED: Final = 10_000
 
 
@@ -99,8 +99,8 @@ def fit_logistic(
     the iteration ends somewhere far out: ask `is_separated` before.
     """
     few = features, positive, negative
-    if positive.size >= _MANY:
-        few = _thinned(features, positive, negative)
+    if positive.size >= MANY:
+        few = thinned(features, positive, negative)
     scales = []
     for values in few[0]:
         mean, width = kernels.spread(values, *few[1:])
@@ -131,7 +131,7 @@ def fit_logistic(
             point[j] = slope * widths[j]
             point[-1] += slope * shifts[j]
     found = newton(
-        _summer(features, positive, negative, [*shifts, *factors], threads),
+        summer(features, positive, negative, [*shifts, *factors], threads),
         point,
         kinds=[FIXED if factor == 0.0 else RISING if rising else FREE for factor in factors]
         + [FREE if intercept else FIXED],
@@ -145,7 +145,7 @@ def fit_logistic(
     return Logistic(slopes, level, found.value, found.gradient, found.iterations)
 
 
-def _thinned(
+def thinned(
     features: Sequence[Floats], positive: Floats, negative: Floats
 ) -> tuple[Sequence[Floats], Floats, Floats]:
     """Return the means of neighbouring points, with what these weigh."""
@@ -159,7 +159,7 @@ def _thinned(
     return thinned, np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
 
 
-def _summer(
+def summer(
     features: Sequence[Floats],
     positive: Floats,
     negative: Floats,

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options.maps import (
+    AUTO,
+    AUTOMATIC,
     LOGIT_MAPS,
     METHOD,
     SCORE_METHODS,
@@ -22,7 +24,7 @@ from calibkit.options.shared import INPUT, By, Counts, FitOptions, LabelledColum
 
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (
-    *("targets", "bins", "bin_strategy", "split", "negatives_kept"),
+    *("targets", "bins", "bin_strategy", "split", "negatives_kept", "optimize"),
     *("by", "clip", "out_of_range", "positive", "weight"),
 )
 
@@ -36,9 +38,17 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
         option(
             metavar="METHOD",
             group=METHOD,
-            help=f"{', '.join(list(SCORE_METHODS)[:-1])} or {list(SCORE_METHODS)[-1]}; of class "
-            "probabilities: temperature, vector or matrix.",
+            help=f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
+            "temperature, vector or matrix.",
             shown="beta; temperature with --probs",
+        ),
+    ] = None
+    optimize: Annotated[
+        Literal["log_loss", "brier"] | None,
+        option(
+            group=METHOD,
+            help="What auto compares candidates by, on rows that they were not fitted on.",
+            shown="log_loss",
         ),
     ] = None
     regularization: Annotated[
@@ -89,11 +99,14 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             return
         if self.regularization is not None:
             raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")
-        if self.named not in SCORE_METHODS:
+        known = (*SCORE_METHODS, AUTO)
+        if self.named not in known:
             raise UsageError(
-                f"--method {self.method!r} is not known{nearest(self.named, SCORE_METHODS)}; use "
-                f"one of {', '.join(SCORE_METHODS)}."
+                f"--method {self.method!r} is not known{nearest(self.named, known)}; use "
+                f"one of {', '.join(known)}."
             )
+        if self.optimize is not None and self.named != AUTO:
+            raise UsageError(f"--optimize goes with --method auto, not with {self.named}.")
         own = {name for entry in SCORE_METHODS.values() for name in entry.options}
         for name in self._given(sorted(own - set(self.entry.options))):
             having = [other for other, entry in SCORE_METHODS.items() if name in entry.options]
@@ -103,7 +116,7 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             )
         if self.clip is not None and not self.clip < 0.5:
             raise UsageError(f"--clip is {self.clip:g}; expected 0 or more, below 0.5.")
-        if not self.entry.fits:
+        if "negatives_kept" in self.entry.options:
             self._check_shift()
         self._check_scale()
 
@@ -166,9 +179,14 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
         return self.method or ("temperature" if self.of_classes else "beta")
 
     @property
+    def clipped_at(self) -> float | None:
+        """How far results stay inside (0, 1); None: as the method says."""
+        return self.clip
+
+    @property
     def entry(self) -> ScoreMethod:
         """What is known of the method of scores."""
-        return SCORE_METHODS[self.named]
+        return AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]
 
     @property
     def penalties(self) -> tuple[float, float] | None:

@@ -101,6 +101,13 @@ class ScoreMethod:
 SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
     "beta": ScoreMethod(step="fit beta calibration", fields=("a", "b", "c"), probabilities=True),
     "platt": ScoreMethod(step="fit Platt scaling", fields=("a", "b"), options=("targets",)),
+    "quadratic": ScoreMethod(
+        step="fit quadratic calibration", fields=("logit_knots", "logits", "slopes")
+    ),
+    "spline": ScoreMethod(
+        step="fit a rising spline, its knots chosen by cross-validation",
+        fields=("logit_knots", "logits", "slopes"),
+    ),
     "isotonic": ScoreMethod(step="fit isotonic", fields=("knots", "values")),
     "histogram": ScoreMethod(
         step="fit histogram",
@@ -125,7 +132,12 @@ SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
         probabilities=True,
         fits=False,
     ),
+    "none": ScoreMethod(step="leave scores as they are", fields=(), probabilities=True, fits=False),
 }
+
+#: The method that chooses one of them.
+AUTO: Final = "auto"
+AUTOMATIC: Final = ScoreMethod(step="choose a map by cross-validation, and fit it", fields=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +189,11 @@ class MapOptions(Threaded):
         ),
     ] = None
     seed: Seed = 0
+
+    @property
+    def clipped_at(self) -> float | None:
+        """How far results stay inside (0, 1); None: as the method says."""
+        return None
 
     @property
     def bin_count(self) -> int:

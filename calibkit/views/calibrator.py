@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
+from calibkit.options.maps import SCORE_METHODS
 from calibkit.views.rules import spread
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def lines(model: CalibratorModel) -> list[str]:
     weighted = " (sums of weights)" if "weight" in model.columns else ""
     lines = []
     if fit.log_loss is not None:
-        fits = model.method != "prior-shift"
+        fits = SCORE_METHODS[model.method].fits
         caveat = "; expect a little less gain on new ones" if fits else ""
         lines.append(
             f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss)}, "
@@ -38,6 +39,11 @@ def lines(model: CalibratorModel) -> list[str]:
     else:
         lines.append(f"{model.method}: no labels were read, so nothing was judged.")
     positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
+    if model.candidates:
+        lines.append(
+            f"{model.method} was chosen among {len(model.candidates)} methods: the simplest within one "
+            "standard error of the best on rows held out."
+        )
     lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
     if fit.inputs_clipped:
         lines.append(
@@ -95,6 +101,9 @@ def map_text(one: ScoreMap) -> str:
             if one.temperature is None
             else f"temperature {one.temperature:.6g}"
         )
+    if one.logit_knots is not None:
+        number = len(one.logit_knots)
+        parts.append(f"{number} knot{'s' if number > 1 else ''} of the logit")
     if one.knots is not None:
         parts.append(f"{len(one.knots)} step{'s' if len(one.knots) > 1 else ''}")
     if one.low is not None and one.high is not None:
@@ -112,6 +121,8 @@ def view(model: CalibratorModel, page: Page) -> None:
         page.say("")
         logit_map_view(model.logit_map, model.classes, page)
         return
+    if model.candidates:
+        _candidates(model, page)
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         steps: list[list[object]] = [
@@ -129,6 +140,19 @@ def view(model: CalibratorModel, page: Page) -> None:
         page.say("")
         most = 3 if model.knots is not None else 5
         _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
+
+
+def _candidates(model: CalibratorModel, page: Page) -> None:
+    """Print what the candidates lost on rows they were not fitted on."""
+    table: list[list[object]] = []
+    for one in model.candidates or []:
+        said = "chosen" if one.method == model.method else one.reason or ""
+        figures = [
+            None if each is None else f"{each:.5f}" for each in (one.log_loss, one.brier, one.error)
+        ]
+        table.append([one.method, *figures, said])
+    page.say("")
+    page.table(["candidate", "log loss", "Brier", "error", ""], table)
 
 
 def _some(header: list[str], table: list[list[object]], what: str, most: int, page: Page) -> None:

@@ -92,6 +92,29 @@ def beta_map(
 
 
 @kernel
+def spline_map(
+    score: Floats, knots: Out, pieces: Out, probability: bool, least: float, clip: float, out: Out
+) -> None:
+    """Write ``expit(level + d (slope + bend d))``, moved `clip` inside (0, 1).
+
+    d is how far x, that of `line_map`, is from the knot of its piece; there is a piece below all
+    `knots` and one from each of them on.  `pieces` are their knots, levels, slopes and bends.
+    """
+    for i in range(score.size):
+        x = float(score[i])
+        if probability:
+            x = logit(inside(x, least))
+        piece = 0
+        while piece < knots.size and x >= knots[piece]:
+            piece += 1
+        away, slope = x - pieces[0, piece], pieces[2, piece]
+        if pieces[3, piece] != 0.0:
+            slope += pieces[3, piece] * away
+        level = pieces[1, piece]
+        out[i] = inside(expit_of(level if slope == 0.0 else slope * away + level), clip)
+
+
+@kernel
 def bucket_of(x: float, knots: Out, buckets: int) -> int:
     """Return the bucket of a score, of many of equal width between the first and the last knot.
 

@@ -145,6 +145,13 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         for name in ("gmt", "mist")
     },
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
+    **{name: ("calibrate", "--method", name) for name in ("none", "quadratic", "spline")},
+    "map chosen": ("calibrate", "--method", "auto"),
+    "map chosen by": (
+        *("calibrate", "--method", "auto", "--optimize", "brier"),
+        *("--by", "segment", "--min-rows", "20"),
+    ),
+    "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
 FITS = {**FITS_OF_0_1, **SINCE_0_1}

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit.maps.rising_logit import pieces
+from calibkit.maps.score_map import ScoreMap
 from calibkit_kernels import maps, venn_abers
 from tests.naive import maps as naive
 
@@ -53,6 +55,27 @@ def test_lines(score: list[float], z: list[float], a: float, b: float, clip: flo
         line = np.array([abs(a), abs(b), a])
         found = filled(maps.beta_map, values, line, probability, 1e-6, clip)
         wanted = naive.beta_map(values, line.tolist(), probability, 1e-6, clip)
+        assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12)
+
+
+@given(
+    probabilities,
+    logits,
+    st.lists(st.integers(-9, 9), min_size=1, max_size=6, unique=True).map(sorted),
+    st.data(),
+)
+def test_splines(score: list[float], z: list[float], knots: list[int], data: st.DataObject) -> None:
+    size = len(knots)
+    slopes = data.draw(st.lists(st.floats(0, 3), min_size=size, max_size=size))
+    places = np.array(knots, np.float64)
+    logits = np.cumsum(
+        [-1.0, *(np.diff(places) * (np.array(slopes)[1:] + np.array(slopes)[:-1]) / 2)]
+    ).tolist()
+    one = ScoreMap(clip=0.0, logit_knots=places.tolist(), logits=logits, slopes=slopes)
+    table = np.array(pieces(one)[1])
+    for values, probability in ((score, True), (z, False)):
+        found = filled(maps.spline_map, values, places, table, probability, 1e-6, 0.0)
+        wanted = naive.spline_map(values, places.tolist(), logits, slopes, probability, 1e-6, 0.0)
         assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12)
 
 

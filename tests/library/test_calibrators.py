@@ -89,7 +89,7 @@ def test_weights_are_rows_and_order_does_not_matter(
     assert weighted.fit == written.fit
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "none"])
 @FEWER
 @given(tables())
 def test_maps_rise_inside_the_clip(method: str, table: dict[str, list[Any]]) -> None:
@@ -202,7 +202,11 @@ def test_prior_shift_keeps_the_share_of_negatives() -> None:
     assert model.fit.log_loss is None and model.fit.positives is None
 
 
-@pytest.mark.parametrize("method", [*RISING, "scaling-binning"])
+#: Rows are dealt by their scores, so that logits may get another number of knots.
+SAME_FOLDS = [name for name in (*RISING, "scaling-binning") if name != "spline"]
+
+
+@pytest.mark.parametrize("method", SAME_FOLDS)
 def test_logits_and_probabilities_give_the_same_map(method: str) -> None:
     score, label = sample()
     by_probability = fit(score, label, method=method)

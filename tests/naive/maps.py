@@ -60,6 +60,31 @@ def beta_map(
     return [inside(expit_of(a * low + b * high + c), clip) for low, high in parts]
 
 
+def spline_map(
+    score: Values,
+    knots: Values,
+    logits: Values,
+    slopes: Values,
+    probability: bool,
+    least: float,
+    clip: float,
+) -> list[float]:
+    """Return expit of a logit whose slope goes over in a line from each knot to the next."""
+    found = []
+    for x in log_odds(score, least) if probability else list(score):
+        if x <= knots[0]:
+            z = logits[0] + slopes[0] * (x - knots[0])
+        elif x >= knots[-1]:
+            z = logits[-1] + slopes[-1] * (x - knots[-1])
+        else:
+            j = max(place for place, knot in enumerate(knots) if knot <= x)
+            share = (x - knots[j]) / (knots[j + 1] - knots[j])
+            here = slopes[j] + share * (slopes[j + 1] - slopes[j])
+            z = logits[j] + (x - knots[j]) * (slopes[j] + here) / 2
+        found.append(inside(expit_of(z), clip))
+    return found
+
+
 def bucket_of(x: float, knots: Values, buckets: int) -> int:
     """Return which of some stretches of equal width a score is in; the outer ones have no end."""
     if len(knots) < 2:

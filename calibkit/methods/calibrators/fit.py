@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,15 +15,17 @@ from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
 from calibkit.maps.calibrator import SCORE_VERSION, CalibratorModel
-from calibkit.maps.method import Method, mapped
+from calibkit.maps.held_out import FOLDS, MOST_ROWS
+from calibkit.maps.method import Method, default_clip, mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.points import Points, by_level, parts_of, pooled
-from calibkit.maps.score_map import SEGMENTS, MapFit, ScoreMap
+from calibkit.maps.score_map import SEGMENTS, Candidate, MapFit, ScoreMap
+from calibkit.methods.calibrators.choose import choose
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.row_hash import random_parts
 from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.maps import DEFAULTS
+from calibkit.options.maps import AUTO, DEFAULTS
 from calibkit.runtime.threads import later
 from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.runs import Fitted, provenance
@@ -36,6 +39,7 @@ Floats = NDArray[Any]
 FEWEST_OF_A_CLASS: Final = 10
 _MOST_SEGMENTS: Final = 65_535
 _PARTS: Final = 3
+_MOST_PARTS: Final = 255
 #: Segments that a warning names.
 _NAMED: Final = 10
 
@@ -78,9 +82,10 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     segments = _segments(rows, options)
     fingerprint = later(threads, _rows_hash, rows, segments)
     tally = _tally(rows, segments, options)
-    method = METHODS[options.named]
+    asked, candidates, said = _chosen(tally, scale, options)
+    method = METHODS[asked.named]
     try:
-        whole, warnings = _map(tally, scale, method, options)
+        whole, warnings = _map(tally, scale, method, asked)
     except DataError as error:
         raise _located(error, rows) from None
     points = pooled(tally, scale)
@@ -89,14 +94,15 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         kind=CalibratorModel.KIND,
         version=SCORE_VERSION,
         columns=_columns(rows, options),
-        method=options.named,
+        method=asked.named,
+        candidates=candidates,
         fit=_figures(points, total, rows),
         out_of_range=options.out_of_range or "error",
         tags=dict(options.tags or {}),
         **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
     )
     if segments is not None:
-        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, options)
+        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, asked)
         warnings = (*warnings, *more)
         model.groups, model.pooled_groups = groups, shared
         model.fit = _figures(points, total, rows)
@@ -107,7 +113,22 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         columns = tally.score, tally.count, tally.positive, int(rows.score.size)
         warnings = (*warnings, *of_tally(rows.options.score, scale, *columns))
     details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
-    return Fitted(model, (*rows.warnings, *warnings), rows.notes, details)
+    return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
+
+
+def _chosen(
+    tally: Tally, scale: str, options: CalibrateOptions
+) -> tuple[CalibrateOptions, list[Candidate] | msgspec.UnsetType, tuple[str, ...]]:
+    """Return what is fitted, the candidates where it had to be chosen, and what to say of them."""
+    if options.named != AUTO:
+        return options, msgspec.UNSET, ()
+    name, candidates = choose(parts_of(tally, FOLDS, scale), options)
+    said: tuple[str, ...] = ()
+    if name == "none":
+        said = (
+            "no map is better than the scores as they are, beyond noise: they stay as they are",
+        )
+    return replace(options, method=name, optimize=None), candidates, said
 
 
 def _located(error: DataError, rows: ScoreRows) -> DataError:
@@ -142,14 +163,25 @@ def _tally(rows: ScoreRows, segments: Segments | None, options: CalibrateOptions
     label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
     columns = rows.score, level, label, levels
     tally = count_rows(*columns, weight=rows.weight, threads=options.workers)
-    if options.split != "thirds":
+    parts = _parts(tally, options)
+    if not parts:
         return tally
     if tally.unit.size == 1.0:
-        return tally.deal(_PARTS, options.seed)
+        return tally.deal(parts, options.seed)
     assert rows.weight is not None  # of rows, the unit is 1
     used = {"score": rows.score, "label": label, "weight": rows.weight, "by": level}
-    part = random_parts(used, _PARTS, options.seed)
+    part = random_parts(used, parts, options.seed)
     return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
+
+
+def _parts(tally: Tally, options: CalibrateOptions) -> int:
+    """Return into how many parts rows are dealt; of many rows folds are the first few parts."""
+    if options.split == "thirds":
+        return _PARTS
+    if options.named != AUTO and not METHODS[options.named].folds:
+        return 0
+    rows = float(tally.unit.amount(int(tally.count.sum(dtype=np.int64))))
+    return min(FOLDS * math.ceil(rows / MOST_ROWS), _MOST_PARTS)
 
 
 def _map(
@@ -158,12 +190,13 @@ def _map(
     """Return the map of the rows of a tally, and what the user should be told."""
     points = replace(pooled(tally, scale), what=what)
     parts = []
-    if method.splits and tally.part.size:
-        parts = [replace(part, what=what) for part in parts_of(tally, _PARTS, scale)]
-        if not all(part.score.size for part in parts):
+    if (method.splits or method.folds) and tally.part.size:
+        number = FOLDS if method.folds else _PARTS
+        parts = [replace(part, what=what) for part in parts_of(tally, number, scale)]
+        if method.splits and not all(part.score.size for part in parts):
             raise DataError(f"{what} are too few for --split thirds; use --split same")
     found = method.fit(points, options, parts)
-    clip = 1.0 / (max(float(points.rows), 1.0) + 2.0) if options.clip is None else options.clip
+    clip = default_clip(method, points) if options.clip is None else options.clip
     return ScoreMap(clip=clip, **found.fields), found.warnings
 
 
@@ -295,7 +328,9 @@ def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
     }
     own = [name for name in options.entry.options if name in DEFAULTS]
     shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
-    if options.split == "thirds":
+    if options.named == AUTO:
+        shaped["optimize"] = options.optimize or "log_loss"
+    if options.split == "thirds" or options.named == AUTO or METHODS[options.named].folds:
         shaped["seed"] = options.seed
     if options.by is not None:
         shaped |= {"by": options.by, "min_rows": options.min_rows}

@@ -1,0 +1,102 @@
+"""``calibrate --method auto`` from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+def file(folder: Path, count: int, steep: float, seed: int = 1) -> Path:
+    """Write scores whose logits are as many times too large."""
+    random = np.random.default_rng(seed)
+    z = random.normal(-0.5, 1.5, count)
+    label = random.random(count) < 1.0 / (1.0 + np.exp(-z))
+    score = 1.0 / (1.0 + np.exp(-steep * z))
+    site = random.choice(["a", "b"], count)
+    frame = pl.DataFrame({"score": score, "label": label.astype(int), "site": site})
+    return write(frame, folder / f"rows{count}.parquet")
+
+
+def chosen(invoke: Invoke, rows: Path, *options: str) -> dict[str, Any]:
+    out = rows.parent / "cal.json"
+    outcome = invoke("calibrate", rows, "--method", "auto", *options, "-o", out)
+    assert outcome.code == 0, outcome.stderr
+    model: dict[str, Any] = json.loads(out.read_bytes())
+    return model
+
+
+def test_the_simplest_within_an_error_of_the_best(tmp_path: Path, invoke: Invoke) -> None:
+    for measure in ("log_loss", "brier"):
+        model = chosen(invoke, file(tmp_path, 3000, 2.0), "--optimize", measure)
+        table = [one for one in model["candidates"] if one["reason"] is None]
+        best = min(one[measure] for one in table)
+        first = next(one for one in table if one[measure] <= best + one["error"])
+        assert model["method"] == first["method"] != "none"
+        assert [one["error"] for one in table if one[measure] == best] == [0.0]
+        keys = {"method", "log_loss", "brier", "error", "reason"}
+        assert all(one.keys() == keys for one in model["candidates"])
+    shown = invoke("show", tmp_path / "cal.json")
+    assert b"chosen" in shown.stdout and b"quadratic" in shown.stdout
+
+
+def test_good_scores_are_left_alone(tmp_path: Path, invoke: Invoke) -> None:
+    rows = file(tmp_path, 2000, 1.0, seed=2)
+    out = tmp_path / "cal.json"
+    outcome = invoke("calibrate", rows, "--method", "auto", "-o", out)
+    assert json.loads(out.read_bytes())["method"] == "none"
+    assert "they stay as they are" in outcome.stderr
+    applied = invoke("apply", out, rows, "--keep", "score", "-o", tmp_path / "out.parquet")
+    assert applied.code == 0
+    frame = pl.read_parquet(tmp_path / "out.parquet")
+    assert (frame["score"] == frame["calibrated"]).all()
+
+
+@pytest.mark.parametrize("label", [[0] * 50, [1] * 50, [1] + [0] * 49, [0, 1]])
+def test_where_nothing_can_be_compared_scores_stay(
+    label: list[int], tmp_path: Path, invoke: Invoke
+) -> None:
+    score = np.linspace(0.0, 1.0, len(label))
+    rows = write(pl.DataFrame({"score": score, "label": label}), tmp_path / "few.csv")
+    model = chosen(invoke, rows)
+    assert model["method"] == "none"
+    assert all(one["reason"] for one in model["candidates"] if one["method"] != "none")
+
+
+def test_separated_classes_leave_out_what_cannot_be_fitted(tmp_path: Path, invoke: Invoke) -> None:
+    score = np.linspace(0.01, 0.99, 200)
+    frame = pl.DataFrame({"score": score, "label": (score > 0.5).astype(int)})
+    model = chosen(invoke, write(frame, tmp_path / "apart.csv"))
+    reasons = {one["method"]: one["reason"] for one in model["candidates"]}
+    assert "separated by a threshold" in reasons["beta"]
+    assert reasons["none"] is None
+
+
+def test_raw_scores_segments_and_weights(tmp_path: Path, invoke: Invoke) -> None:
+    rows = file(tmp_path, 2000, 2.0)
+    raw = chosen(invoke, rows, "--scale", "raw")
+    reasons = {one["method"]: one["reason"] for one in raw["candidates"]}
+    assert "needs probabilities" in reasons["none"] and "needs probabilities" in reasons["beta"]
+    by = chosen(invoke, rows, "--by", "site")
+    assert sorted(by["groups"]) == ["a", "b"]
+    frame = pl.read_parquet(rows).with_columns(w=pl.Series(np.tile([0.3, 1.7], 1000)))
+    weighted = chosen(invoke, write(frame, tmp_path / "w.parquet"), "--weight", "w")
+    assert weighted["method"] != "none"
+
+
+def test_optimize_goes_with_auto(tmp_path: Path, invoke: Invoke) -> None:
+    rows = file(tmp_path, 100, 2.0)
+    outcome = invoke("calibrate", rows, "--method", "platt", "--optimize", "brier")
+    assert outcome.code == 2
+    assert "--optimize goes with --method auto" in outcome.stderr
+    assert invoke("calibrate", rows, "--method", "auto", "--bins", "4").code == 2

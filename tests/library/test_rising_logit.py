@@ -1,0 +1,185 @@
+"""Quadratic and spline calibration against general optimisers, and no calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+import calibkit as ck
+from calibkit.maps.score_map import ScoreMap
+from calibkit.numerics.splines import RisingSpline, fit_rising_spline
+from tests.naive.maps import spline_map
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def rows(count: int, seed: int, bend: float = 0.1) -> tuple[Floats, Floats]:
+    """Return rising logits, and labels of a bent truth."""
+    random = np.random.default_rng(seed)
+    z = np.sort(random.normal(0.0, 1.5, count))
+    truth = -0.5 + 0.7 * z + bend * z * z
+    return z, (random.random(count) < 1.0 / (1.0 + np.exp(-truth))).astype(np.float64)
+
+
+def loss(logit: Floats, y: Floats, weight: Floats | float = 1.0) -> float:
+    """Return minus the log-likelihood."""
+    return float(np.sum(weight * (np.logaddexp(0.0, logit) - y * logit)))
+
+
+def value(found: RisingSpline, z: Floats) -> Floats:
+    """Return the logit of a fitted spline."""
+    knots, logits, slopes = (each.tolist() for each in (found.knots, found.logits, found.slopes))
+    q = np.array(spline_map(z.tolist(), knots, logits, slopes, False, 0.0, 0.0))
+    return np.log(q / (1.0 - q))
+
+
+def basis(z: Floats, knots: Floats) -> Floats:
+    """Return the integral of each hat function of the slope, by the trapezoidal rule on its bends."""
+    columns = []
+    for place in range(knots.size):
+        hat = np.zeros(knots.size)
+        hat[place] = 1.0
+        column = []
+        for x in z:
+            low, high = min(knots[0], x), max(knots[0], x)
+            grid = np.unique([low, high, *(k for k in knots if low < k < high)])
+            area = np.trapezoid(np.interp(grid, knots, hat), grid)
+            column.append(area if x >= knots[0] else -area)
+        columns.append(column)
+    return np.array(columns).T
+
+
+def test_a_quadratic_that_rises_anyway_is_plain_logistic_regression() -> None:
+    z, y = rows(2000, 1, bend=0.02)
+    model = ck.fit_calibrator(score=z, label=y, scale="logit", method="quadratic", clip=0.0)
+    oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(np.c_[z, z * z], y)
+    slopes = oracle.coef_[0, 0] + 2.0 * oracle.coef_[0, 1] * z[[0, -1]]
+    assert (slopes > 0.0).all()
+    assert model.slopes == pytest.approx(slopes, rel=1e-4)
+    assert model.logit_knots == [z[0], z[-1]]
+    assert model.logits == pytest.approx(
+        oracle.decision_function(np.c_[z, z * z])[[0, -1]], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("bend", [0.4, -0.4, 0.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quadratic_that_would_fall_is_the_best_of_those_that_do_not(
+    bend: float, seed: int
+) -> None:
+    z, y = rows(300, seed, bend)
+    found = fit_rising_spline(z, y, 1.0 - y, z[[0, -1]])
+    ends = z[[0, -1]]
+    oracle = minimize(
+        lambda p: loss(p[0] + p[1] * z + p[2] * z * z, y),
+        [0.0, 0.5, 0.0],
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda p: p[1] + 2.0 * p[2] * ends},
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert found.loss <= oracle.fun + 1e-7
+    assert found.loss == pytest.approx(oracle.fun, abs=1e-4)
+    assert loss(value(found, z), y) == pytest.approx(found.loss, rel=1e-9)
+    assert found.slopes.min() >= 0.0
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_spline_is_the_best_sum_of_integrals_of_hats(count: int, seed: int) -> None:
+    z, y = rows(200, seed, 0.3)
+    weight = np.random.default_rng(seed).integers(0, 4, z.size).astype(np.float64)
+    knots = np.quantile(z, np.linspace(0.1, 0.9, count))
+    found = fit_rising_spline(z, weight * y, weight * (1.0 - y), knots)
+    features = np.c_[basis(z, knots), np.ones(z.size)]
+    oracle = minimize(
+        lambda p: loss(features @ p, y, weight),
+        np.zeros(count + 1),
+        jac=lambda p: features.T @ (weight * (1.0 / (1.0 + np.exp(-features @ p)) - y)),
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * count + [(None, None)],
+        options={"maxiter": 5000, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    assert found.loss <= oracle.fun + 1e-7
+    assert found.loss == pytest.approx(oracle.fun, rel=1e-5)
+    assert loss(value(found, z), y, weight) == pytest.approx(found.loss, rel=1e-9)
+    assert found.gradient < 1e-9
+
+
+def test_many_points_start_from_few() -> None:
+    z, y = rows(120_000, 1, 0.3)
+    knots = np.quantile(z, [0.1, 0.5, 0.9])
+    found = fit_rising_spline(z, y, 1.0 - y, knots, threads=2)
+    again = fit_rising_spline(z, y, 1.0 - y, knots, threads=1)
+    assert (found.logits == again.logits).all() and (found.slopes == again.slopes).all()
+    assert found.gradient < 1e-9
+
+
+@pytest.mark.parametrize("method", ["quadratic", "spline"])
+def test_maps_rise_and_go_on_as_lines(method: str) -> None:
+    z, y = rows(1500, 2, 0.4)
+    model = ck.fit_calibrator(score=z, label=y, scale="logit", method=method, clip=0.0)
+    far = np.linspace(-12.0, 8.0, 2001)
+    q = model.apply(pl.DataFrame({"score": far}))["calibrated"].to_numpy()
+    assert (np.diff(q) >= -1e-15).all()
+    assert model.slopes is not None and model.logit_knots is not None and model.logits is not None
+    logit = np.log(q / (1.0 - q))
+    low = model.logits[0] + model.slopes[0] * (far - model.logit_knots[0])
+    below = far < model.logit_knots[0]
+    assert logit[below] == pytest.approx(low[below], abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["quadratic", "spline"])
+def test_a_weight_of_two_is_two_rows(method: str) -> None:
+    z, y = rows(400, 3)
+    twice = np.r_[z, z[::2]], np.r_[y, y[::2]]
+    weight = np.where(np.arange(400) % 2 == 0, 2, 1)
+    options: dict[str, Any] = {"scale": "logit", "method": method}
+    one = ck.fit_calibrator(score=z, label=y, weight=weight, **options)
+    other = ck.fit_calibrator(score=twice[0], label=twice[1], **options)
+    assert one.logits == pytest.approx(other.logits, rel=1e-9)
+    assert one.slopes == pytest.approx(other.slopes, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", ["quadratic", "spline"])
+def test_rows_without_an_answer(method: str) -> None:
+    score = np.linspace(0.1, 0.9, 20)
+    with pytest.raises(ck.DataError, match="separated by a threshold"):
+        ck.fit_calibrator(score=score, label=score > 0.5, method=method)
+    with pytest.raises(ck.DataError, match="one class"):
+        ck.fit_calibrator(score=score, label=np.zeros(20), method=method)
+    with pytest.warns(ck.CalibkitWarning, match="every slope is 0"):
+        falling = ck.fit_calibrator(score=score, label=score < 0.5, method=method)
+    assert falling.slopes is not None and not any(falling.slopes)
+    with pytest.warns(ck.CalibkitWarning, match="one score in all rows"):
+        same = ck.fit_calibrator(score=np.full(20, 0.3), label=np.arange(20) < 5, method=method)
+    q = same.apply(pl.DataFrame({"score": [0.1, 0.3, 0.9]}))["calibrated"].to_list()
+    assert q == pytest.approx([0.25] * 3)
+
+
+@pytest.mark.parametrize("method", ["quadratic", "spline"])
+def test_raw_scores_of_any_size(method: str) -> None:
+    score = np.array([-1e149, -1.0, 0.0, 1.0, 1e100, 1e149] * 40)
+    label = np.random.default_rng(1).random(240) < np.tile([0.1, 0.3, 0.5, 0.5, 0.6, 0.9], 40)
+    model = ck.fit_calibrator(score=score, label=label, scale="raw", method=method)
+    q = model.apply(pl.DataFrame({"score": score[:6]}))["calibrated"].to_numpy()
+    assert np.isfinite(q).all() and (np.diff(q) >= 0.0).all()
+    with pytest.raises(ck.DataError, match="too far apart"):
+        ck.fit_calibrator(score=1e10 * score, label=label, scale="raw", method=method)
+
+
+def test_none_leaves_scores_as_they_are() -> None:
+    score = np.array([0.0, 1e-9, 0.25, 1.0], np.float32)
+    model = ck.fit_calibrator(score=score, label=[0, 1, 0, 1], method="none")
+    frame = pl.DataFrame({"score": score})
+    assert model.apply(frame)["calibrated"].to_list() == score.astype(np.float64).tolist()
+    clipped = ck.fit_calibrator(score=score, label=[0, 1, 0, 1], method="none", clip=0.1)
+    assert clipped.apply(frame)["calibrated"].to_list() == [0.1, 0.1, 0.25, 0.9]
+    logits = ck.fit_calibrator(score=[0.0, 1.0], label=[0, 1], method="none", scale="logit")
+    found = logits.apply(pl.DataFrame({"score": [0.0]}))["calibrated"].to_list()
+    assert found == [0.5]
+    assert logits.own_map == ScoreMap(clip=0.0)
