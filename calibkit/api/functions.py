@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from calibkit.api.words import in_python, python_words
 from calibkit.errors import CalibkitWarning, UsageError, nearest
 from calibkit.models.model import Model
 from calibkit.options.option import Entry, Options, entries, names_of
-from calibkit.options.shared import COLUMNS
+from calibkit.options.shared import COLUMNS, TextOptions
 from calibkit.summaries.runs import Fitted
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ _FRAME = "frame"
 
 _FRAME_TEXT = """frame
     Rows: a polars frame (also lazy), a pandas frame, a pyarrow table, a DuckDB relation, columns by
-    name, or the name of a file. Without it columns are given as arrays, in place of their names."""
+    name, or the name of a file; for one of text there are `delimiter`, `decimal`, `null_values` and
+    `encoding` too. Without it columns are given as arrays, in place of their names."""
 
 _RAISES = """Raises
 ------
@@ -145,11 +147,15 @@ def _opened(
     if rows and _FRAME in given:
         raise UsageError(f"{name}: there are two frames; keep one")
     frame = rows[0] if rows else given.pop(_FRAME, None)
+    said = {one.name: given.pop(one.name) for one in entries(TextOptions) if one.name in given}
+    if said and not isinstance(frame, str | os.PathLike):
+        raise UsageError(f"{name}: {min(said)} is for the name of a file of text; leave it out")
     _refuse_unknown(name, kind, given)
     columns = {entry.name for entry in entries(kind) if entry.option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
-    return open_frame(frame), kind(**{**given, **called})
+    dialect = TextOptions(**said).dialect
+    return open_frame(frame, dialect=dialect), kind(**{**given, **called})
 
 
 def tell(remarks: Iterable[str], kind: Any) -> None:

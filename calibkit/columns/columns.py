@@ -324,6 +324,8 @@ def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     roles = [("--score", options.score)]
     roles += [("--label", options.label)] if label else []
     roles += [("--weight", options.weight)] if options.weight is not None else []
+    if label and options.positive is not None:
+        source.as_written([options.label])
     name = options.uncertainty if uncertainty else None
     taken = {column for _, column in roles}
     if uncertainty and name is None and _DEFAULT_UNCERTAINTY in source.schema.keys() - taken:

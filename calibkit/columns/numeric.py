@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.rows import RowFinder, is_text
 from calibkit.errors import DataError
+from calibkit.files.values import UNSURE
 from calibkit.models.model import Column
 
 FloatArray = NDArray[np.float32] | NDArray[np.float64]
@@ -172,8 +173,17 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
     text = column.cast(pl.String)
     numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
     odd = (numbers.is_null() & text.is_not_null()).to_numpy()
+    marks = text.str.contains(UNSURE).fill_null(value=False).to_numpy()
+    if marks.any() and not (odd & ~marks).any():
+        where.refuse(
+            column,
+            marks,
+            "a mark that may stand for decimals or between thousands",
+            "say which mark is the decimal one: --decimal . or --decimal ,",
+        )
     if odd.any():
-        where.refuse(column, odd, "text instead of numbers", "mend the values, or leave them empty")
+        advice = "mend the values, or leave them empty; --null-values names text for missing values"
+        where.refuse(column, odd, "text instead of numbers", advice)
     where.refuse(column, None, "numbers written as text", "write the column as numbers")
 
 

@@ -97,6 +97,8 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     model, elsewhere = options.fitted, options.elsewhere
     if options.label is not None:
         source.require([options.label], "--label")
+        if options.positive is not None:
+            source.as_written([options.label])
     apply = Request(columns=elsewhere)
     if isinstance(model, BoundaryModel):
         used = find_columns(model, source, apply, ("score", "uncertainty"))

@@ -16,6 +16,7 @@ from typing import Final
 
 from calibkit.engines.dask import DaskEngine
 from calibkit.errors import CalibkitError, UsageError
+from calibkit.files.dialect import Dialect
 from calibkit.files.formats import suffix_format
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
 from calibkit.files.sources import Source, open_files
@@ -77,6 +78,7 @@ class Opening:
     input_format: str | None
     dtype: str
     memory: Memory
+    dialect: Dialect | None = None
 
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
@@ -86,6 +88,7 @@ class Opening:
                 input_format=self.input_format,
                 dtype=self.dtype,
                 memory=self.memory,
+                dialect=self.dialect,
             )
             if shard.stretch is None:
                 return source

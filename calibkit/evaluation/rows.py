@@ -106,6 +106,7 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             found |= vote_columns(options, source)
         else:
             source.require([options.label], "--label")
+            source.as_written([options.label])
             found["label"] = options.label
         return found | ({"by": options.by} if options.by else {})
     columns = resolve(source, options.columns, label=True, uncertainty=False)
@@ -132,6 +133,9 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     """
     named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
     source.require(options.strengths, "--alpha0")
+    if options.rater_weight:
+        source.require([options.rater_weight], "--rater-weight")
+        named["rater weight"] = options.rater_weight
     if options.disagreement:
         source.require([options.disagreement], "--disagreement")
         named["disagreement"] = options.disagreement

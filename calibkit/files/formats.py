@@ -29,8 +29,8 @@ _BY_SUFFIX: Final = {
     ".feather": "arrow",
 }
 _COMPRESSION_BY_SUFFIX: Final[dict[str, Literal["gzip", "zstd"]]] = {".gz": "gzip", ".zst": "zstd"}
-_UTF8_BOM: Final = b"\xef\xbb\xbf"
-_UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
+UTF8_BOM: Final = b"\xef\xbb\xbf"
+UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ARROW_FILE: Final = b"ARROW1"
@@ -114,7 +114,7 @@ def sniff_format(head: bytes) -> str:
         return "parquet"
     if head.startswith((_ARROW_FILE, ARROW_STREAM)):
         return "arrow"
-    if head.removeprefix(_UTF8_BOM).lstrip()[:1] == b"{":
+    if head.removeprefix(UTF8_BOM).replace(b"\0", b"").lstrip(b"\xff\xfe \t\r\n")[:1] == b"{":
         return "ndjson"
     return "csv"
 
@@ -124,8 +124,6 @@ def text_problem(head: bytes) -> str | None:
 
     Compressed bytes are taken as text: the readers decompress them.
     """
-    if head.startswith(_UTF16_BOMS):
-        return "it is UTF-16 text; convert it to UTF-8"
     if head.startswith((*_PARQUET, _ARROW_FILE, ARROW_STREAM)):
         return f"it holds {sniff_format(head)} data, not text; name the format by --input-format"
     return None
@@ -133,7 +131,7 @@ def text_problem(head: bytes) -> str | None:
 
 def without_bom(data: bytes) -> bytes:
     """Return `data` without a leading UTF-8 byte order mark."""
-    return data.removeprefix(_UTF8_BOM)
+    return data.removeprefix(UTF8_BOM)
 
 
 def is_compressed(head: bytes) -> bool:

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
+from calibkit.files.dialect import Dialect
 from calibkit.files.sources import Source, open_source
 
 
@@ -51,7 +52,9 @@ _STEMS = {
 _PATTERNS = ("counts", "probs")
 
 
-def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> Source:
+def open_frame(
+    frame: Frame, name: str = "frame", *, dtype: str = "float64", dialect: Dialect | None = None
+) -> Source:
     """Return rows as the functions of the library read them.
 
     Parameters
@@ -62,6 +65,8 @@ def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> 
         What messages call it.
     dtype
         What numbers of a text file become.
+    dialect
+        How it is written; None tells it from the text.
 
     Raises
     ------
@@ -71,7 +76,7 @@ def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> 
         No rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
-        return open_source([os.fspath(frame)], dtype=dtype)
+        return open_source([os.fspath(frame)], dtype=dtype, dialect=dialect)
     if is_array("score", frame) and not isinstance(frame, list):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name)

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from calibkit.errors import DataError
+from calibkit.files.dialect import SAMPLE_BYTES, UTF8, Dialect, in_utf8, western
 from calibkit.files.explain import reading, repeated_name
 from calibkit.files.formats import (
     ARROW_STREAM,
@@ -38,7 +40,12 @@ _EXPANSION = 8
 
 
 def open_part(
-    path: str, relative: str, forced: str | None, dtype: str, memory: Memory | None
+    path: str,
+    relative: str,
+    forced: str | None,
+    dtype: str,
+    memory: Memory | None,
+    dialect: Dialect,
 ) -> tuple[Part, Table]:
     """Open one input; see `calibkit.files.sources.open_source`, whose errors it raises.
 
@@ -48,7 +55,7 @@ def open_part(
         From `calibkit.files.inputs.find_files`.
     forced
         The format; None tells it by suffix, that of a stream by leading bytes.
-    dtype, memory
+    dtype, memory, dialect
         As for `open_source`.
     """
     large = None if memory is None else memory.text
@@ -64,7 +71,10 @@ def open_part(
             raise unknown_suffix(path, "--input-format")
         if not head and not isinstance(source, str):
             raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
-        table = _table(source, path, head, known, dtype, large)
+        if known in TEXT_FORMATS and not isinstance(source, str):
+            table = _text(source, path, known, dtype, large, dialect)
+        else:
+            table = _table(source, path, head, known, large)
         if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:
             table = replace(table, kept=kept)
     if not table.rows:
@@ -101,7 +111,6 @@ def _table(
     path: str,
     head: bytes,
     format_name: str,
-    dtype: str,
     large: int | None,
 ) -> Table:
     if format_name == "parquet":
@@ -110,12 +119,58 @@ def _table(
     if isinstance(source, str):
         return Table.of(pl.scan_ipc(source, glob=False, hive_partitioning=False))
     size = source.stat().st_size if isinstance(source, Path) else 0
-    if format_name == "arrow":
-        copy = large is not None and isinstance(source, Path) and size >= large
-        return _arrow_table(source, path, stream=head.startswith(ARROW_STREAM), copy=copy)
+    copy = large is not None and isinstance(source, Path) and size >= large
+    return _arrow_table(source, path, stream=head.startswith(ARROW_STREAM), copy=copy)
+
+
+def _text(
+    source: Path | bytes,
+    path: str,
+    format_name: str,
+    dtype: str,
+    large: int | None,
+    asked: Dialect,
+) -> Table:
+    """Open text of whatever encoding."""
+    sample = next(_content(source, path), b"")
+    dialect = asked.settled(sample[:SAMPLE_BYTES], format_name)
+    try:
+        return _text_in(source, path, format_name, dtype, large, dialect)
+    except pl.exceptions.ComputeError:
+        if asked.encoding is not None or dialect.encoding != UTF8:
+            raise
+        encodings = {western(chunk) for chunk in _content(source, path)}
+        if len(encodings) != 1 or UTF8 in encodings:
+            raise
+        found = replace(dialect, encoding=encodings.pop())
+        return _text_in(source, path, format_name, dtype, large, found)
+
+
+def _text_in(
+    source: Path | bytes,
+    path: str,
+    format_name: str,
+    dtype: str,
+    large: int | None,
+    dialect: Dialect,
+) -> Table:
+    kept: Scratch | None = None
+    if dialect.encoding != UTF8:
+        found = held(in_utf8(_content(source, path), str(dialect.encoding)), large)
+        kept = found if isinstance(found, Scratch) else None
+        source = found.path if isinstance(found, Scratch) else found
+    head = _head(source)
+    size = source.stat().st_size if isinstance(source, Path) else 0
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
-    return text_table(source, path, head, format_name, dtype, hold=hold)
+    table = text_table(source, path, head, format_name, dtype, dialect, hold=hold)
+    return replace(table, kept=kept)
+
+
+def _content(source: Path | bytes, path: str) -> Iterator[bytes]:
+    """Yield what a text file holds, decompressed."""
+    with source.open("rb") if isinstance(source, Path) else BytesIO(source) as file:
+        yield from decompressed(file, path)
 
 
 def _arrow_table(source: Path | bytes, path: str, *, stream: bool, copy: bool) -> Table:

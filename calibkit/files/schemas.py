@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NoReturn
 
 import polars as pl
@@ -12,7 +13,7 @@ from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.explain import reading
 from calibkit.files.formats import TEXT_FORMATS
 from calibkit.files.inputs import Part
-from calibkit.files.table import Schema, Table, exactly
+from calibkit.files.table import Reading, Schema, Table, exactly
 
 #: What stands for null in the name of a folder.
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -29,19 +30,39 @@ def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table
         As `one_schema`.
     """
     keys = _key_types(parts)
+    tables = _texts_together(tables)
     schema = one_schema(parts, tables, keys)
     keys = {name: kind for name, kind in keys.items() if name not in schema}
     shaped = []
     for part, table in zip(parts, tables, strict=True):
         frame = table.frame
         if list(table.schema.items()) != list(schema.items()):
-            frame = frame.select(exactly(name).cast(kind) for name, kind in schema.items())
+            frame = frame.select(
+                exactly(name) if name in table.readings else exactly(name).cast(kind)
+                for name, kind in schema.items()
+            )
         if keys:
             frame = frame.with_columns(
                 pl.lit(_key_value(part, name), kind).alias(name) for name, kind in keys.items()
             )
-        shaped.append(replace(table, frame=frame, schema=schema | keys))
+        readings = {
+            name: partial(_read_as, one, schema[name]) for name, one in table.readings.items()
+        }
+        shaped.append(replace(table, frame=frame, schema=schema | keys, readings=readings))
     return tuple(shaped)
+
+
+def _read_as(reading: Reading, kind: pl.DataType, name: str) -> pl.Expr:
+    return reading(name).cast(kind)
+
+
+def _texts_together(tables: Sequence[Table]) -> list[Table]:
+    """Return tables in which a column is text in all of them if it is in one, where it may be."""
+    found = list(tables)
+    for name in {name for table in tables for name in table.readings}:
+        if any(table.schema.get(name) == pl.String for table in tables):
+            found = [one.as_text(name) if name in one.readings else one for one in found]
+    return found
 
 
 def _key_types(parts: Sequence[Part]) -> Schema:

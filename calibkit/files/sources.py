@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import accumulate
@@ -18,12 +18,13 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.dialect import Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import named_format, suffix_format
 from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
 from calibkit.files.opening import open_part
 from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
-from calibkit.files.table import Schema, Table
+from calibkit.files.table import Schema, Table, settled
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 
@@ -41,9 +42,13 @@ class Source:
         Column names and types; columns from folder names come last.
     warnings
         What the user should know about the inputs.
+    remarks
+        How inputs were read that are not written as calibkit writes them, a line each.
+    as_named
+        What the inputs call columns that are called otherwise here.
     whole
         Whether these are all rows, not a window of them.
-    input_format, dtype, memory
+    input_format, dtype, memory, dialect
         How it was opened: see `open_source`.
     """
 
@@ -51,6 +56,7 @@ class Source:
     input_format: str | None = None
     dtype: str = "float64"
     memory: Memory | None = None
+    dialect: Dialect = Dialect()
     #: How many rows of the first part stand before the window.
     _begin = 0
 
@@ -60,6 +66,8 @@ class Source:
         self._ends = list(accumulate(part.rows for part in parts))
         self.schema: Schema = self._tables[0].schema
         self.warnings: tuple[str, ...] = repeated(parts)
+        self.remarks: list[str] = _how_read(parts, tables)
+        self.as_named: Mapping[str, str] = {}
         self.progress: Progress = silent
 
     @property
@@ -112,6 +120,7 @@ class Source:
             input_format=self.input_format,
             dtype=self.dtype,
             memory=self.memory,
+            dialect=self.dialect,
         )
 
     @property
@@ -125,7 +134,10 @@ class Source:
         return self._ends[-1]
 
     def require(self, columns: Sequence[str], role: str = "column") -> None:
-        """Raise a `UsageError` with the nearest names if one of `columns` is not there.
+        """See to it that columns are there, and are read as their role needs it.
+
+        A name that no column has is that of the column that differs from it by case and blanks around
+        only, if there is one.
 
         Parameters
         ----------
@@ -133,19 +145,70 @@ class Source:
             The names that are needed.
         role
             What the message calls them: usually the option that named them.
+
+        Raises
+        ------
+        UsageError
+            With the nearest names, if one of `columns` is not there.
         """
         for name in columns:
-            if name in self.schema:
-                if role != "column":
-                    refuse_pattern(name, role, self.parts[0].path)
-                continue
+            if name not in self.schema:
+                self._call(self._alike(name, role), name)
+            if role != "column":
+                self._take_as_written(name, role)
+                refuse_pattern(name, role, self.parts[0].path)
+
+    def _alike(self, name: str, role: str) -> str:
+        """Return the column that is called nearly so."""
+        path = self.parts[0].path
+        alike = [one for one in self.schema if _loosely(one) == _loosely(name)]
+        if len(alike) == 1:
+            return alike[0]
+        if alike:
+            problem = f"both {' and '.join(map(repr, alike))} could be meant; name one exactly"
+        else:
             known = ", ".join(repr(other) for other in list(self.schema)[:20])
-            raise UsageError(
-                f"{self.parts[0].path}: no column {name!r} for {role}"
-                f"{nearest(name, self.schema)}; the columns are {known}{misread(list(self.schema))}",
-                file=self.parts[0].path,
-                column=name,
-            )
+            problem = f"the columns are {known}{misread(list(self.schema))}"
+        if role == "--label" and not alike:
+            problem += self._labels()
+        raise UsageError(
+            f"{path}: no column {name!r} for {role}{nearest(name, self.schema)}; {problem}",
+            file=path,
+            column=name,
+        )
+
+    def _labels(self) -> str:
+        """Return which columns could be labels."""
+        found = []
+        for name, kind in self.schema.items():
+            if kind.is_numeric() or kind == pl.Boolean:
+                values = self.read([name]).to_series().drop_nulls().cast(pl.Float64)
+                if values.n_unique() == 2 and values.is_in([0.0, 1.0]).all():
+                    found.append(name)
+        if not found:
+            return ""
+        return f"; of 0 and 1 are {', '.join(map(repr, found))}: name the label by --label"
+
+    def _call(self, old: str, new: str) -> None:
+        """Call a column by the name that was asked for."""
+        self._tables = tuple(table.renamed(old, new) for table in self._tables)
+        self.schema = self._tables[0].schema
+        self.as_named = {**self.as_named, new: old}
+        said = f"Column {old!r} is read as {new!r}."
+        if said not in self.remarks:
+            self.remarks.append(said)
+
+    def as_written(self, names: Sequence[str]) -> None:
+        """Take columns as the text that they are written as, where they might be numbers."""
+        for name in names:
+            if any(name in table.readings for table in self._tables):
+                self._tables = tuple(table.as_text(name) for table in self._tables)
+                self.schema = self._tables[0].schema
+
+    def _take_as_written(self, name: str, role: str) -> None:
+        """Take the names of segments and groups as text: nothing is missing that has a name."""
+        if "--by" in role or "--groups" in role:
+            self.as_written([name])
 
     def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
         """Return the rows of all parts.
@@ -249,12 +312,27 @@ class Source:
         return names
 
 
+def _how_read(parts: Sequence[Part], tables: Sequence[Table]) -> list[str]:
+    """Say in a line what is unusual about the text of the inputs, if something is."""
+    odd = [place for place, table in enumerate(tables) if table.remarks]
+    if not odd:
+        return []
+    found = dict.fromkeys(remark for place in odd for remark in tables[place].remarks)
+    more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+    return [f"Read {parts[odd[0]].path}{more} with {'; '.join(found)}."]
+
+
+def _loosely(name: str) -> str:
+    return name.strip().casefold()
+
+
 def open_source(
     inputs: Sequence[str],
     *,
     input_format: str | None = None,
     dtype: str = "float64",
     memory: Memory | None = None,
+    dialect: Dialect | None = None,
 ) -> Source:
     """Open the inputs of a command and check that they have one schema.
 
@@ -269,6 +347,8 @@ def open_source(
         The type of fractional numbers in CSV and NDJSON: ``"float64"`` or ``"float32"``.
     memory
         A budget beyond which text files are parsed in batches; None holds their rows.
+    dialect
+        How text is written; None tells it from the text.
 
     Raises
     ------
@@ -280,7 +360,7 @@ def open_source(
         The machine could not read.
     """
     found = find_files(inputs)
-    return open_files(found, input_format=input_format, dtype=dtype, memory=memory)
+    return open_files(found, input_format=input_format, dtype=dtype, memory=memory, dialect=dialect)
 
 
 def open_files(
@@ -289,6 +369,7 @@ def open_files(
     input_format: str | None = None,
     dtype: str = "float64",
     memory: Memory | None = None,
+    dialect: Dialect | None = None,
 ) -> Source:
     """Open files as `open_source` does.
 
@@ -296,19 +377,21 @@ def open_files(
     ----------
     files
         From `find_files`; messages and models call a `Named` one as it says.
-    input_format, dtype, memory
+    input_format, dtype, memory, dialect
         As for `open_source`.
     """
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
+    dialect = dialect or Dialect()
     parts, tables = [], []
     for path, relative in files:
-        part, table = open_part(path, relative, forced, dtype, memory)
+        part, table = open_part(path, relative, forced, dtype, memory, dialect)
         parts.append(replace(part, path=getattr(path, "known_as", path)))
         tables.append(table)
-    source = Source(parts, tables)
+    source = Source(parts, settled(tables))
     source.input_format, source.dtype, source.memory = input_format, dtype, memory
+    source.dialect = dialect
     return source
 
 

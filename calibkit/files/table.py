@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 from polars.selectors import by_name
@@ -15,10 +16,39 @@ from calibkit.files.scratch import Scratch
 
 Schema = dict[str, pl.DataType]
 
+#: Returns how a column of some name is read.
+Reading = Callable[[str], pl.Expr]
+
 
 def exactly(name: str) -> pl.Expr:
     """Return a column by its name alone: polars would take ``*`` and ``^…$`` for patterns."""
     return by_name(name).as_expr()
+
+
+class Undecided(Protocol):
+    """Columns of text that may be numbers, or not."""
+
+    @property
+    def votes(self) -> set[str]:
+        """The decimal marks that columns have for certain, and those that polars took for such."""
+
+    def examined(self) -> Undecided:
+        """Return these with all columns as text, where points were taken for decimal marks."""
+
+    def table(self, votes: Collection[str]) -> Table:
+        """Return the rows, where other columns have such decimal marks."""
+
+
+def settled(tables: Sequence[Table]) -> list[Table]:
+    """Return tables of text in which the decimal mark of one settles those of all."""
+    texts = {place: one.undecided for place, one in enumerate(tables) if one.undecided is not None}
+    found = list(tables)
+    if any("," in one.votes for one in texts.values()):
+        texts = {place: one.examined() for place, one in texts.items()}
+        votes = {mark for one in texts.values() for mark in one.votes}
+        for place, one in texts.items():
+            found[place] = replace(one.table(votes), kept=tables[place].kept)
+    return [replace(one, undecided=None) for one in found]
 
 
 @dataclass(frozen=True)
@@ -37,6 +67,13 @@ class Table:
         A Parquet file, or its bytes, for `metadata`.
     kept
         The file that is scanned, where it is the run's own.
+    readings
+        How columns are read that `frame` holds as text, though `schema` says otherwise: where text
+        stands for missing values, and numbers are written otherwise than here.
+    undecided
+        What it was made of, for `settled`.
+    remarks
+        What is unusual about how it is written.
     """
 
     frame: pl.DataFrame | pl.LazyFrame
@@ -44,6 +81,9 @@ class Table:
     rows: int
     stored: Path | str | bytes | None = None
     kept: Scratch | None = None
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    undecided: Undecided | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:
@@ -62,17 +102,35 @@ class Table:
             warnings.simplefilter("ignore")  # polars calls the function experimental
             return pl.read_parquet_metadata(source)
 
+    def as_text(self, name: str) -> Table:
+        """Return the table with a column as it is written."""
+        others = {key: one for key, one in self.readings.items() if key != name}
+        frame = self.frame
+        if name not in self.readings:
+            frame = frame.with_columns(exactly(name).cast(pl.String))
+        return replace(self, frame=frame, readings=others, schema=self.schema | {name: pl.String()})
+
+    def _column(self, name: str) -> pl.Expr:
+        found = self.readings.get(name)
+        return exactly(name) if found is None else found(name).alias(name)
+
+    def renamed(self, old: str, new: str) -> Table:
+        """Return the table with a column of another name."""
+        schema = {new if name == old else name: kind for name, kind in self.schema.items()}
+        readings = {new if name == old else name: one for name, one in self.readings.items()}
+        return replace(self, frame=self.frame.rename({old: new}), schema=schema, readings=readings)
+
     def stretch(self, first: int, rows: int) -> Table:
         """Return some rows from number `first` (from 0) on; of a scan they alone are read."""
         return replace(self, frame=self.frame.slice(first, rows), rows=rows)
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
-        return self.frame.lazy().select(map(exactly, columns)).collect()
+        return self.frame.lazy().select(map(self._column, columns)).collect()
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
         """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
-        frame = self.frame.select(map(exactly, columns))
+        frame = self.frame.select(map(self._column, columns))
         if isinstance(frame, pl.DataFrame):
             yield from frame.iter_slices(rows)
         else:

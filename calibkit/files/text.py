@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -17,6 +18,7 @@ from typing import Any, Final, NoReturn
 import polars as pl
 
 from calibkit.errors import DataError
+from calibkit.files.dialect import Dialect, said
 from calibkit.files.explain import repeated_name
 from calibkit.files.formats import (
     HEAD_BYTES,
@@ -25,18 +27,24 @@ from calibkit.files.formats import (
     text_problem,
     without_bom,
 )
-from calibkit.files.table import Table, exactly
+from calibkit.files.table import Table, Undecided
+from calibkit.files.values import Counts, Kind, counts_of, kind_of
 
 #: Rows that guess the column types before the whole file confirms or corrects them.
 _GUESS_ROWS: Final = 10_000
-
-_TRUE_FALSE: Final = ("true", "false")
 
 Float = pl.Float32 | pl.Float64
 
 
 def text_table(
-    source: Path | bytes, path: str, head: bytes, format_name: str, dtype: str, *, hold: bool
+    source: Path | bytes,
+    path: str,
+    head: bytes,
+    format_name: str,
+    dtype: str,
+    dialect: Dialect,
+    *,
+    hold: bool,
 ) -> Table:
     """Return the rows of a text file.
 
@@ -53,6 +61,8 @@ def text_table(
     dtype
         ``"float64"`` or ``"float32"``: the type of columns with fractional numbers.  Columns of
         whole numbers stay integers.
+    dialect
+        How it is written: the delimiter, and what else was said.
     hold
         Whether the rows are held, else parsed whenever they are read.
 
@@ -77,30 +87,42 @@ def text_table(
     try:
         if format_name == "ndjson":
             hold = hold or without_bom(head) != head
-            return _json_table(source, path, floats, hold=hold)
-        return _Delimited(source, path, SEPARATORS[format_name], floats).table(hold=hold)
+            table = _json_table(source, path, floats, hold=hold)
+            return replace(table, remarks=tuple(said(dialect, None)))
+        usual = SEPARATORS[format_name]
+        text = _Delimited(source, path, dialect, usual, floats, hold)
+        found = text.columns(guess=dialect.guesses)
+        return found.table(found.votes)
     except pl.exceptions.NoDataError as error:
         raise DataError(f"{path}: the file is empty (0 rows)", file=path) from error
 
 
 @dataclass(frozen=True)
 class _Delimited:
-    """Text with fields between separators, under a header."""
+    """Text with fields between delimiters, under a header."""
 
     source: Path | bytes
     path: str
-    separator: str
+    dialect: Dialect
+    usual: str
     floats: Float
+    hold: bool
 
-    def table(self, *, hold: bool) -> Table:
-        """Return the rows; see `text_table`."""
+    @property
+    def separator(self) -> str:
+        return str(self.dialect.delimiter)
+
+    def columns(self, *, guess: bool) -> _Columns:
+        """Return the rows; see `text_table`.  `guess`: the first ones tell types where they can."""
         names = self._header()
         try:
-            rows, count, nulls = _parsed(self._guessed(), hold=hold)
+            rows, count, nulls = _parsed(
+                self._guessed() if guess else self._scan(infer_schema=False), hold=self.hold
+            )
         except pl.exceptions.ComputeError:
             # Either a late value of another type, or a malformed row, which fails again here.
             try:
-                rows, count, nulls = _parsed(self._scan(infer_schema=False), hold=hold)
+                rows, count, nulls = _parsed(self._scan(infer_schema=False), hold=self.hold)
             except pl.exceptions.ComputeError:
                 self._refuse_ragged(len(names))
                 raise
@@ -109,8 +131,8 @@ class _Delimited:
             blank = self._refuse_ragged(len(nulls))
             rows, count = rows.head(count - blank), count - blank
             nulls = {name: number - blank for name, number in nulls.items()}
-        rows = self._typed(rows, [name for name, number in nulls.items() if number == count])
-        return Table.of(rows.collect()) if hold else Table.of(rows, count)
+        empty = frozenset(name for name, number in nulls.items() if number == count)
+        return _Columns(self, rows, count, empty, self._seen(rows))
 
     def _scan(self, **options: Any) -> pl.LazyFrame:
         return pl.scan_csv(self.source, separator=self.separator, glob=False, **options)
@@ -131,39 +153,13 @@ class _Delimited:
         narrow = {name: self.floats for name, kind in guess.items() if kind.is_float()}
         return self._scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
 
-    def _typed(self, rows: pl.LazyFrame, empty: Sequence[str]) -> pl.LazyFrame:
-        """Return rows whose text columns are numbers or booleans where all their values are."""
+    def _seen(self, rows: pl.LazyFrame) -> dict[str, Counts]:
+        """Return what the texts of columns are that may be something else."""
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
-        first = self._kinds(rows.head(_GUESS_ROWS), texts)
-        kinds = self._kinds(rows, [name for name in texts if first[name] != pl.String])
-        return rows.with_columns(
-            _converted(name, kind)
-            for name, kind in kinds.items()
-            if kind != pl.String and (kind != pl.Null or name in empty)  # else all are empty text
-        )
-
-    def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, pl.DataType]:
-        """Return what the values of text columns all are; `pl.Null` where there is none."""
-        numbers = (pl.Int64(), pl.Int128(), self.floats)
-        counts: dict[str, dict[str, pl.Expr]] = {
-            name: {
-                "some": exactly(name).count(),
-                "filled": (exactly(name) != "").sum(),
-                "words": exactly(name).str.to_lowercase().is_in(_TRUE_FALSE).sum(),
-                **{str(kind): _converted(name, kind).count() for kind in numbers},
-            }
-            for name in names
-        }
-        if not counts:
-            return {}
-        found = rows.select(
-            pl.struct(one.alias(count) for count, one in these.items()).alias(name)
-            for name, these in counts.items()
-        )
-        return {
-            name: _kind(seen, numbers)
-            for name, seen in found.collect(engine="streaming").row(0, named=True).items()
-        }
+        first = counts_of(rows.head(_GUESS_ROWS), texts, self.dialect, self.floats)
+        kinds = {name: kind_of(seen, self.dialect, self.floats, ()) for name, seen in first.items()}
+        some = [name for name, one in kinds.items() if one.kind != pl.String or not one.sure]
+        return counts_of(rows, some, self.dialect, self.floats)
 
     def _refuse_ragged(self, width: int) -> int:
         """Refuse rows with another number of fields than the header; return the last blank lines."""
@@ -211,22 +207,77 @@ def _parsed(rows: pl.LazyFrame, *, hold: bool) -> tuple[pl.LazyFrame, int, dict[
     return rows, count, nulls
 
 
-def _kind(seen: Mapping[str, int], numbers: Sequence[pl.DataType]) -> pl.DataType:
-    if not seen["filled"]:
-        return pl.Null()
-    if seen["words"] == seen["some"]:
-        return pl.Boolean()
-    # A field of nothing but quotes is an empty field: null among numbers.
-    fitting = (kind for kind in numbers if seen[str(kind)] == seen["filled"])
-    return next(fitting, pl.String())
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a delimited text, parsed, before it is settled what its texts are.
+
+    Attributes
+    ----------
+    text
+        Where they come from.
+    rows, count
+        The rows, and how many there are.
+    empty
+        Columns without any text.
+    seen
+        What the texts of a column are, of those that may be something else.
+    """
+
+    text: _Delimited
+    rows: pl.LazyFrame
+    count: int
+    empty: frozenset[str]
+    seen: Mapping[str, Counts]
+
+    def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
+        text = self.text
+        return {
+            name: kind_of(seen, text.dialect, text.floats, votes)
+            for name, seen in self.seen.items()
+        }
+
+    @property
+    def votes(self) -> set[str]:
+        """The decimal marks that columns have for certain, and those that polars took for such."""
+        return {one.decimal for one in self._kinds(()).values() if one.voting} | self._guessed
+
+    @property
+    def _guessed(self) -> set[str]:
+        return (
+            {"."} if any(kind.is_float() for kind in self.rows.collect_schema().values()) else set()
+        )
+
+    def examined(self) -> Undecided:
+        """Return these with all columns as text, where points were taken for decimal marks."""
+        return self.text.columns(guess=False) if self._guessed else self
+
+    def table(self, votes: Collection[str]) -> Table:
+        """Return the rows, where other columns have such decimal marks."""
+        dialect, kinds = self.text.dialect, self._kinds(votes)
+        known = {name: one for name, one in kinds.items() if one.kind != pl.String}
+        rows = self.rows.with_columns(
+            one.read(name, dialect)
+            for name, one in known.items()
+            if one.plain and (one.kind != pl.Null or name in self.empty)  # else all are empty text
+        )
+        made = Table.of(rows.collect()) if self.text.hold else Table.of(rows, self.count)
+        remarks = (*said(dialect, self.text.usual), *_remarks(known))
+        odd = {name: one for name, one in known.items() if not one.plain}
+        readings = {name: partial(one.read, dialect=dialect) for name, one in odd.items()}
+        schema = made.schema | {name: one.kind for name, one in odd.items()}
+        return replace(made, schema=schema, readings=readings, undecided=self, remarks=remarks)
 
 
-def _converted(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return a text column as another type, null where a value is none of its values."""
-    text = exactly(name)
-    if kind == pl.Boolean:
-        return text.str.to_lowercase() == "true"
-    return text.str.strip_chars(" \t").cast(kind, strict=False)
+def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
+    """Yield what is unusual about the values of columns."""
+    for what, names in (
+        ("decimal commas", [name for name, one in kinds.items() if one.decimal == ","]),
+        ("marks of thousands", [name for name, one in kinds.items() if one.grouped]),
+        ("NA and the like among the numbers", [name for name, one in kinds.items() if one.marked]),
+    ):
+        if names:
+            more = f" and {len(names) - 3} more columns" if len(names) > 3 else ""
+            yield f"{what} in {', '.join(map(repr, names[:3]))}{more}"
 
 
 def _each(lines: pl.LazyFrame) -> Iterator[str]:

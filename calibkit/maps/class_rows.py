@@ -120,6 +120,7 @@ def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
         }
     if options.counts is None and options.label is not None:
         source.require([options.label], "--label")
+        source.as_written([options.label])  # the names of classes
         found["label"] = options.label
     return found | {f"feature {place}": name for place, name in enumerate(options.others)}
 
@@ -149,6 +150,7 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
         votes = paired(first, votes, ("--probs", "--counts"))
     elif options.label is not None:
         source.require([options.label], "--label")
+        source.as_written([options.label])  # the names of classes
     source.require(options.others, "option")
     named = [name for found in matched.values() for name in found.columns]
     named += list(votes.columns) if votes else []

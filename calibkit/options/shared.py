@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from calibkit.columns.names import ScoreColumns
+from calibkit.errors import UsageError
+from calibkit.files.dialect import NULL_VALUES, Dialect, codec, separator
 from calibkit.options.option import Options, listed, option, tagged
 
 if TYPE_CHECKING:
@@ -333,3 +335,75 @@ class LabelledColumns(Options):
     def columns(self) -> ColumnOptions:
         """What the columns are called, and how they are read."""
         return self.part(ColumnOptions)
+
+
+def _listed_texts(value: Any, flag: str) -> tuple[str, ...]:
+    """Return texts as a tuple, of one text those between its commas."""
+    texts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        raise UsageError(f"{flag} is {value!r}; expected texts, such as NA,-999.")
+    return tuple(one.strip() for one in texts)
+
+
+def _delimiter(value: Any, flag: str) -> str:
+    return separator(str(value))
+
+
+def _encoding(value: Any, flag: str) -> str:
+    return codec(str(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Options):
+    """How text inputs are written."""
+
+    delimiter: Annotated[
+        str | None,
+        option(
+            metavar="CHARACTER",
+            group=INPUT,
+            read=_delimiter,
+            help="What stands between the fields of CSV: a character, or tab.",
+            shown="told from the first lines: , ; tab or |",
+        ),
+    ] = None
+    decimal: Annotated[
+        Literal[".", ","] | None,
+        option(
+            group=INPUT,
+            help="The decimal mark of numbers in CSV; the other one stands between thousands.",
+            shown="told from all values",
+        ),
+    ] = None
+    null_values: Annotated[
+        tuple[str, ...] | None,
+        option(
+            metavar="TEXT,...",
+            group=INPUT,
+            read=_listed_texts,
+            text=str,
+            help="What stands for a missing value among the numbers of CSV, and in a label of 0 and 1, "
+            "besides an empty field.",
+            shown=f"{' '.join(NULL_VALUES)}, in any case",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=INPUT,
+            read=_encoding,
+            help="The encoding of text, such as latin-1 or utf-16.",
+            shown="told from the text: UTF-8, UTF-16, else Windows-1252",
+        ),
+    ] = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """How text is written."""
+        return Dialect(
+            delimiter=self.delimiter,
+            decimal=self.decimal,
+            null_values=self.null_values,
+            encoding=self.encoding,
+        )

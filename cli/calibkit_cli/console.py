@@ -68,6 +68,8 @@ class Console:
     everything: bool = False
     said: list[str] = field(default_factory=list, init=False)
     per_input: bool = field(default=False, init=False)
+    _asides: list[list[str]] = field(default_factory=list, init=False)
+    _told: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -105,10 +107,17 @@ class Console:
         _print(f"Warning: {text}", sys.stderr)
 
     def summary(self, *lines: str) -> None:
-        """Say what the run did, on standard error, unless ``-q``."""
+        """Say what the run did, on standard error, unless ``-q``; then what is still to be said."""
         if not self.quiet:
-            for line in lines:
+            new = dict.fromkeys(one for some in self._asides for one in some)
+            told = [one for one in new if one not in self._told]
+            for line in (*lines, *told):
                 _print(line, sys.stderr)
+            self._told.update(told)
+
+    def aside(self, lines: list[str]) -> None:
+        """Say what a list comes to hold, once, after the answer: with the next summary."""
+        self._asides.append(lines)
 
     def detail(self, *lines: str) -> None:
         """Say more, on standard error, under ``-v`` only."""

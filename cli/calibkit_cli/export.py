@@ -9,6 +9,7 @@ import typer
 
 from calibkit.errors import UsageError
 from calibkit.options.export import ExportOptions
+from calibkit.options.shared import TextOptions
 
 from . import declare
 from .lines import Dtype, InputFormat, Results
@@ -40,7 +41,7 @@ _LANGUAGES = {"sql": "SQL", "polars": "polars code", "python": "Python code"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportLine(Results):
+class ExportLine(TextOptions, Results):
     """What the command line of an export has besides its options."""
 
     input_format: InputFormat = None
@@ -52,7 +53,9 @@ class ExportLine(Results):
 
         if path is None:
             return None
-        return open_source([path], input_format=self.input_format, dtype=self.dtype)
+        return open_source(
+            [path], input_format=self.input_format, dtype=self.dtype, dialect=self.dialect
+        )
 
 
 def register(app: typer.Typer) -> None:

@@ -183,7 +183,7 @@ def state_far(
         load,
         _travelling(options),
         shards,
-        Opening(line.input_format, line.dtype, line.budget),
+        Opening(line.input_format, line.dtype, line.budget, line.dialect),
         line.dask,
         options.workers,
         console.progress(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
-from calibkit.options.shared import INPUT, OUTPUT, RUN
+from calibkit.options.shared import INPUT, OUTPUT, RUN, TextOptions
 
 from .console import Console
 
@@ -147,7 +147,7 @@ class Budget(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs(Options):
+class Inputs(TextOptions):
     """Rows, and how they are read."""
 
     inputs: Annotated[
@@ -175,8 +175,13 @@ class Inputs(Options):
         from calibkit.files.sources import open_source
 
         source = open_source(
-            self.inputs, input_format=self.input_format, dtype=self.dtype, memory=self.budget
+            self.inputs,
+            input_format=self.input_format,
+            dtype=self.dtype,
+            memory=self.budget,
+            dialect=self.dialect,
         )
+        console.aside(source.remarks)
         source.progress = console.progress()
         return source
 

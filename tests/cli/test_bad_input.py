@@ -101,11 +101,11 @@ def test_text_instead_of_numbers(
 ) -> None:
     frame = simulate(40).with_columns(pl.col(column).cast(pl.String))
     texts = frame[column].to_list()
-    texts[5] = "n/a"
+    texts[5] = "n.a."
     path = write(frame.with_columns(pl.Series(column, texts)), tmp_path / f"bad{suffix}")
     error = refuse(name, path)
     assert (error["column"], error["rows"], error["first_rows"]) == (column, 1, [6])
-    assert "'n/a'" in error["message"]
+    assert "'n.a.'" in error["message"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

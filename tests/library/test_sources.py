@@ -371,8 +371,7 @@ def test_files_without_rows(tmp_path: Path, text: str) -> None:
     ("data", "says"),
     [
         (b"v,v\n1,2\n", "column 'v' 2 times"),
-        ("v,w\n1,2\n".encode("utf-16"), "UTF-16"),
-        (b"v,w\n1,\xff\xfe\n", "utf-8"),
+        (b"v,w\n1,\xff\xfe\x81\n", "utf-8"),
         (encoded("parquet"), "parquet data"),
         (encoded("arrow"), "arrow data"),
         (bytes(range(256)) * 50, "utf-8"),
@@ -627,8 +626,7 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
     assert open_source([str(path)]).read(["score", ""]).rows() == [(0.5, 1)]
 
 
-@pytest.mark.parametrize(("sign", "word"), [("\t", "--input-format tsv"), (";", "semicolons")])
-def test_other_separators_are_suspected(sign: str, word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", ["\t", ";", "|"])
+def test_other_delimiters_are_told(sign: str, tmp_path: Path) -> None:
     source = open_source([put(tmp_path, "x.csv", f"score{sign}label\n0.5{sign}1\n")])
-    with pytest.raises(UsageError, match=word):
-        source.require(["score"], "--score")
+    assert source.read(["score", "label"]).rows() == [(0.5, 1)]

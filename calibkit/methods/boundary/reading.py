@@ -65,7 +65,9 @@ def read_test_rows(
         name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
         columns = replace(options.columns, score=score.name, uncertainty=name)
         dtype = score.dtype or dtype
-    source = open_frame(options.test, "test", dtype=dtype)
+    fitted_on = data.source if isinstance(data, ScoreRows) else None
+    dialect = None if fitted_on is None else fitted_on.dialect
+    source = open_frame(options.test, "test", dtype=dtype, dialect=dialect)
     others = _others(replace(options, groups=None, time=None), source)
     return read_score_rows(source, columns, others=others)
 

@@ -43,6 +43,7 @@ class HetcalApplier:
         used = find_columns(self.model, source, request, ("score",))
         for name in self.names:
             source.require([name], "the model's feature")
+        source.as_written(list(known_categories(self.model.parts())))
         return Reads(used, tuple(self.names))
 
     def values(

@@ -1,0 +1,181 @@
+"""What the texts of a column are: numbers written in one of several ways, truth values, or text.
+
+A value tells for certain how it is written where no other way of writing numbers could give it:
+``0,93`` has a decimal comma, ``1.234,56`` and ``1.234.567`` have points between thousands.  ``1,234``
+may be either; the other columns may tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from calibkit.files.dialect import NULL_VALUES, Dialect, Mark
+from calibkit.files.table import exactly
+
+_TRUE_FALSE: Final = ("true", "false")
+_WHOLE: Final = (pl.Int64(), pl.Int128())
+#: Ways to write numbers: the decimal mark, and whether the other one stands between thousands.
+_WAYS: Final[tuple[tuple[Mark, bool], ...]] = ((".", False), (",", False), (".", True), (",", True))
+
+Counts = Mapping[str, Any]
+
+#: A number with one mark that may be a decimal mark or one of thousands.
+UNSURE: Final = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all values of a column are.
+
+    Attributes
+    ----------
+    kind
+        The type; `pl.String` where they are text, `pl.Null` where there is none.
+    decimal, grouped
+        How numbers are written.
+    marked
+        Whether text stands for missing values.
+    sure
+        Whether text could be nothing else.
+    voting
+        Whether some value tells for certain how the numbers are written.
+    """
+
+    kind: pl.DataType
+    decimal: Mark = "."
+    grouped: bool = False
+    marked: bool = False
+    sure: bool = True
+    voting: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is written as calibkit writes it."""
+        return self.decimal == "." and not self.grouped and not self.marked
+
+    def read(self, name: str, dialect: Dialect) -> pl.Expr:
+        """Return the column in its type."""
+        text = exactly(name)
+        if self.plain:
+            return converted(text, self.kind)
+        if self.kind == pl.Boolean:
+            words = text.str.strip_chars(" \t").str.to_lowercase()
+            return pl.when(words.is_in(_TRUE_FALSE)).then(words == "true")
+        found = _number(present(name, dialect), self.decimal, grouped=self.grouped)
+        return found.cast(self.kind, strict=False)
+
+
+def present(name: str, dialect: Dialect) -> pl.Expr:
+    """Return the texts of a column without blanks around, null where they stand for no value."""
+    text = exactly(name).str.strip_chars(" \t")
+    if dialect.null_values is None:
+        absent = text.str.to_lowercase().is_in(["", *(one.lower() for one in NULL_VALUES)])
+    else:
+        absent = text.is_in(["", *dialect.null_values])
+    return pl.when(~absent).then(text)
+
+
+def converted(text: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """Return text as another type, null where a value is none of its values."""
+    if kind == pl.Boolean:
+        return text.str.strip_chars(" \t").str.to_lowercase() == "true"
+    return text.str.strip_chars(" \t").cast(kind, strict=False)
+
+
+def _number(text: pl.Expr, decimal: Mark, *, grouped: bool) -> pl.Expr:
+    """Return numbers as Python writes them, null where a text is not written in this way."""
+    other = "," if decimal == "." else "."
+    fits = ~text.str.contains(other, literal=True)
+    if grouped:
+        form = rf"^[+-]?[0-9]{{1,3}}(\{other}[0-9]{{3}})*(\{decimal}[0-9]*)?$"
+        fits |= text.str.contains(form)
+        text = text.str.replace_all(other, "", literal=True)
+    if decimal == ",":
+        text = text.str.replace(",", ".", literal=True)
+    return pl.when(fits).then(text)
+
+
+def counts_of(
+    rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect, floats: pl.DataType
+) -> dict[str, Counts]:
+    """Return of how many texts of each column hold what; see `kind_of`.
+
+    Parameters
+    ----------
+    rows, names
+        The rows, and the columns, all of text.
+    dialect
+        What stands for missing values.
+    floats
+        The type of fractional numbers.
+    """
+    if not names:
+        return {}
+    found = rows.select(
+        pl.struct(one.alias(key) for key, one in _counts(name, dialect, floats).items()).alias(name)
+        for name in names
+    )
+    return found.collect(engine="streaming").row(0, named=True)
+
+
+def _counts(name: str, dialect: Dialect, floats: pl.DataType) -> dict[str, pl.Expr]:
+    text = present(name, dialect)
+    counts = {
+        "texts": exactly(name).count(),
+        "some": (exactly(name) != "").sum(),
+        "filled": text.count(),
+        "words": text.str.to_lowercase().is_in(_TRUE_FALSE).sum(),
+        "floats": exactly(name).str.strip_chars(" \t").cast(floats, strict=False).count(),
+        "marks": text.str.contains("[.,]").sum(),
+        "unsure": text.str.contains(UNSURE).sum(),
+        "groups": text.str.contains("[.,].*[.,]").any(),
+    }
+    counts |= {str(kind): text.cast(kind, strict=False).count() for kind in _WHOLE}
+    for decimal, grouped in _WAYS:
+        number = _number(text, decimal, grouped=grouped).cast(floats, strict=False)
+        counts[f"{decimal}{grouped}"] = number.count()
+    return counts
+
+
+def kind_of(seen: Counts, dialect: Dialect, floats: pl.DataType, votes: Collection[str]) -> Kind:
+    """Return what the values of a column all are.
+
+    Parameters
+    ----------
+    seen
+        From `counts_of`.
+    dialect
+        The decimal mark, if it was said.
+    floats
+        The type of fractional numbers.
+    votes
+        The decimal marks that columns have for certain.
+    """
+    filled = seen["filled"]
+    marked = seen["some"] != filled
+    as_nan = marked and seen["floats"] == seen["some"]  # which polars reads
+    if not filled:
+        return Kind(pl.String(), sure=False) if marked else Kind(pl.Null())
+    if seen["words"] == filled:
+        return Kind(pl.Boolean(), marked=seen["texts"] != filled)
+    for kind in _WHOLE:
+        if seen[str(kind)] == filled:
+            return Kind(floats) if as_nan else Kind(kind, marked=marked)
+    ways = [way for way in _WAYS if seen[f"{way[0]}{way[1]}"] == filled]
+    sure = seen["unsure"] < seen["marks"] or not seen["marks"]
+    if dialect.decimal is not None:
+        fitting = [way for way in ways if way[0] == dialect.decimal]
+    elif sure:
+        fitting = [way for way in ways if not way[1] or seen["groups"]]
+    else:  # a point is what it is unless a comma is elsewhere; a comma has to be one elsewhere
+        told = set(votes) or {"."}
+        fitting = [way for way in ways if not way[1] and told == {way[0]}]
+    if not fitting:
+        return Kind(pl.String(), sure=not ways)
+    decimal, grouped = fitting[0]
+    marked = marked and not (as_nan and fitting[0] == _WAYS[0])
+    return Kind(floats, decimal, grouped, marked, voting=sure and seen["marks"] > 0)
