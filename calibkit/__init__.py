@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from calibkit.api.results import gate as gate
     from calibkit.api.results import report as report
     from calibkit.api.results import validate as validate
+    from calibkit.api.results import watch as watch
     from calibkit.api.simulation import simulate_partitions as simulate_partitions
     from calibkit.api.simulation import simulate_posterior as simulate_posterior
     from calibkit.api.simulation import simulate_raters as simulate_raters
@@ -57,7 +58,7 @@ _NAMES = {
     "calibkit.api.fits": "compare fit_alpha fit_boundary fit_calibrator fit_hetcal fit_vad",
     "calibkit.api.models": "bundle export",
     "calibkit.api.plot": "plot",
-    "calibkit.api.results": "bin diff evaluate gate report validate",
+    "calibkit.api.results": "bin diff evaluate gate report validate watch",
     "calibkit.api.simulation": "simulate_partitions simulate_posterior "
     "simulate_raters simulate_selection",
     "calibkit.bundles.model": "BundleModel",

@@ -1,4 +1,4 @@
-"""`evaluate`, `report`, `validate` and `bin`: what rows say; `gate` and `diff`: results judged."""
+"""What rows say (`evaluate`, `report`, `validate`, `watch`, `bin`); results judged (`gate`, `diff`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from calibkit.api.words import in_python
 from calibkit.options.bin import BinOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.validate import ValidateOptions
+from calibkit.options.watch import WatchOptions
 from calibkit.registry.methods import grid
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from calibkit.gates.figures import Outcome
     from calibkit.gates.results import Result
     from calibkit.measures.result import Metrics
+    from calibkit.methods.watch.watch import Watched
     from calibkit.validation.report import Report
 
 
@@ -98,6 +100,38 @@ def validate(source: Source, options: ValidateOptions) -> Report:
     from calibkit.validation.run import validate
 
     return validate(options, source)
+
+
+@python_function(WatchOptions)
+def watch(source: Source, options: WatchOptions) -> Watched:
+    """Test that a deployed boundary keeps its promises on new labelled rows, valid at every look.
+
+    What was counted is read from the file of the state, if it is there, and written to it.
+
+    Returns
+    -------
+    Watched
+        ``alarm``, ``tests``, ``period`` and ``advice``, see docs/watch.md; ``to_json()`` are the bytes
+        that ``calibkit watch`` writes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import calibkit as ck
+    >>> model = ck.fit_boundary(ck.simulate_posterior(2_000, seed=1), recall=0.5, method="st")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tonight = ck.simulate_posterior(2_000, seed=2)
+    ...     found = ck.watch(tonight, model=model, state=f"{folder}/watch.state", recall=0.4)
+    >>> found.alarm, found.period, [test.name for test in found.tests]
+    (False, 1, ['recall'])
+    """
+    from calibkit.files.sinks import write_bytes
+    from calibkit.methods.watch.watch import watch
+
+    found = watch(options, source)
+    tell(found.warnings, WatchOptions)
+    write_bytes(found.state.to_json(), options.state)
+    return found
 
 
 @python_function(BinOptions)

@@ -279,6 +279,13 @@ def drift_view() -> View:
     return drift
 
 
+def watch_view() -> View:
+    """Return how a watch is shown."""
+    from calibkit.views import watch
+
+    return watch
+
+
 def report_view() -> View:
     """Return how the findings of ``validate`` are shown."""
     from calibkit.views import validation
@@ -330,4 +337,5 @@ def give() -> None:
     """Fill the tables of `calibkit.models.kinds`."""
     GIVEN.update(KINDS)
     VIEWS.update({"Drift": drift_view, "Metrics": evaluation.view, "Report": report_view})
+    VIEWS["Watched"] = watch_view
     IN_PYTHON["html"] = html_of_page

@@ -47,6 +47,8 @@ PURPOSES = {
         "evaluate": "Judge scores by labels: ranking, calibration and decisions, with intervals.",
         "drift": "Compare new rows with those that a boundary, or each boundary of a bundle, was "
         "fitted on.",
+        "watch": "Test night after night that a deployed boundary keeps its promises, valid at every "
+        "look.",
         "validate": "Look at rows as the other commands would, and report all that is wrong or "
         "odd with them.",
         "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",

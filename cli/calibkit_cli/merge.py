@@ -19,6 +19,7 @@ from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
 from .judging import TEXTS
 from .lines import STATE, Budget, NoPlan, OutputFormat, Results
+from .watch import deliver as deliver_watch
 
 if TYPE_CHECKING:
     from calibkit.summaries.states import State
@@ -27,6 +28,8 @@ HELP = """\
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
 command. Merged in any order and any grouping they give the result that the command would give of all
 rows at once; a result named .state is the merged state itself.
+
+States of `calibkit watch` merge by their nights.
 
 The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate --probs) are the
 rows themselves, with the columns that the fit uses; merge fits on them in one step.
@@ -84,8 +87,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _merge(line: MergeLine) -> None:
+    from calibkit.methods.watch.watch import are_states
     from calibkit.registry.states import merge_files
 
+    if are_states(line.inputs):
+        _merge_watches(line)
+        return
     paths, merged = merge_files(line.inputs, line.expect)
     kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
     table = kind in TABLES and not whole
@@ -101,6 +108,29 @@ def _merge(line: MergeLine) -> None:
         return
     made = RUNS[kind]().finish(merged, line.budget, line.workers)
     _DELIVER.get(kind, deliver)(console, made)
+
+
+def _merge_watches(line: MergeLine) -> None:
+    """Put states of `calibkit watch` together: their state, or what it says."""
+    from calibkit.files.inputs import find_files
+    from calibkit.files.sinks import write_bytes
+    from calibkit.methods.watch.watch import merged
+
+    if line.expect is not None:
+        raise UsageError("--expect counts the parts of a fit; a watch has nights: leave it out.")
+    paths, output = [path for path, _ in find_files(line.inputs)], line.output or ""
+    found = merged(paths)
+    if not output.endswith(STATE):
+        deliver_watch(line.console(texts=TEXTS), found)
+        return
+    console = line.console()
+    if output in paths:
+        raise UsageError(f"{output}: is one of the states to merge; name another file.")
+    write_bytes(found.state.to_json(), output)
+    if console.as_json:
+        nights = len(found.state.nights)
+        console.json({"rows": found.rows, "nights": nights, "states": len(paths), "output": output})
+    console.wrote(f"State of {found.rows:,} rows")
 
 
 def _write(console: Console, merged: State, paths: list[str]) -> None:

@@ -34,6 +34,7 @@ from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
 from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
+from calibkit.options.watch import WatchOptions
 from calibkit_cli.main import build_app
 from tests.conftest import ROOT, Outcome, clean_environment
 
@@ -44,7 +45,7 @@ NAMES = [
     "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "export", "fit_alpha",
     "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
     "report", "simulate_partitions",
-    "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
+    "simulate_posterior", "simulate_raters", "simulate_selection", "validate", "watch",
 ]  # fmt: skip
 
 #: The class of the options of each function.
@@ -59,6 +60,7 @@ CLASSES: dict[str, type[Options]] = {
     "fit_vad": VadOptions,
     "report": EvaluateOptions,
     "validate": ValidateOptions,
+    "watch": WatchOptions,
 }
 COMMAND_OF = {
     "compare": "boundary",
@@ -106,6 +108,8 @@ def test_signatures_are_those_of_their_classes(name: str) -> None:
     found = inspect.signature(getattr(ck, name)).parameters
     assert next(iter(found)) == "frame"
     fields = {field.name: field.default for field in dataclasses.fields(CLASSES[name])}
+    needed = {one for one, default in fields.items() if default is dataclasses.MISSING}
+    fields |= dict.fromkeys(needed, inspect.Parameter.empty)
     assert {one: found[one].default for one in found if one != "frame"} == fields
     name_typed = COMMAND_OF.get(name, name)
     typed: Any = get_command(build_app([name_typed.replace("-", "_")]))

@@ -1,0 +1,271 @@
+"""New rows as a watch counts them: those of each night by label and chance of being selected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.columns import RowFinder, label_column
+from calibkit.columns.rows import Remark, is_text, merge_remarks, missing_mask, present_in
+from calibkit.errors import ModelError
+from calibkit.files.sources import Source
+from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
+from calibkit.models.applier import Reads, Request
+from calibkit.models.kinds import KINDS
+from calibkit.models.lineage import check_makers
+from calibkit.numerics.row_hash import hash_rows, hash_text
+from calibkit.options.watch import WatchOptions
+
+Places = NDArray[np.int64]
+
+#: Rows that are read at a time, where memory does not say.
+_BATCH = 2**20
+
+#: What the applier of a boundary that draws adds: the chance that a row is selected.
+_CHANCE = "decision_probability"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How rows are read, settled before any is."""
+
+    options: WatchOptions
+    applier: Any
+    request: Request
+    reads: Reads
+    calendar: Calendar
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that are read, by role."""
+        options = self.options
+        beside = {"period": options.period, "labelled_at": options.labelled_at}
+        dated = {role: name for role, name in beside.items() if name is not None}
+        return {**self.reads.needed, "label": options.label, **dated}
+
+
+@dataclass
+class Counted:
+    """What was counted of a night: rows by chance and label, and the sum of the hashes of rows."""
+
+    cells: Counter[tuple[float, int]] = field(default_factory=Counter)
+    total: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.cells.values())
+
+    def night(self, period: str | int) -> Night:
+        """Return this as a night of one shard."""
+        chances = sorted({chance for chance, _ in self.cells})
+        cells = tuple((one, self.cells[one, 0], self.cells[one, 1]) for one in chances)
+        return Night(period, cells, (Shard(hash_text(self.total), self.rows),))
+
+
+@dataclass(frozen=True)
+class Found:
+    """The nights of the inputs, in order, and what there is to say of rows that do not count."""
+
+    nights: tuple[Night, ...]
+    remarks: tuple[Remark, ...] = ()
+
+
+def plan(options: WatchOptions, source: Source) -> Reading:
+    """Return how the rows of a source are read.
+
+    Raises
+    ------
+    ModelError
+        A model that is no boundary.
+    UsageError
+        A column that is not there.
+    DataError
+        A column that another model made than that of the fit, or nights of no kind.
+    """
+    model = options.fitted
+    if model.kind != "boundary":
+        raise ModelError(
+            f"a model of kind {model.kind!r} makes no promise that labels could refute; watch takes "
+            "a boundary (of a bundle, the boundary's own file and the scores that it reads)"
+        )
+    applier = KINDS[model.kind].applier(model)
+    key = "row-number" if _CHANCE in applier.added else None
+    request = Request(columns=options.elsewhere, key=key)
+    reads = applier.reads(source, request)
+    source.require([options.label], "--label")
+    for name, flag in ((options.period, "--period"), (options.labelled_at, "--labelled-at")):
+        if name is not None:
+            source.require([name], flag)
+    check_makers(model, options.elsewhere, source)
+    return Reading(options, applier, request, reads, _calendar(options, source))
+
+
+def _calendar(options: WatchOptions, source: Source) -> Calendar:
+    """Return what the nights of the inputs are, which their first value says of columns of text."""
+    found: dict[str, Calendar] = {}
+    for name in (options.period, options.labelled_at):
+        if name is None:
+            continue
+        kind = source.schema[name]
+        whole = kind.is_integer()
+        if is_text(kind):
+            values = next(source.windows([name], rows=_BATCH)).read([name])[name].drop_nulls()
+            whole = len(values) > 0 and str(values[0]).strip().lstrip("-").isdigit()
+        found[name] = "integer" if whole else "date"
+    if len(set(found.values())) > 1:
+        said = " and ".join(f"column {name!r} holds {kind}s" for name, kind in found.items())
+        raise ModelError(f"{source.parts[0].path}: {said}; nights are of one kind")
+    return next(iter(found.values()), "run")
+
+
+def count(reading: Reading, source: Source, rows: int | None = None) -> Found:
+    """Return what there is to count of each night, reading so many rows at a time.
+
+    Raises
+    ------
+    DataError
+        Values out of range or of the wrong type, a row without a night.
+    """
+    allowed = _BATCH if source.memory is None else source.memory.batch
+    columns = list(dict.fromkeys([*reading.columns.values(), *reading.reads.optional]))
+    nights: dict[int, Counted] = {}
+    remarks, tonight = list[Remark](), list[int]()
+    for window in source.windows(columns, rows=rows or allowed):
+        remarks += _count_window(reading, window, columns, nights, tonight)
+    late = max(tonight, default=None)
+    if late is not None:
+        young = sum(nights.pop(place).rows for place in sorted(nights) if place > late)
+        remarks.append(
+            Remark("", "row", "younger than --maturity left out, for a later night", young)
+        )
+    periods = {place: period_at(place, reading.calendar) for place in sorted(nights)}
+    found = tuple(nights[place].night(period) for place, period in periods.items())
+    return Found(found, tuple(one for one in merge_remarks(remarks) if one.count))
+
+
+def _count_window(
+    reading: Reading,
+    window: Source,
+    columns: list[str],
+    nights: dict[int, Counted],
+    tonight: list[int],
+) -> list[Remark]:
+    """Add the rows of a window to the nights; return what is to be said of others."""
+    options = reading.options
+    frame, where = window.read(columns), RowFinder(window)
+    remarks = []
+    present = present_in([frame[name] for name in reading.reads.needed.values()])
+    for mask, after in (
+        (present, "without a value that the boundary reads left out"),
+        (_arrived(options, frame), "whose label has not arrived left out"),
+        (_labelled(options, frame), "without a label left out (--unlabelled drop)"),
+    ):
+        if mask is not None:
+            kept = mask if where.kept is None else mask[where.kept]
+            remarks.append(Remark("", "row", after, int(np.count_nonzero(~kept))))
+            places = np.flatnonzero(kept) if where.kept is None else where.kept[kept]
+            where = replace(where, kept=places)
+    tonight += _tonight(reading, frame, RowFinder(window))
+    if where.kept is not None:
+        frame = frame[where.kept]
+    if not frame.height:
+        return remarks
+    label, _ = label_column(
+        frame[options.label], where, positive=options.positive, must_occur=False
+    )
+    values = reading.applier.values(frame, where, reading.reads, reading.request)
+    added = dict(zip(reading.applier.added, values, strict=True))
+    selected: pl.Series = added[_CHANCE if _CHANCE in added else "decision"]
+    chance = selected.cast(pl.Float64).to_numpy()
+    places = _nights(reading, frame, where)
+    used = frame.select(
+        *(pl.col(name).alias(role) for role, name in reading.reads.needed.items()),
+        *(pl.col(name).alias(f"by {name}") for name in reading.reads.optional),
+    ).with_columns(label=pl.Series(label))
+    for place in np.unique(places).tolist():
+        own = np.flatnonzero(places == place)
+        night = nights.setdefault(place, Counted())
+        alike = np.unique(np.stack([chance[own], label[own]]), axis=1, return_counts=True)
+        for (share, positive), times in zip(alike[0].T.tolist(), alike[1].tolist(), strict=True):
+            night.cells[share, int(positive)] += times
+        night.total += hash_rows(used[own])
+    return remarks
+
+
+def _arrived(options: WatchOptions, frame: pl.DataFrame) -> NDArray[np.bool_] | None:
+    """Return which labels have arrived; None: all."""
+    if options.labelled_at is None:
+        return None
+    absent = missing_mask(frame[options.labelled_at], empty=True)
+    return None if absent is None else ~absent
+
+
+def _labelled(options: WatchOptions, frame: pl.DataFrame) -> NDArray[np.bool_] | None:
+    if options.unlabelled == "error":
+        return None
+    absent = missing_mask(frame[options.label], empty=True)
+    return None if absent is None else ~absent
+
+
+def _nights(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> Places:
+    """Return the night on which each row counts.
+
+    It is that on which its label arrived, and with an age to wait for no sooner than it is of age.
+    """
+    options = reading.options
+    arrived = options.labelled_at or options.period
+    if arrived is None:
+        return np.zeros(frame.height, np.int64)
+    nights = places_of(frame[arrived], where, reading.calendar)
+    if options.maturity is None or options.period is None:
+        return nights
+    of_age = places_of(frame[options.period], where, reading.calendar) + options.maturity
+    return of_age if options.labelled_at is None else np.maximum(nights, of_age)
+
+
+def _tonight(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> list[int]:
+    """Return the last night that a window knows of, where rows wait to be of age."""
+    options = reading.options
+    name = options.labelled_at or options.period
+    if options.maturity is None or name is None:
+        return []
+    absent = missing_mask(frame[name], empty=True)
+    if absent is not None:
+        where = replace(where, kept=np.flatnonzero(~absent))
+        frame = frame.filter(~pl.Series(absent))
+    return [int(places_of(frame[name], where, reading.calendar).max())] if frame.height else []
+
+
+def places_of(column: pl.Series, where: RowFinder, calendar: Calendar) -> Places:
+    """Return the place in time of each night of a column.
+
+    Raises
+    ------
+    DataError
+        A value that is missing, or no night of this kind.
+    """
+    absent = missing_mask(column, empty=True)
+    if absent is not None:
+        where.refuse(column, absent, "no night", "fill these rows, or leave them out")
+    kind = column.dtype
+    if calendar == "integer":
+        places = column.cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
+    elif is_text(kind):
+        days = column.cast(pl.String).str.strip_chars().str.slice(0, 10)
+        places = days.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
+    elif kind == pl.Date or isinstance(kind, pl.Datetime):
+        places = column.cast(pl.Date).to_physical().cast(pl.Int64)
+    else:
+        where.refuse(column, None, f"type {kind} is no night", _KINDS)
+    if places.null_count():
+        where.refuse(column, places.is_null().to_numpy(), "no night", _KINDS)
+    return places.to_numpy()
+
+
+_KINDS = "give dates (2026-11-22), times or whole numbers"

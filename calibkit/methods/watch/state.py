@@ -1,0 +1,273 @@
+"""The state of a watch: what was counted of each night, in one small JSON file.
+
+Nights are in order, counts add up: what is watched follows from the state alone, whatever the shards
+of a night and their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from calibkit.errors import ModelError
+from calibkit.methods.watch.bets import PROMISES, Cells, Promise
+from calibkit.models.model import canonical_text, decode_as
+
+MAGIC: Final = "calibkit watch"
+VERSION: Final = 1
+
+#: The day that counts as 0 in the order of nights.
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+#: What nights are: days, whole numbers, or runs of the command, counted from 1.
+Calendar = Literal["date", "integer", "run"]
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """Some rows of a night: a hash of them, and how many there are."""
+
+    data_hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    rows: Count
+
+
+class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was counted of a night.
+
+    Attributes
+    ----------
+    period
+        Which night: a date as text (2026-11-22), or a whole number.
+    cells
+        ``[chance, negatives, positives]``: labelled rows by the chance that they are selected.
+    shards
+        Where they come from.
+    """
+
+    period: str | int
+    cells: tuple[tuple[float, Count, Count], ...]
+    shards: tuple[Shard, ...]
+
+    @property
+    def counts(self) -> Cells:
+        """Negative and positive rows by the chance that they are selected."""
+        return {chance: (negatives, positives) for chance, negatives, positives in self.cells}
+
+    @property
+    def rows(self) -> int:
+        """How many labelled rows there are."""
+        return sum(shard.rows for shard in self.shards)
+
+    def merge(self, *others: Night) -> Night:
+        """Return the night with the rows of all."""
+        found: dict[float, tuple[int, int]] = {}
+        for part in (self, *others):
+            for chance, negatives, positives in part.cells:
+                before = found.get(chance, (0, 0))
+                found[chance] = (before[0] + negatives, before[1] + positives)
+        cells = tuple((chance, *found[chance]) for chance in sorted(found))
+        shards = tuple(sorted(shard for part in (self, *others) for shard in part.shards))
+        return Night(self.period, cells, shards)
+
+
+class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is watched, and what was counted.
+
+    Attributes
+    ----------
+    model
+        The hash of the model (`calibkit.models.lineage.model_hash`).
+    promises
+        ``{name: bound}``.
+    confidence
+        One less the chance of a false alarm, for all promises together and at any time.
+    calendar, maturity
+        What nights are, and how many of them a row waits before it counts.
+    nights
+        In order.
+    """
+
+    magic: str
+    version: int
+    model: str
+    promises: dict[str, float]
+    confidence: float
+    calendar: Calendar
+    maturity: Count
+    nights: tuple[Night, ...] = ()
+
+    @property
+    def tested(self) -> list[Promise]:
+        """The promises, in one order."""
+        return [Promise(name, self.promises[name]) for name in PROMISES if name in self.promises]
+
+    @property
+    def last(self) -> int | None:
+        """The place in time of the last night."""
+        return None if not self.nights else place_of(self.nights[-1].period)
+
+    def to_json(self) -> bytes:
+        """Return the content of the file: one line, sorted keys."""
+        return canonical_text(self).encode() + b"\n"
+
+    def check(self) -> None:
+        """Raise `ModelError` where parts contradict each other."""
+        wrong = set(self.promises) - set(PROMISES)
+        if wrong or not self.promises or not all(0.0 < one < 1.0 for one in self.promises.values()):
+            raise ModelError("a damaged state of a watch: its promises are none")
+        if not 0.0 < self.confidence < 1.0:
+            raise ModelError("a damaged state of a watch: its confidence is no probability")
+        kind = str if self.calendar == "date" else int
+        if any(not isinstance(night.period, kind) for night in self.nights):
+            raise ModelError("a damaged state of a watch: its nights are of two kinds")
+        places = [place_of(night.period) for night in self.nights]
+        if places != sorted(set(places)):
+            raise ModelError("a damaged state of a watch: its nights are not in order")
+        for night in self.nights:
+            counted = sum(negatives + positives for _, negatives, positives in night.cells)
+            chances = [chance for chance, _, _ in night.cells]
+            if counted != night.rows or chances != sorted(set(chances)):
+                raise ModelError(f"a damaged state of a watch: night {night.period}")
+            if chances and not 0.0 <= chances[0] <= chances[-1] <= 1.0:
+                raise ModelError(f"a damaged state of a watch: night {night.period}")
+
+    def add(self, fresh: Sequence[Night]) -> Added:
+        """Return the state with further rows, each night as one shard.
+
+        The rows of the last night are added to it unless it has them already.
+
+        Raises
+        ------
+        ModelError
+            Rows of a night before the last.
+        """
+        nights, known, last = list(self.nights), 0, self.last
+        for night in sorted(fresh, key=lambda one: place_of(one.period)):
+            place = place_of(night.period)
+            if last is None or place > last:
+                nights.append(night)
+            elif place < last:
+                raise ModelError(
+                    f"{night.rows:,} rows of night {night.period}, but the state has gone on to "
+                    f"{self.nights[-1].period}: a night is closed when a later one has rows; give "
+                    "each night's rows in order, or begin a new state"
+                )
+            elif {shard.data_hash for shard in night.shards} <= {
+                shard.data_hash for shard in self.nights[-1].shards
+            }:
+                known += night.rows
+            else:
+                nights[len(self.nights) - 1] = self.nights[-1].merge(night)
+        return Added(msgspec.structs.replace(self, nights=tuple(nights)), known)
+
+
+@dataclass(frozen=True)
+class Added:
+    """A state with further rows, and how many of them it had already."""
+
+    state: WatchState
+    known: int = field(default=0)
+
+
+def new_state(
+    model: str,
+    promises: Iterable[Promise],
+    confidence: float,
+    *,
+    calendar: Calendar,
+    maturity: int = 0,
+) -> WatchState:
+    """Return a state before its first night."""
+    bounds = {promise.name: promise.bound for promise in promises}
+    return WatchState(MAGIC, VERSION, model, bounds, confidence, calendar, maturity)
+
+
+def read_state(data: bytes, file: str | None = None) -> WatchState:
+    """Return the state that a file holds.
+
+    Raises
+    ------
+    ModelError
+        For any other file, a newer version, and numbers that contradict each other.
+    """
+    found = decode_as(data, WatchState, "a state of `calibkit watch`", file)
+    try:
+        if found.magic != MAGIC:
+            raise ModelError("this is not a state of `calibkit watch`")
+        if found.version != VERSION:
+            raise ModelError(
+                f"version {found.version} of a watch's state is unknown here; this calibkit reads "
+                f"version {VERSION}: update calibkit, or begin a new state"
+            )
+        found.check()
+    except ModelError as error:
+        error.file = file
+        raise
+    return found
+
+
+def refuse_other(found: WatchState, wanted: WatchState, file: str) -> None:
+    """Raise `ModelError` where a state is of another model, bound, confidence or way to count."""
+    for what, mine, yours in (
+        ("model", wanted.model, found.model),
+        ("bound", _bounds(wanted), _bounds(found)),
+        ("confidence", f"{wanted.confidence:g}", f"{found.confidence:g}"),
+        ("kind of night", wanted.calendar, found.calendar),
+        ("maturity", wanted.maturity, found.maturity),
+    ):
+        if mine != yours:
+            raise ModelError(
+                f"{file}: a state of another {what}: {yours} there, {mine} here; evidence does not "
+                "carry over: name another file by --state to begin anew",
+                file=file,
+            )
+
+
+def merge_states(states: Sequence[tuple[str, WatchState]]) -> WatchState:
+    """Return the state of the nights and shards of all states, each with what messages call it.
+
+    Raises
+    ------
+    ModelError
+        States of different things, or a shard that two of them hold.
+    """
+    first = states[0][1]
+    nights: dict[int, list[Night]] = {}
+    for other, state in states:
+        refuse_other(state, first, other)
+        for night in state.nights:
+            like = nights.setdefault(place_of(night.period), [])
+            held = {shard for one in like for shard in one.shards}
+            if held & set(night.shards):
+                raise ModelError(
+                    f"{other}: rows of night {night.period} are in another of the states too; they "
+                    "would count twice: merge each part once",
+                    file=other,
+                )
+            like.append(night)
+    merged = tuple(nights[place][0].merge(*nights[place][1:]) for place in sorted(nights))
+    return msgspec.structs.replace(first, nights=merged)
+
+
+def place_of(period: str | int) -> int:
+    """Return the place of a night in time: days since 1970, or the number itself."""
+    if isinstance(period, int):
+        return period
+    try:
+        return date.fromisoformat(period).toordinal() - _EPOCH
+    except ValueError:
+        raise ModelError(f"{period!r} is no night: a date or a whole number is one") from None
+
+
+def period_at(place: int, calendar: Calendar) -> str | int:
+    """Return the night at a place in time."""
+    return date.fromordinal(place + _EPOCH).isoformat() if calendar == "date" else place
+
+
+def _bounds(state: WatchState) -> str:
+    return ", ".join(promise.text for promise in state.tested)

@@ -1,0 +1,345 @@
+"""Watching a boundary: new rows join what was counted, and all promises are tested anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from calibkit.columns.rows import Remark
+from calibkit.errors import UsageError
+from calibkit.files.explain import reading
+from calibkit.files.inputs import STDIN, find_files
+from calibkit.files.sources import Source, read_bytes
+from calibkit.measures.result import Interval, Metrics, Number
+from calibkit.methods.watch.bets import PROMISES, Evidence, Promise, estimate, evidence
+from calibkit.methods.watch.rows import Reading, count, plan
+from calibkit.methods.watch.state import (
+    MAGIC,
+    Night,
+    WatchState,
+    merge_states,
+    new_state,
+    read_state,
+    refuse_other,
+)
+from calibkit.models.lineage import model_hash
+from calibkit.models.model import canonical_json
+from calibkit.models.page import Shown
+from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.watch import WatchOptions
+from calibkit.version import __version__
+
+#: What is watched, as a score of metrics, and its only slice.
+BOUNDARY, ALL = "boundary", "all"
+
+#: Where neither the line nor a certificate says.
+_CONFIDENCE = 0.95
+
+
+class Tested(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one promise.
+
+    Attributes
+    ----------
+    name, bound
+        The promise.
+    alpha, threshold
+        The chance of ever refuting a promise that is kept, and the e-value that refutes: 1 / alpha.
+    e_value, highest
+        The evidence against it after the last night, and after any night.
+    refuted, since
+        The first night whose evidence reached the threshold, and from when the rows speak most
+        against the promise; null where it is not refuted.
+    estimate, low, high, rows
+        The rate over all nights, its confidence sequence, and how many labelled rows it is of.
+    """
+
+    name: str
+    bound: float
+    alpha: float
+    e_value: float
+    threshold: float
+    highest: float
+    refuted: str | int | None
+    since: str | int | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    rows: int
+
+
+@dataclass(frozen=True, repr=False)
+class Watched(Shown):
+    """What a watch has found so far.
+
+    Attributes
+    ----------
+    state
+        All that was counted.
+    tests
+        One for each promise.
+    advice
+        What to do, in a sentence.
+    known
+        How many of the new rows the state had already.
+    remarks
+        Rows that did not count.
+    warnings
+        What the user should be told.
+    """
+
+    state: WatchState
+    tests: tuple[Tested, ...]
+    advice: str
+    known: int = 0
+    remarks: tuple[Remark, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def alarm(self) -> bool:
+        """Whether a promise was ever refuted."""
+        return any(test.refuted is not None for test in self.tests)
+
+    @property
+    def period(self) -> str | int | None:
+        """The last night."""
+        return self.state.nights[-1].period if self.state.nights else None
+
+    @property
+    def rows(self) -> int:
+        """How many labelled rows were counted."""
+        return sum(night.rows for night in self.state.nights)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return ``watch.json`` as plain dictionaries."""
+        return {
+            "alarm": self.alarm,
+            "tests": msgspec.to_builtins(self.tests),
+            "period": self.period,
+            "advice": self.advice,
+            "confidence": self.state.confidence,
+            "nights": len(self.state.nights),
+            "rows": self.rows,
+            "calibkit": __version__,
+        }
+
+    def to_json(self) -> bytes:
+        """Return the content of ``watch.json``."""
+        return canonical_json(self.as_dict())
+
+    @property
+    def metrics(self) -> Metrics:
+        """The numbers as metrics, for Prometheus and tables."""
+        values: dict[str, Number] = {"alarm": int(self.alarm), "nights": len(self.state.nights)}
+        ends = {}
+        for test in self.tests:
+            values[test.name] = test.estimate
+            ends[test.name] = Interval(test.low, test.high)
+            for part in ("bound", "e_value", "threshold", "rows"):
+                values[f"{test.name}_{part}"] = getattr(test, part)
+        return Metrics(
+            signature={},
+            rows=self.rows,
+            metrics={BOUNDARY: {ALL: values}},
+            intervals={BOUNDARY: {ALL: ends}},
+        )
+
+
+def watch(options: WatchOptions, source: Source, *, batch: int | None = None) -> Watched:
+    """Add new rows to what was counted, and test all promises; nothing is written.
+
+    Parameters
+    ----------
+    options
+        The boundary, its promises, and the file of the state; without that file a state begins.
+    source
+        New rows, of the last night and later ones.
+    batch
+        How many rows are read at a time, None: as many as memory allows; the result does not depend
+        on it.
+
+    Raises
+    ------
+    UsageError
+        Nothing that is promised, a column that is not there.
+    ModelError
+        A state of another model, bound or confidence; rows of a night before the last.
+    DataError
+        Values out of range or of the wrong type.
+    """
+    planned = plan(options, source)
+    state = current(options, planned)
+    found = count(planned, source, batch)
+    added = state.add(_as_run(found.nights, state))
+    notes = tuple(source.warnings)
+    if not found.nights:
+        notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")
+    return replace(judge(added.state), known=added.known, remarks=found.remarks, warnings=notes)
+
+
+def _as_run(nights: tuple[Night, ...], state: WatchState) -> tuple[Night, ...]:
+    """Return the rows of a run without nights as the next night, or as the last if it has them."""
+    if state.calendar != "run" or not nights:
+        return nights
+    (night,) = nights
+    last = state.last or 0
+    if state.nights and night.shards[0] in state.nights[-1].shards:
+        return (Night(last, night.cells, night.shards),)
+    return (Night(last + 1, night.cells, night.shards),)
+
+
+def current(options: WatchOptions, planned: Reading) -> WatchState:
+    """Return the state of a file, or a new one where there is none.
+
+    Raises
+    ------
+    ModelError
+        No state, or one of another model, bound or confidence.
+    UsageError
+        Nothing that is promised.
+    """
+    promises, confidence = promised(options)
+    fresh = new_state(
+        model_hash(options.fitted),
+        promises,
+        confidence,
+        calendar=planned.calendar,
+        maturity=options.maturity or 0,
+    )
+    if not Path(options.state).exists():
+        return fresh
+    found = read_state(read_bytes(options.state), options.state)
+    refuse_other(found, fresh, options.state)
+    return found
+
+
+def promised(options: WatchOptions) -> tuple[list[Promise], float]:
+    """Return what is promised, and with which confidence: as the line says, else as the model does.
+
+    Raises
+    ------
+    UsageError
+        A model without a promise that rows could refute one by one.
+    """
+    fit = getattr(options.fitted, "fit", None)
+    certificate = getattr(fit, "certificate", None)
+    named = {name: float(bound) for name, bound in options.named.items()}
+    found = named or _own(options)
+    if options.confidence is not None:
+        confidence = float(options.confidence)
+    elif certificate is not None and not named:
+        confidence = float(decimal_bound(certificate.confidence))
+    else:
+        confidence = _CONFIDENCE
+    return [Promise(name, found[name]) for name in PROMISES if name in found], confidence
+
+
+def _own(options: WatchOptions) -> dict[str, float]:
+    """Return the bounds of a model, or say why they cannot be watched."""
+    model: Any = options.fitted
+    objective, name_it = model.objective, "; name a promise by --precision, --recall or --fpr."
+    bounds = {name: bound for name, bound in objective.subject_to.items() if name in PROMISES}
+    if not bounds:
+        raise UsageError(f"the model keeps no precision, recall or fpr within a bound{name_it}")
+    for why, given in (
+        ("holds for another base rate than that of the rows", objective.prevalence),
+        ("is of rows that count by their weight", model.columns.get("weight", msgspec.UNSET)),
+        ("is of rows that count by their value", model.columns.get("value", msgspec.UNSET)),
+    ):
+        if given is not msgspec.UNSET:
+            raise UsageError(
+                f"the model's own bound {why}, and watch counts each row once{name_it}"
+            )
+    for name, bound in bounds.items():
+        if not 0.0 < bound < 1.0:
+            raise UsageError(f"the model's own bound, {name} {bound:g}, leaves no room{name_it}")
+    return bounds
+
+
+def judge(state: WatchState) -> Watched:
+    """Return what a state says of its promises."""
+    nights = [night.counts for night in state.nights]
+    promises = state.tested
+    sure = decimal_bound(state.confidence)
+    alpha = (sure.denominator - sure.numerator) / sure.denominator / len(promises)
+    proofs = [evidence(promise, nights) for promise in promises]
+    tests = []
+    for promise, proof in zip(promises, proofs, strict=True):
+        rate = estimate(promise, nights, alpha)
+        at = proof.passed(1.0 / alpha)
+        began = None if at is None else evidence(promise, nights[: at + 1]).since
+        tests.append(
+            Tested(
+                name=promise.name,
+                bound=promise.bound,
+                alpha=alpha,
+                e_value=proof.e_value,
+                threshold=1.0 / alpha,
+                highest=proof.highest,
+                refuted=None if at is None else state.nights[at].period,
+                since=None if began is None else state.nights[began].period,
+                estimate=rate.value,
+                low=rate.low,
+                high=rate.high,
+                rows=rate.rows,
+            )
+        )
+    return Watched(state, tuple(tests), _advice(state, tests, proofs))
+
+
+def are_states(inputs: Sequence[str]) -> bool:
+    """Return whether the first of some files is a state of a watch: JSON, as no other state is."""
+    first = next((path for path, _ in find_files(inputs)), STDIN)
+    if first == STDIN:
+        return False
+    with reading(first), Path(first).open("rb") as file:
+        return file.read(1) == b"{" and MAGIC.encode() in file.read()
+
+
+def merged(files: list[str]) -> Watched:
+    """Return what the states of some files say together; errors as `merge_states`."""
+    return judge(merge_states([(file, read_state(read_bytes(file), file)) for file in files]))
+
+
+def _advice(state: WatchState, tests: list[Tested], proofs: list[Evidence]) -> str:
+    """Return what to do, in a sentence."""
+    refuted = [test for test in tests if test.refuted is not None]
+    if refuted:
+        said = "; ".join(
+            f"{Promise(test.name, test.bound).text} is refuted at night {test.refuted}"
+            for test in refuted
+        )
+        return f"{said}: fit the boundary again, on labelled rows from night {refuted[0].since} on."
+    if not any(test.rows for test in tests):
+        return "No labelled row speaks of a promise yet: label some, and wait."
+    short = [
+        (test, proof)
+        for test, proof in zip(tests, proofs, strict=True)
+        if test.estimate is not None and not _kept(test, test.estimate)
+    ]
+    for test, proof in short:
+        text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which chance may do"
+        if proof.growth > 0.0:
+            wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth)
+            return f"{text}: wait; if nights stay as they are, the alarm comes in about {wait:,}."
+        return f"{text}: wait."
+    unsure = [
+        test
+        for test in tests
+        if test.low is None
+        or test.high is None
+        or not _kept(test, test.low if test.name != "fpr" else test.high)
+    ]
+    if unsure:
+        names = " and ".join(test.name for test in unsure)
+        return f"Nothing is refuted, and there are too few labels to be sure of {names}: keep watching."
+    return "Every promise is kept, as far as the nights together say: keep watching."
+
+
+def _kept(test: Tested, value: float) -> bool:
+    return value >= test.bound if Promise(test.name, test.bound).at_least else value <= test.bound

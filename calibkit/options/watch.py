@@ -1,0 +1,132 @@
+"""The options of ``watch``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+from calibkit.errors import UsageError
+from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.options.option import Options, option
+from calibkit.options.shared import (
+    COLUMNS,
+    OUTPUT,
+    Label,
+    ModelLike,
+    Positive,
+    ScoreElsewhere,
+    UncertaintyElsewhere,
+    Unlabelled,
+    elsewhere,
+    model_of,
+)
+
+if TYPE_CHECKING:
+    from calibkit.models.model import Model
+
+PROMISES: Final = "Promises"
+
+_NOT_NAMED: Final = "the model's own bound"
+
+
+def _inner(value: Any, flag: str) -> Bound:
+    """Return a number above 0 and below 1, as typed."""
+    bound = value if isinstance(value, Bound) else decimal_bound(value, flag)
+    if not 0 < bound.numerator < bound.denominator:
+        raise UsageError(f"{flag} is {bound}; expected a number above 0 and below 1.")
+    return bound
+
+
+def _promise(metavar: str, text: str) -> Any:
+    return option(
+        metavar=metavar, group=PROMISES, help=text, shown=_NOT_NAMED, read=_inner, text=str
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(Options):
+    """What is promised of a boundary, which rows judge it, and when."""
+
+    model: Annotated[
+        ModelLike,
+        option(argument=True, metavar="MODEL", help="A boundary (JSON).", read=model_of),
+    ]
+    state: Annotated[
+        str,
+        option(
+            metavar="FILE",
+            group=OUTPUT,
+            help="What was counted so far: read if it is there, and written.",
+        ),
+    ]
+    precision: Annotated[Any, _promise("P", "Each night's precision is at least this.")] = None
+    recall: Annotated[Any, _promise("R", "Each night's recall is at least this.")] = None
+    fpr: Annotated[Any, _promise("A", "Each night's false positive rate is at most this.")] = None
+    confidence: Annotated[
+        Any,
+        option(
+            metavar="C",
+            group=PROMISES,
+            help="The chance that there is never a false alarm, for all promises together.",
+            shown="that of the model's certificate, else 0.95",
+            read=_inner,
+            text=str,
+        ),
+    ] = None
+    label: Label = "label"
+    positive: Positive = None
+    unlabelled: Unlabelled = "error"
+    score: ScoreElsewhere = None
+    uncertainty: UncertaintyElsewhere = None
+    period: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=COLUMNS,
+            help="Column with the night of a row: a date, a time or a whole number.",
+            shown="none: each run is the next night",
+        ),
+    ] = None
+    labelled_at: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=COLUMNS,
+            help="Column with the night on which a label arrived, to which its row belongs; a row "
+            "without one has no label yet.",
+            shown="as --period",
+        ),
+    ] = None
+    maturity: Annotated[
+        int | None,
+        option(
+            metavar="DAYS",
+            group=PROMISES,
+            least=0,
+            help="Count a row so many nights after its --period, and not before.",
+            shown="when its label arrives",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse an age without a date, and a state that is no file."""
+        if self.state in ("", "-"):
+            raise UsageError("--state names a file: it is read and written.")
+        if self.maturity is not None and self.period is None:
+            raise UsageError("--maturity counts nights from --period; name its column.")
+
+    @property
+    def fitted(self) -> Model:
+        """The model."""
+        return cast("Model", self.model)
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The column of each role that is not where the model says."""
+        return elsewhere(self)
+
+    @property
+    def named(self) -> dict[str, Bound]:
+        """The bounds that were named."""
+        found = {"precision": self.precision, "recall": self.recall, "fpr": self.fpr}
+        return {name: bound for name, bound in found.items() if bound is not None}

@@ -1,0 +1,57 @@
+"""How a watch is shown: one sentence that says what to do, then a line a promise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.models.page import Page
+
+if TYPE_CHECKING:
+    from calibkit.methods.watch.watch import Tested, Watched
+
+_HEADER = ("promise", "estimate", "low", "high", "rows", "e-value", "alarm at")
+
+
+def headline(found: Watched) -> str:
+    """Return in a few words what was found."""
+    names = ", ".join(test.name for test in found.tests)
+    return f"{names}, {len(found.state.nights)} nights, {'alarm' if found.alarm else 'no alarm'}"
+
+
+def lines(found: Watched) -> list[str]:
+    """Return what to do, and where each promise stands."""
+    told = [found.advice]
+    for test in found.tests:
+        if test.estimate is None:
+            continue
+        told.append(
+            f"{_promise(test)}: {test.estimate:.4f} of {test.rows:,} labelled rows, "
+            f"between {test.low:.4f} and {test.high:.4f}; e-value {test.e_value:.4g}, alarm at "
+            f"{test.threshold:g}."
+        )
+    return told
+
+
+def view(found: Watched, page: Page) -> None:
+    """Print what to do, and a table of the promises."""
+    page.say(found.advice, "")
+    page.table(
+        _HEADER,
+        [
+            [
+                _promise(test),
+                *(
+                    None if value is None else round(value, 4)
+                    for value in (test.estimate, test.low, test.high)
+                ),
+                test.rows,
+                float(f"{test.e_value:.4g}"),
+                test.threshold,
+            ]
+            for test in found.tests
+        ],
+    )
+
+
+def _promise(test: Tested) -> str:
+    return f"{test.name} {'<=' if test.name == 'fpr' else '>='} {test.bound:g}"

@@ -1,0 +1,118 @@
+"""``calibkit watch``: whether a deployed boundary keeps its promises, valid at every look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibkit.errors import UsageError
+from calibkit.options.option import option
+from calibkit.options.shared import OUTPUT, Threads
+from calibkit.options.watch import WatchOptions
+
+from . import declare
+from .console import Console
+from .dry_run import show_plan
+from .judging import GATE_FAILED, TEXTS
+from .lines import DryRun, Reading, Results
+
+if TYPE_CHECKING:
+    from calibkit.methods.watch.watch import Watched
+
+HELP = """\
+Tests, night after night, that precision, recall or the false positive rate keep their bounds. The file
+of --state holds what was counted so far. However often one looks, and however long, the chance of a
+false alarm is at most 1 - C. Rows of a night that is over are refused; the same rows twice change
+nothing.
+
+Examples:
+
+  calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json
+
+  calibkit watch boundary.json labels.csv --state watch.state --period day --fail-if alarm
+
+  calibkit watch boundary.json labels.csv --state watch.state --precision 0.7 --confidence 0.99
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchLine(Reading, Results, DryRun):
+    """What is added, and where the result goes."""
+
+    threads: Threads = None
+    fail_if: Annotated[
+        Literal["alarm"] | None,
+        option(
+            "--fail-if",
+            group=OUTPUT,
+            help="Exit with code 1 if a promise is refuted, tonight or on an earlier night.",
+            shown=False,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse a folder for a result."""
+        if (self.output or "").endswith("/"):
+            raise UsageError("watch makes one result of all inputs; give -o a file.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    declare.add(app, "watch", HELP, watch, WatchOptions, WatchLine)
+
+
+def watch(options: WatchOptions, line: WatchLine) -> None:
+    """Count, test, write the state and what was found."""
+    console = line.console(texts=TEXTS)
+    if console.per_input:
+        raise UsageError("watch makes one result of all inputs; give -o a file.")
+    from calibkit.files.outputs import spare_inputs
+    from calibkit.methods.watch.rows import plan
+    from calibkit.methods.watch.watch import current
+    from calibkit.methods.watch.watch import watch as add
+
+    source = line.open(console)
+    if line.dry_run:
+        reading = plan(options, source)
+        tested = ", ".join(one.text for one in current(options, reading).tested)
+        show_plan(console, source, reading.columns, [f"test {tested}"])
+        return
+    spare_inputs(options.state, source.parts)
+    if console.output not in (None, "-"):
+        spare_inputs(str(console.output), source.parts)
+    found = add(options, source)
+    for remark in found.warnings:
+        console.warn(remark)
+    console.summary(*(f"{remark.text}." for remark in found.remarks))
+    if found.known:
+        console.summary(f"{found.known:,} rows are in {options.state} already: nothing was added.")
+    if options.labelled_at is not None and options.maturity is None:
+        console.summary(
+            "Labels count as they arrive: this takes their delay not to depend on the outcome "
+            "(see --maturity)."
+        )
+    deliver(console, found, options.state)
+    if line.fail_if is not None and found.alarm:
+        if console.quiet:
+            Console().table(["fail if", "found"], [["alarm", found.advice]], error=True)
+        raise typer.Exit(GATE_FAILED)
+
+
+def deliver(console: Console, found: Watched, state: str | None = None) -> None:
+    """Write the state and the result together, and show what was found."""
+    from calibkit.evaluation.outputs import content
+    from calibkit.files.sinks import Transaction
+    from calibkit.models.kinds import view_of
+
+    with Transaction() as outputs:
+        if state is not None:
+            outputs.write_bytes(found.state.to_json(), state)
+        if console.output not in (None, "-"):
+            output = str(console.output)
+            outputs.write_bytes(content(found, output), output)
+    if console.output is not None or not console.on_terminal:
+        console.summary(*view_of(found).lines(found))
+    console.wrote("Watch")
+    console.show_model(found.to_json(), lambda: console.show(found))

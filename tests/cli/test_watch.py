@@ -1,0 +1,375 @@
+"""``watch``: states, nights, alarms and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+DAY = date(2026, 11, 1)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with models."""
+    from calibkit_cli.main import run
+
+    folder = tmp_path_factory.mktemp("watch")
+    fit = str(write(simulate(1_500, seed=1), folder / "fit.parquet"))
+    for name, words in (
+        ("boundary", ["--precision", "0.7", "--method", "st"]),
+        ("certified", ["--precision", "0.6", "--confidence", "0.9"]),
+        ("other", ["--precision", "0.75", "--method", "exact"]),
+        ("random", ["--fpr", "0.2", "--method", "stochastic"]),
+        ("best", ["--maximize", "f1", "--method", "st"]),
+        ("weighted", ["--precision", "0.7", "--method", "st", "--weight", "weight"]),
+    ):
+        line = ["boundary", fit, *words, "-q", "-o", str(folder / f"{name}.json")]
+        assert run(line) == 0
+    assert run(["calibrate", fit, "-q", "-o", str(folder / "cal.json")]) == 0
+    return folder
+
+
+def nights(count: int, *, rows: int = 300, seed: int = 5, wrong: int | None = None) -> pl.DataFrame:
+    """Return rows of some nights; from number `wrong` on (from 0) every alert is false."""
+    frame = simulate(count * rows, seed=seed).drop("id")
+    number = pl.int_range(pl.len()) // rows
+    frame = frame.with_columns(day=pl.lit(DAY) + pl.duration(days=number), night=number)
+    if wrong is not None:
+        frame = frame.with_columns(
+            label=pl.when(pl.col("night") >= wrong).then(0).otherwise(pl.col("label"))
+        )
+    return frame
+
+
+def content(invoke: Invoke, *words: object, code: int = 0) -> dict[str, Any]:
+    done = invoke("watch", *words, "--json")
+    assert done.code == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_counts_are_those_of_apply(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    rows = write(nights(3), tmp_path / "rows.parquet")
+    words = (models / "boundary.json", rows, "--state", tmp_path / "w.state", "--period", "day")
+    found = content(invoke, *words, "--precision", "0.6", "--recall", "0.1", "--fpr", "0.4")
+    applied = tmp_path / "applied.parquet"
+    assert invoke("apply", models / "boundary.json", rows, "-q", "-o", applied).code == 0
+    frame = pl.read_parquet(applied)
+    taken, label = frame["decision"] == 1, frame["label"] == 1
+    expected = {
+        "precision": ((taken & label).sum() / taken.sum(), taken.sum()),
+        "recall": ((taken & label).sum() / label.sum(), label.sum()),
+        "fpr": ((taken & ~label).sum() / (~label).sum(), (~label).sum()),
+    }
+    assert found.keys() >= {"alarm", "tests", "period", "advice"}
+    assert (found["alarm"], found["period"], found["rows"]) == (False, "2026-11-03", 900)
+    assert [test["name"] for test in found["tests"]] == list(expected)
+    for test in found["tests"]:
+        assert test["estimate"] == pytest.approx(expected[test["name"]][0])
+        assert test["rows"] == expected[test["name"]][1]
+        assert 0 <= test["low"] <= test["estimate"] <= test["high"] <= 1
+        assert test["alpha"] == pytest.approx(0.05 / 3)
+        assert test["threshold"] == pytest.approx(60)
+
+
+def test_night_by_night_is_all_at_once(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame = nights(4)
+    model = models / "boundary.json"
+    once = content(
+        invoke,
+        model,
+        write(frame, tmp_path / "all.csv"),
+        "--state",
+        tmp_path / "a",
+        "--period",
+        "day",
+    )
+    for number in range(4):
+        own = write(frame.filter(pl.col("night") == number), tmp_path / f"{number}.parquet")
+        each = content(invoke, model, own, "--state", tmp_path / "b", "--period", "day")
+    assert each == once
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    own = write(frame.sample(fraction=1.0, shuffle=True, seed=1), tmp_path / "shuffled.parquet")
+    again = content(invoke, model, own, "--state", tmp_path / "c", "--period", "night")
+    assert again["tests"] == once["tests"]
+    assert again["period"] == 3
+
+
+def test_the_last_night_takes_shards_and_knows_its_rows(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    frame = nights(3)
+    words = ("--state", tmp_path / "w.state", "--period", "day")
+    files = []
+    for number, part in (
+        (0, slice(None)),
+        (1, slice(0, 120)),
+        (1, slice(120, None)),
+        (2, slice(None)),
+    ):
+        own = frame.filter(pl.col("night") == number)[part]
+        files.append(write(own, tmp_path / f"{len(files)}.parquet"))
+    model = models / "boundary.json"
+    content(invoke, model, files[0], *words)
+    first = content(invoke, model, files[1], *words)
+    state = (tmp_path / "w.state").read_bytes()
+    done = invoke("watch", model, files[1], *words, "-o", tmp_path / "w.json")
+    assert done.code == 0
+    assert "already" in done.stderr
+    assert (tmp_path / "w.state").read_bytes() == state
+    assert first["rows"] == 420
+    assert content(invoke, model, files[2], *words)["rows"] == 600
+    assert content(invoke, model, files[3], *words)["rows"] == 900
+    state = (tmp_path / "w.state").read_bytes()
+    refused = invoke("watch", model, files[1], *words)
+    assert refused.code == 3
+    assert "2026-11-02" in refused.stderr
+    assert (tmp_path / "w.state").read_bytes() == state
+
+
+def test_without_a_period_each_run_is_a_night(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame = nights(2).drop("day", "night")
+    words = ("--state", tmp_path / "w.state")
+    for number in (0, 1, 1):
+        own = write(frame[number * 300 : number * 300 + 300], tmp_path / f"{number}.csv")
+        found = content(invoke, models / "boundary.json", own, *words)
+        assert found["period"] == number + 1
+    assert (found["rows"], found["nights"]) == (600, 2)
+
+
+def test_an_alarm_stays_and_fails_when_asked(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame = nights(9, wrong=4).with_columns(
+        label=pl.when(pl.col("night") > 6).then(1).otherwise(pl.col("label"))
+    )
+    state, output = tmp_path / "w.state", tmp_path / "watch.json"
+    codes = []
+    for number in range(9):
+        own = write(frame.filter(pl.col("night") == number), tmp_path / f"{number}.parquet")
+        words = (
+            models / "boundary.json",
+            own,
+            "--state",
+            state,
+            "--period",
+            "day",
+            "--precision",
+            "0.5",
+        )
+        done = invoke("watch", *words, "--fail-if", "alarm", "-q", "-o", output)
+        codes.append(done.code)
+        found = json.loads(output.read_bytes())
+        assert found["alarm"] == (done.code == 1)
+        assert ("alarm" in done.stderr) == found["alarm"]
+    assert codes[:4] == [0] * 4
+    assert codes[6:] == [1] * 3
+    (test,) = found["tests"]
+    assert test["refuted"] == (DAY + timedelta(days=codes.index(1))).isoformat()
+    assert test["since"] == "2026-11-05"
+    assert f"refuted at night {test['refuted']}" in found["advice"]
+    assert test["highest"] >= test["threshold"] > 1
+    assert invoke("watch", *words, "-q", "-o", output).code == 0
+
+
+def test_promises_and_confidence_are_the_models_own(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = write(nights(1), tmp_path / "rows.parquet")
+    for name, expected in (
+        ("boundary", [("precision", 0.7, 0.05)]),
+        ("certified", [("precision", 0.6, 0.1)]),
+        ("random", [("fpr", 0.2, 0.05)]),
+    ):
+        found = content(
+            invoke, models / f"{name}.json", rows, "--state", tmp_path / f"{name}.state"
+        )
+        seen = [(one["name"], one["bound"], pytest.approx(one["alpha"])) for one in found["tests"]]
+        assert seen == expected
+    for name, said in (("best", "name a promise"), ("weighted", "once")):
+        done = invoke("watch", models / f"{name}.json", rows, "--state", tmp_path / "x.state")
+        assert done.code == 2
+        assert said in done.stderr
+        more = ("--precision", "0.5", "--state", tmp_path / f"{name}.state")
+        assert invoke("watch", models / f"{name}.json", rows, *more).code == 0
+    done = invoke("watch", models / "cal.json", rows, "--state", tmp_path / "x.state")
+    assert done.code == 3
+    assert not (tmp_path / "x.state").exists()
+
+
+def test_a_state_of_anything_else_is_refused(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame, state = nights(2), tmp_path / "w.state"
+    first = write(frame.filter(pl.col("night") == 0), tmp_path / "0.parquet")
+    then = write(frame.filter(pl.col("night") == 1), tmp_path / "1.parquet")
+    model = models / "boundary.json"
+    content(invoke, model, first, "--state", state, "--period", "day")
+    before = state.read_bytes()
+    for words, said in (
+        ((models / "other.json", then, "--period", "day", "--precision", "0.7"), "model"),
+        ((model, then, "--period", "day", "--precision", "0.71"), "bound"),
+        ((model, then, "--period", "day", "--recall", "0.1"), "bound"),
+        ((model, then, "--period", "day", "--confidence", "0.99"), "confidence"),
+        ((model, then, "--period", "night"), "kind of night"),
+        ((model, then, "--period", "day", "--maturity", "1"), "maturity"),
+    ):
+        done = invoke("watch", *words, "--state", state)
+        assert done.code == 3, words
+        assert f"another {said}" in done.stderr
+    for broken in (b"{}", b"ARROW1", before.replace(b"[1.0,", b"[1.5,"), before[:-20]):
+        (tmp_path / "broken.state").write_bytes(broken)
+        words = (model, then, "--period", "day", "--state", tmp_path / "broken.state")
+        assert invoke("watch", *words).code == 3
+    assert state.read_bytes() == before
+
+
+def test_late_labels_and_rows_of_age(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    delay = pl.int_range(pl.len()) % 5
+    frame = nights(10).with_columns(
+        seen=pl.when(delay > 0).then(pl.col("night") + delay),
+        label=pl.when(delay > 0).then("label"),
+    )
+    model = models / "boundary.json"
+    rows = write(frame, tmp_path / "rows.csv")
+    words = (model, rows, "--labelled-at", "seen", "--period", "night")
+    arrived = frame.drop_nulls("seen")
+    found = content(invoke, *words, "--state", tmp_path / "a.state")
+    assert (found["rows"], found["period"]) == (arrived.height, 13)
+    assert (
+        "delay"
+        in invoke("watch", *words, "--state", tmp_path / "d", "-o", tmp_path / "o.json").stderr
+    )
+    found = content(invoke, *words, "--state", tmp_path / "b.state", "--maturity", "4")
+    assert found["rows"] == arrived.filter(pl.col("night") + 4 <= 13).height
+    found = content(invoke, *words, "--state", tmp_path / "c.state", "--maturity", "6")
+    assert (found["rows"], found["period"]) == (arrived.filter(pl.col("night") <= 7).height, 13)
+    state = json.loads((tmp_path / "c.state").read_bytes())
+    assert [night["period"] for night in state["nights"]] == list(range(6, 14))
+
+
+def test_labels_that_are_missing(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame = nights(1).with_columns(label=pl.when(pl.int_range(pl.len()) < 100).then("label"))
+    rows = write(frame, tmp_path / "rows.parquet")
+    words = (models / "boundary.json", rows, "--state", tmp_path / "w.state")
+    refused = invoke("watch", *words)
+    assert refused.code == 3
+    assert "--unlabelled drop" in refused.stderr
+    assert content(invoke, *words, "--unlabelled", "drop")["rows"] == 100
+    none = write(frame.with_columns(label=pl.lit(None, pl.Int64)), tmp_path / "none.parquet")
+    words = (models / "boundary.json", none, "--state", tmp_path / "none.state")
+    done = invoke("watch", *words, "--unlabelled", "drop", "--json")
+    assert done.code == 0
+    assert "nothing was added" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["period"], found["tests"][0]["estimate"]) == (None, None)
+
+
+def test_merge_adds_states(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame, model = nights(3), models / "boundary.json"
+    names = []
+    for shard in range(2):
+        own = frame.filter(pl.int_range(pl.len()) % 2 == shard)
+        rows = write(own, tmp_path / f"{shard}.parquet")
+        names.append(tmp_path / f"{shard}.state")
+        content(invoke, model, rows, "--state", names[-1], "--period", "day")
+    whole = content(
+        invoke,
+        model,
+        write(frame, tmp_path / "a.parquet"),
+        "--state",
+        tmp_path / "a",
+        "--period",
+        "day",
+    )
+    done = invoke("merge", *names, "--json")
+    assert done.code == 0
+    assert json.loads(done.stdout) == whole
+    for order in (names, names[::-1]):
+        merged = tmp_path / "merged.state"
+        assert invoke("merge", *order, "-q", "-o", merged).code == 0
+        found = json.loads(invoke("merge", merged, "--json").stdout)
+        assert found == whole
+    assert invoke("merge", names[0], names[0]).code == 3
+    other = tmp_path / "other.state"
+    content(
+        invoke, models / "other.json", tmp_path / "a.parquet", "--state", other, "--period", "day"
+    )
+    assert invoke("merge", names[0], other).code == 3
+
+
+def test_outputs_pipes_and_batches(
+    models: Path, invoke: Invoke, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = write(nights(2), tmp_path / "rows.parquet")
+    words = (models / "boundary.json", rows, "--period", "day", "-q")
+    texts = {}
+    for suffix in ("prom", "csv", "md", "json"):
+        output = tmp_path / f"watch.{suffix}"
+        state = ("--state", tmp_path / f"{suffix}.state")
+        assert invoke("watch", *words, *state, "-o", output).code == 0
+        texts[suffix] = output.read_text()
+    assert 'calibkit_alarm{score="boundary",slice="all"} 0' in texts["prom"]
+    assert 'calibkit_precision_e_value{score="boundary",slice="all"}' in texts["prom"]
+    assert "boundary,all,precision," in texts["csv"]
+    piped = command(
+        "watch", models / "boundary.json", "-", "--period", "day", "-q", "--state",
+        tmp_path / "pipe.state", "--memory", "100MB", input=rows.read_bytes(),
+    )  # fmt: skip
+    assert piped.returncode == 0
+    assert piped.stdout.decode() == texts["json"]
+    plan = invoke("watch", *words, "--state", tmp_path / "no.state", "--dry-run", "--json")
+    assert json.loads(plan.stdout)["plan"] == ["test precision >= 0.7"]
+    assert not (tmp_path / "no.state").exists()
+
+
+def test_the_table_on_a_terminal(
+    models: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from calibkit_cli import console
+
+    monkeypatch.setattr(console, "_is_terminal", lambda stream: True)
+    rows = write(nights(1), tmp_path / "rows.parquet")
+    done = invoke("watch", models / "boundary.json", rows, "--state", tmp_path / "w.state")
+    assert (done.code, done.stderr) == (0, "")
+    for word in ("precision", "e-value", "estimate"):
+        assert word in done.stdout.decode()
+
+
+def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame = nights(1)
+    rows = write(frame, tmp_path / "rows.parquet")
+    model, state = models / "boundary.json", tmp_path / "w.state"
+    odd = write(frame.with_columns(day=pl.lit("yesterday")), tmp_path / "odd.csv")
+    gone = write(
+        frame.with_columns(night=pl.when(pl.col("score") > 0.5).then("night")), tmp_path / "g.csv"
+    )
+    outside = write(frame.with_columns(pl.col("score") * 2), tmp_path / "outside.csv")
+    for words, code, said in (
+        ((model, rows), 2, "--state"),
+        ((model, rows, "--state", "-"), 2, "--state"),
+        ((model, rows, "--state", state, "--precision", "1"), 2, "--precision"),
+        ((model, rows, "--state", state, "--fpr", "0"), 2, "--fpr"),
+        ((model, rows, "--state", state, "--confidence", "1.5"), 2, "--confidence"),
+        ((model, rows, "--state", state, "--maturity", "3"), 2, "--period"),
+        ((model, rows, "--state", state, "--period", "dya"), 2, "did you mean 'day'"),
+        ((model, rows, "--state", state, "--label", "lable"), 2, "did you mean 'label'"),
+        ((model, rows, "--state", state, "--fail-if", "precision<0.5"), 2, "alarm"),
+        ((model, rows, "--state", state, "-o", f"{tmp_path}/"), 2, "one result"),
+        ((model, rows, "--state", rows), 2, "written over"),
+        ((model, odd, "--state", state, "--period", "day"), 3, "'day'"),
+        ((model, gone, "--state", state, "--period", "night"), 3, "'night'"),
+        ((model, outside, "--state", state), 3, "'score'"),
+        ((model, rows, "--state", state, "--period", "score"), 3, "'score'"),
+    ):
+        done = invoke("watch", *words)
+        assert (done.code, done.stdout) == (code, b""), (words, done)
+        assert said in done.stderr, done.stderr
+        assert not state.exists()

@@ -1,0 +1,190 @@
+"""The mathematics of `watch`: against row by row sums, and by simulation where it is about chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import calibkit as ck
+from calibkit.errors import ModelError
+from calibkit.files.sources import Source
+from calibkit.methods.watch import bets
+from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
+from calibkit.methods.watch.rows import count, plan
+from calibkit.methods.watch.state import Night, Shard, merge_states, new_state, read_state
+from calibkit.methods.watch.watch import judge
+from calibkit.options.watch import WatchOptions
+from tests.naive import watch as naive
+
+ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1)), max_size=8)
+PROMISES = st.sampled_from(["precision", "recall", "fpr"])
+
+
+def cells(rows: list[tuple[float, int]]) -> dict[float, tuple[int, int]]:
+    return {
+        chance: (rows.count((chance, 0)), rows.count((chance, 1)))
+        for chance in {c for c, _ in rows}
+    }
+
+
+@given(name=PROMISES, bound=st.sampled_from([0.05, 0.5, 0.9]), nights=st.lists(ROWS, max_size=6))
+def test_evidence_is_that_of_every_row_and_every_start(
+    name: str, bound: float, nights: list[list[tuple[float, int]]]
+) -> None:
+    found = evidence(Promise(name, bound), [cells(night) for night in nights])
+    expected = naive.e_values(name, bound, nights, FRACTIONS.tolist())
+    np.testing.assert_allclose(np.exp(found.logs), expected, rtol=1e-10)
+
+
+@given(name=PROMISES, bound=st.sampled_from([0.01, 0.5, 0.99]), rows=ROWS)
+def test_no_bet_loses_more_than_there_is_or_gains_where_the_promise_is_kept(
+    name: str, bound: float, rows: list[tuple[float, int]]
+) -> None:
+    promise = Promise(name, bound)
+    pays = promise.payoffs(cells(rows))
+    assert all(1.0 + stake * pay > 0.0 for pay, _ in pays for stake in promise.stakes)
+    kept = {0.0: (10**6, 0), 1.0: (0, 10**6)}  # no error at all
+    assert evidence(promise, [kept] * 3).e_value < 1.0
+
+
+@settings(max_examples=20)
+@given(
+    values=st.lists(
+        st.tuples(st.sampled_from([0.25, 1.0]), st.integers(0, 1)), min_size=1, max_size=60
+    )
+)
+def test_confidence_sequence(values: list[tuple[float, int]]) -> None:
+    found = estimate(Promise("precision", 0.5), [cells(values)], 0.1)
+    whole = sum(chance for chance, _ in values)
+    hits = [chance * label for chance, label in values]
+    low, high = naive.interval(hits, bets._RATES.tolist(), 0.1)
+    scale = len(values) / whole
+    assert found.value == pytest.approx(sum(hits) / whole)
+    assert found.low == pytest.approx(low * scale, abs=2e-4 * scale)
+    assert found.high == pytest.approx(min(1.0, high * scale), abs=2e-4 * scale)
+    assert found.rows == len(values)
+
+
+def first_alarms(hits: NDArray[np.int64], rows: int, bound: float, alpha: float) -> list[float]:
+    """Return the night of each stream's first alarm, counted from 1; infinity where there is none."""
+    found = []
+    for stream in hits:
+        nights = [{1.0: (rows - hit, hit)} for hit in stream.tolist()]
+        at = evidence(Promise("precision", bound), nights).passed(1.0 / alpha)
+        found.append(np.inf if at is None else at + 1.0)
+    return found
+
+
+def test_false_alarms_stay_rare_at_precision_exactly_on_the_bound() -> None:
+    """At most 5 % of years; 41 % of months where a fixed interval is looked at every night."""
+    draw = np.random.Generator(np.random.Philox(key=1))
+    years = first_alarms(draw.binomial(128, 0.7, (200, 365)), 128, 0.7, 0.05)
+    assert np.isfinite(years).mean() <= 0.05
+    small = first_alarms(draw.binomial(3, 0.9, (200, 365)), 3, 0.9, 0.05)
+    assert np.isfinite(small).mean() <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("precision", "before", "nights"), [(0.6, 0, 3), (0.65, 0, 8), (0.6, 200, 8), (0.65, 200, 25)]
+)
+def test_falls_are_found_soon_a_good_past_or_not(
+    precision: float, before: int, nights: int
+) -> None:
+    draw = np.random.Generator(np.random.Philox(key=2))
+    past, then = draw.binomial(128, 0.75, (100, before)), draw.binomial(128, precision, (100, 60))
+    alarms = first_alarms(np.concatenate([past, then], axis=1), 128, 0.7, 0.05)
+    assert np.median(alarms) - before <= nights
+
+
+def test_confidence_sequences_hold_at_all_times_together() -> None:
+    draw = np.random.Generator(np.random.Philox(key=3))
+    missed = 0
+    for _ in range(100):
+        rates = draw.uniform(0.5, 0.9, 60)  # the precision moves from night to night
+        nights = [{1.0: (20 - hit, hit)} for hit in draw.binomial(20, rates).tolist()]
+        means = np.cumsum(rates) / np.arange(1, 61)
+        for last in (1, 3, 10, 30, 60):
+            found = estimate(Promise("precision", 0.7), nights[:last], 0.1)
+            assert found.low is not None and found.high is not None
+            if not found.low <= means[last - 1] <= found.high:
+                missed += 1
+                break
+    assert missed <= 10
+
+
+def night(period: int, rows: list[tuple[float, int]], mark: int = 0) -> Night:
+    counts = cells(rows)
+    table = tuple((chance, *counts[chance]) for chance in sorted(counts))
+    return Night(period, table, (Shard(f"{period * 100 + mark:016x}", len(rows)),))
+
+
+@given(parts=st.lists(st.tuples(st.integers(1, 3), ROWS), min_size=1, max_size=6), data=st.data())
+def test_states_merge_in_any_order(
+    parts: list[tuple[int, list[tuple[float, int]]]], data: st.DataObject
+) -> None:
+    empty = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer")
+    states = [
+        (f"{k}.state", msgspec.structs.replace(empty, nights=(night(period, rows, k),)))
+        for k, (period, rows) in enumerate(parts)
+    ]
+    whole = merge_states(states)
+    shuffled = data.draw(st.permutations(states))
+    assert merge_states(shuffled).to_json() == whole.to_json()
+    assert read_state(whole.to_json()) == whole
+    assert judge(merge_states(shuffled)).to_json() == judge(whole).to_json()
+    with pytest.raises(ModelError, match="count twice"):
+        merge_states([*states, states[0]])
+
+
+def test_a_year_of_nights_is_a_small_file() -> None:
+    state = new_state("m" * 16, [Promise("precision", 0.7)], 0.95, calendar="date")
+    for day in range(365):
+        own = night(day, [(0.0, 0), (1.0, 1)])
+        shards = (Shard("0123456789abcdef", 100_000),)
+        large = ((0.0, 91_234, 5_678), (1.0, 1_234, 1_854))
+        nights = (*state.nights, msgspec.structs.replace(own, cells=large, shards=shards))
+        state = msgspec.structs.replace(state, nights=nights)
+    assert len(state.to_json()) < 100_000
+
+
+def test_a_boundary_that_draws_counts_rows_by_their_chance() -> None:
+    rows = ck.simulate_posterior(1_500, seed=4)
+    model = ck.fit_boundary(rows, fpr=0.2, method="stochastic")
+    options = WatchOptions(model=model, state="none.state", precision=0.5)
+    source = Source.from_frame(rows)
+    (found,) = count(plan(options, source), source).nights
+    applied = model.apply(rows, key="row-number")
+    chance, label = applied["decision_probability"], applied["label"].cast(pl.Int64)
+    assert sum(share * ones for share, _, ones in found.cells) == pytest.approx(
+        (chance * label).sum()
+    )
+    assert found.rows == 1_500
+    for batch in (97, 1_000):
+        assert count(plan(options, source), source, batch).nights == (found,)
+
+
+def test_in_python(tmp_path: Path) -> None:
+    rows = ck.simulate_posterior(2_000, seed=1)
+    model = ck.fit_boundary(rows, precision=0.6, method="st", folds=0)
+    state = str(tmp_path / "watch.state")
+    for night in (1, 2):
+        fresh = ck.simulate_posterior(1_000, seed=10 + night).with_columns(day=pl.lit(night))
+        found = ck.watch(fresh, model=model, state=state, period="day", precision=0.3)
+        assert (found.alarm, found.period, found.rows) == (False, night, 1_000 * night)
+    assert read_state(Path(state).read_bytes()) == found.state
+    assert repr(found) == "<Watched: precision, 2 nights, no alarm>"
+    assert found.summary().startswith("Every promise is kept")
+    assert "<th>e-value</th>" in found._repr_html_()
+    arrays = {name: fresh[name].to_numpy() for name in ("score", "label")}
+    again = ck.watch(**arrays, model=model, state=str(tmp_path / "other.state"), confidence=0.9)
+    assert again.tests[0].bound == 0.6
+    assert again.tests[0].alpha == pytest.approx(0.1)
+    with pytest.raises(ModelError, match="another confidence"):
+        ck.watch(fresh, model=model, state=state, period="day", precision=0.3, confidence=0.9)
