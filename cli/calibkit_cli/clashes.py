@@ -50,7 +50,7 @@ def refuse_clashes(options: Sequence[Entry], typed: Mapping[str, Any]) -> None:
         (option.metavar, name)
         for option, value in known
         if (option.path or option.metavar in _READ) and option.group != OUTPUT
-        for name in ([value] if isinstance(value, str) else value)
+        for name in ([value] if isinstance(value, str) else value or [])
     ]
     for _, name in read:
         for path in _files(name):

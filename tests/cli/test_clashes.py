@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,7 +169,7 @@ def test_in_place_writes_all_or_none(folder: Path, tmp_path: Path, invoke: Invok
     before = good.read_bytes(), bad.read_bytes()
     assert invoke("apply", folder / "m.json", tmp_path, "--in-place").code == 3
     assert (good.read_bytes(), bad.read_bytes()) == before
-    assert sorted(os.listdir(tmp_path)) == ["a.csv", "b.csv"]
+    assert sorted(tmp_path.iterdir()) == [good, bad]
     bad.unlink()
     found = invoke("apply", folder / "m.json", tmp_path, "--in-place", "--json")
     told = json.loads(found.stdout)
