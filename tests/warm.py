@@ -1,9 +1,9 @@
-"""Commands as processes of their own that need no start: forked from one that has loaded everything.
+"""Commands as processes of their own, forked from one that has loaded numba and the kernels.
 
 Each command of a page, or of a test, is a process with its own arguments, folder, environment, streams
-and exit code, as a user's is; what it does not do again is to import polars and numba (a second) and to
-load compiled kernels.  `program` starts the process that is forked and writes a program that stands for
-``calibkit``: it hands its streams over and ends with the command's exit code.
+and exit code, as a user's is; what it does not do again is to import numba and to load compiled
+kernels.  `program` starts the process that is forked and writes a program that stands for ``calibkit``:
+it hands its streams over and ends with the command's exit code.
 
 What depends on how a process begins (limits, signals, variables read while libraries are loaded) is for
 processes that are started as users start them.
@@ -22,7 +22,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -91,12 +90,7 @@ def serve(address: str) -> None:
             client, _ = server.accept()
             _wait(os.WNOHANG)
             _load_kernels(told)
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # polars has threads that clean up: none holds a lock
-                child = os.fork() == 0
-            if child:
+            if os.fork() == 0:
                 ready.close()
                 server.close()
                 _run(client, tell)
@@ -112,16 +106,18 @@ def _wait(options: int) -> None:
 
 
 def _load() -> None:
-    """Import what commands import, as `calibkit_cli.main.main` would have it."""
+    """Import what starts no thread: a lock held by one of polars would stay shut in a fork."""
     from calibkit_cli.processors import same_numbers
 
     same_numbers()
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
-    for name in ("calibkit_kernels", "calibkit", "calibkit_cli"):
-        package = importlib.import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if module.name != "calibkit.sklearn":
-                importlib.import_module(module.name)
+    package = importlib.import_module("calibkit_kernels")
+    for module in pkgutil.walk_packages(package.__path__, "calibkit_kernels."):
+        importlib.import_module(module.name)
+    for name in ("msgspec", "rich.console", "typer"):
+        importlib.import_module(name)
+    tasks = Path("/proc/self/task")
+    if tasks.is_dir() and len(list(tasks.iterdir())) > 1:
+        raise RuntimeError("the process that commands are forked from has threads")
     gc.collect()
     gc.freeze()
 

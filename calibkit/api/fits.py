@@ -40,8 +40,8 @@ def fit_alpha(source: Source, options: AlphaOptions) -> Fitted[AlphaModel]:
     >>> import calibkit as ck
     >>> votes = ck.simulate_raters(1_000, raters=3, seed=1)
     >>> model = ck.fit_alpha(votes)
-    >>> sorted(model.apply(votes.head(2), keep="prob_0").columns)[:2]
-    ['alpha0', 'calibrated_0']
+    >>> model.apply(votes.head(2), keep="prob_0").columns[:3]
+    ['prob_0', 'alpha0', 'disagreement']
     """
     return alpha.run().fit(options, source)
 

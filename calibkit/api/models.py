@@ -52,10 +52,10 @@ def apply_to_frame(
     tell(applied.warnings, ApplyOptions)
     found, added = applied.frame, applied.added
     if given is None:
-        classes = getattr(model, "classes", ())
         if first == "score":
             return found[added[0]].to_numpy()
-        return found.select(added[: len(classes)]).to_numpy()
+        calibrated = [name for name in added if name.startswith("calibrated_")]
+        return found.select(calibrated).to_numpy() if calibrated else found[added[0]].to_numpy()
     joined = [
         name
         for name in found.columns

@@ -109,7 +109,8 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        One row a cell: its limits, ``count``, ``positives``, ``positivity``, ``mean_score``.
+        One row a cell: its limits, ``count``, ``positives``, ``positivity``, ``mean_score``; with
+        ``add_level`` the rows themselves, with a column ``level``.
 
     Examples
     --------
@@ -118,6 +119,17 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
     >>> grid.height, int(grid["count"].sum())
     (10, 1000)
     """
+    if options.add_level:
+        import polars as pl
+
+        from calibkit.apply.levels import with_levels
+        from calibkit.runtime.memory import memory_budget
+
+        levelled = with_levels(options, source, memory_budget(None), options.workers)
+        said = list(levelled.warnings)
+        rows = pl.concat(levelled.run.frames(said.append))
+        tell(tuple(said), BinOptions)
+        return rows
     binned = grid.run().fit(options, source)
     tell(binned.warnings, BinOptions)
     return binned.frame

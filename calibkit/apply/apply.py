@@ -19,7 +19,7 @@ from calibkit.columns.columns import RowFinder
 from calibkit.columns.rows import Gaps, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.models.applier import ACTION, PASS, Applier, Reads
+from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
@@ -64,6 +64,8 @@ class Application:
         The columns of the input that stay.
     added
         The names of the added columns.
+    places
+        Where each of these stands among the columns that the applier gives.
     made_by
         The hash of the model that made a column of the result, where it is known.
     chosen
@@ -74,6 +76,7 @@ class Application:
     reads: Reads
     kept: list[str]
     added: list[str]
+    places: list[int]
     made_by: dict[str, str]
     chosen: pl.Expr | None
 
@@ -141,7 +144,8 @@ def apply_rows(
         where = replace(where, kept=np.flatnonzero(present))
     values = plan.applier.values(frame, where, plan.reads, options.request)
     added = [
-        placed(column.alias(name), present) for name, column in zip(plan.added, values, strict=True)
+        placed(values[place].alias(name), present)
+        for name, place in zip(plan.added, plan.places, strict=True)
     ]
     # In one step: there may be no kept column.  As columns: a name may look like a pattern.
     result = rows.select(*(rows[name] for name in plan.kept), *added)
@@ -158,8 +162,13 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     request = options.request
     reads = applier.reads(source, request)
     check_makers(model, request.columns, source)
+    if request.level and LEVEL not in applier.added:
+        raise UsageError(
+            f"--add-level: a model of kind {model.kind!r} has no uncertainty levels; apply a boundary."
+        )
     kept = list(source.schema) if options.keep is None else _matching(source, listed(options.keep))
-    added = list(applier.added)
+    added = list(reads.written or applier.added)
+    places = [applier.added.index(name) for name in added]
     if options.column is not None:
         added[0] = options.column
     if len(set(added)) < len(added):
@@ -178,7 +187,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     makers = read_makers(source).agreed
     made_by = {name: makers[name] for name in kept if name in makers}
     made_by |= {name: model_hash(one) for name, one in model.makers(added).items()}
-    return Application(applier, reads, kept, added, made_by, chosen)
+    return Application(applier, reads, kept, added, places, made_by, chosen)
 
 
 def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:

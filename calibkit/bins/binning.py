@@ -270,6 +270,22 @@ def _limits(edges: Edges, minimum: Edges) -> tuple[Edges, Edges]:
     return low, high
 
 
+def grid_levels(grid: Grid, score: Floats, uncertainty: Floats | None) -> NDArray[np.uint16]:
+    """Return the uncertainty bin of each row: where scores were binned first, that of its score bin."""
+    if grid.order == "uncertainty-score":
+        levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
+        return levels.of(uncertainty, score.size)
+    column = assign(score, float(grid.score_min[0]), grid.score_edges[0])
+    level = np.zeros(score.size, np.uint16)
+    if uncertainty is None:
+        return level
+    for j in np.flatnonzero(~np.isnan(grid.uncertainty_min)):
+        rows = np.flatnonzero(column == j)
+        own = Levels(float(grid.uncertainty_min[j]), grid.uncertainty_edges[j])
+        level[rows] = own.of(uncertainty[rows], rows.size)
+    return level
+
+
 def grid_frame(grid: Grid) -> pl.DataFrame:
     """Return the grid as a table with one row a cell, by uncertainty bin, then score bin.
 

@@ -7,10 +7,11 @@ from functools import partial
 
 import polars as pl
 
-from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.bins.binning import Grid, fit_grid, grid_frame, grid_metadata
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.names import ScoreColumns
 from calibkit.files.sources import Source
+from calibkit.models.model import Column
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
@@ -108,9 +109,8 @@ def _reading(options: BinOptions, columns: ScoreColumns, levels: tuple[int, ...]
     )
 
 
-def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
-    rows = replace(rows, level_edges=options.edges or None)
-    grid = fit_grid(
+def _grid(options: BinOptions, rows: ScoreRows) -> Grid:
+    return fit_grid(
         rows,
         _bins(options, rows.options),
         options.score_bins,
@@ -118,10 +118,48 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
         order=options.order,
         threads=options.workers,
     )
+
+
+def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
+    rows = replace(rows, level_edges=options.edges or None)
+    grid = _grid(options, rows)
     return Binned(
         grid_frame(grid),
         grid_metadata(grid, rows, options.strategy),
         rows.warnings,
         rows.notes,
-        (f"{rows.rows:,} rows used of {rows.rows_read:,} read",),
+        _used(rows),
     )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where the levels of rows lie.
+
+    Attributes
+    ----------
+    grid, columns
+        The grid, and the columns of score and uncertainty with the dtypes they are compared in.
+    warnings, notes, details
+        As in `calibkit.summaries.runs.Fitted`.
+    """
+
+    grid: Grid
+    columns: dict[str, Column]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    details: tuple[str, ...]
+
+
+def place(options: BinOptions, source: Source) -> Placed:
+    """Return the grid of all rows, and what is needed to find the level of a row; see `grid_rows`."""
+    rows = replace(grid_rows(options, source), level_edges=options.edges or None)
+    names = rows.options
+    columns = {"score": Column(names.score, str(rows.score.dtype), names.scale)}
+    if rows.uncertainty is not None and names.uncertainty is not None:
+        columns["uncertainty"] = Column(names.uncertainty, str(rows.uncertainty.dtype))
+    return Placed(_grid(options, rows), columns, rows.warnings, rows.notes, _used(rows))
+
+
+def _used(rows: ScoreRows) -> tuple[str, ...]:
+    return (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)

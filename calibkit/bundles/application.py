@@ -39,6 +39,7 @@ class BundleApplier:
         optional: dict[str, None] = {}
         made: dict[str, pl.DataType] = {}
         self.own_reads = []
+        written: list[str] = []
         for step, applier in zip(self.steps, self.appliers, strict=True):
             try:
                 own = applier.reads(_with_columns(source, made), _own_request(step, request, made))
@@ -46,13 +47,15 @@ class BundleApplier:
                 message = f"{step.label}: {error}"
                 raise UsageError(message, file=error.file, column=error.column) from None
             self.own_reads.append(own)
+            written += [step.columns[name] for name in own.written or step.columns]
             taken = set(needed.values())
             for role, name in own.needed.items():
                 if name not in made and name not in taken:
                     needed[role if role not in needed else name] = name
             optional.update(dict.fromkeys(name for name in own.optional if name not in made))
             made.update((name, pl.Float64()) for name in step.columns.values())
-        return Reads(needed, tuple(name for name in optional if name not in needed.values()))
+        others = tuple(name for name in optional if name not in needed.values())
+        return Reads(needed, others, (*written, ACTION))
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request

@@ -131,7 +131,12 @@ def _add(findings: Findings, name: str, part: str, found: Measured, small: bool)
     hidden = {metric for metric in values if small and not metric.startswith("rows_")}
     findings.add(name, part, values | dict.fromkeys(hidden))
     findings.metrics.signature |= {
-        metric: signature(metric, intervals=asked.intervals, groups=bool(asked.groups))
+        metric: signature(
+            metric,
+            intervals=asked.intervals,
+            groups=bool(asked.groups),
+            weighted=asked.rater_weight is not None,
+        )
         for metric in values
     }
     if asked.intervals:
@@ -150,6 +155,9 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
     groups = None
     if options.groups is not None:
         groups = read_segments(rows.others[options.groups], rows.where).code
+    weight = None
+    if options.rater_weight is not None:
+        weight = weight_column(rows.others[options.rater_weight], rows.where)
     if options.ensemble:
         joined = {ENSEMBLE: ensemble(probabilities, strengths)}
     else:
@@ -164,6 +172,7 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
             counts=rows.counts,
             classes=rows.classes,
             groups=groups,
+            weight=weight,
         )
         for name, (matrix, phi) in joined.items()
     }

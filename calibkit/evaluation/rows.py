@@ -132,6 +132,9 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     """
     named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
     source.require(options.strengths, "--alpha0")
+    if options.rater_weight:
+        source.require([options.rater_weight], "--rater-weight")
+        named["rater weight"] = options.rater_weight
     if options.disagreement:
         source.require([options.disagreement], "--disagreement")
         named["disagreement"] = options.disagreement

@@ -32,7 +32,7 @@ _SMALL = 1e-140
 
 
 def translate(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
-    """Return `calibrated_<class>`, `alpha0`, `disagreement` and `disagreement_<class>`."""
+    """Return what `AlphaApplier` adds, by the names of the columns."""
     request.refuse_key(model)
     needed, prediction = class_maps.read_classes(program, model, model.classes, request)
     probabilities = prediction
@@ -47,7 +47,9 @@ def translate(program: Program, model: AlphaModel, request: Request) -> dict[str
         needed += [value for value in features if isinstance(value, Ref)]
     alpha0 = _strength(program, model, features)
     small = [program.bind("small", Clamped(value, _SMALL)) for value in probabilities]
-    found: dict[str, Node] = class_maps.named("calibrated", model.classes, probabilities)
+    found: dict[str, Node] = {}
+    if model.calibrates:
+        found |= class_maps.named("calibrated", model.classes, probabilities)
     about = _disagreements(program, model, small, alpha0)
     found |= {"alpha0": alpha0, "disagreement": about[0]}
     found |= class_maps.named("disagreement", model.classes, about[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -93,7 +95,8 @@ class ClassApplier:
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns of class probabilities."""
         self.matched = match_classes(self.model, self.classes, source, request)
-        return needed_columns(self.matched, [])
+        written = as_in_input(self.model, self.matched, source, self.added)
+        return needed_columns(self.matched, [], written)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
@@ -133,9 +136,24 @@ def match_classes(model: Model, classes: list[str], source: Source, request: Req
     )
 
 
-def needed_columns(matched: Matched, more: list[str]) -> Reads:
-    """Return what is read: every matched column, and more."""
-    return Reads({name: name for name in (*matched.columns, *more)})
+def as_in_input(
+    model: Model, matched: Matched, source: Source, added: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the added columns of the classes in the order of the input's columns of these.
+
+    Models of version 1 add them in the order of their classes, as they always did.
+    """
+    if model.version == 1 or matched.nested:
+        return tuple(added)
+    known = list(source.schema)
+    return tuple(
+        name for _, name in sorted(zip(map(known.index, matched.columns), added, strict=True))
+    )
+
+
+def needed_columns(matched: Matched, more: list[str], written: tuple[str, ...]) -> Reads:
+    """Return what is read: every matched column, and more; and in which order columns are added."""
+    return Reads({name: name for name in (*matched.columns, *more)}, (), written)
 
 
 def read_classes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -16,16 +16,23 @@ from calibkit.options.maps import SCORE_METHODS
 __all__ = ["CalibratorModel", "MapFit", "ScoreMap"]
 
 
+#: The version of a calibrator of scores.
+SCORE_VERSION: Final = 1
+
+
 class CalibratorModel(Model, kw_only=True, omit_defaults=True):
     """A calibrator: the map of all rows, and those of segments.
 
     The fields of the map of all rows are those of a `ScoreMap`; `groups` has one for each segment
     that was large enough, `pooled_groups` names those that use the map of all rows, as values of
     the column that were not seen do.  A calibrator of class probabilities has `classes` and a
-    `temperature`, or `weights` and `intercept`, instead.
+    `temperature`, or `weights` and `intercept`, instead; since its version 2 `apply` adds columns in
+    the order of the input's.
     """
 
     KIND: ClassVar[str] = "calibrator"
+    #: Of class probabilities; calibrators of scores are still of version 1.
+    VERSION: ClassVar[int] = 2
 
     # Written even if empty, as by other kinds.
     provenance: Provenance | None = msgspec.field(default_factory=lambda: None)
@@ -84,6 +91,11 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
             if self.regularization is not msgspec.UNSET and len(self.regularization) != 2:
                 raise ModelError("'regularization' has two penalties: intercept and weights")
             return
+        if self.version != SCORE_VERSION:
+            raise ModelError(
+                f"version {self.version} of a calibrator of scores is unknown here; this calibkit "
+                f"reads version {SCORE_VERSION}: update calibkit, or fit the model again"
+            )
         if self.method not in SCORE_METHODS:
             raise ModelError(
                 f"unknown method {self.method!r} of a calibrator; known: {', '.join(SCORE_METHODS)}"

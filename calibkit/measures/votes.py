@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibkit.measures.result import Difference, Interval
 from calibkit.numerics.normal import critical_value
-from calibkit.numerics.sums import exact_group_sums, exact_sum
+from calibkit.numerics.sums import exact_group_sums, exact_sum, exact_sum_products
 from calibkit.numerics.votes import (
     BINS,
     Losses,
@@ -55,6 +55,8 @@ class Judged:
         Their names.
     groups
         The group of each row, whose rows may depend on each other; None: all are independent.
+    weight
+        The weight of each row in the squared loss; None: all count alike.
     """
 
     probabilities: Floats
@@ -62,6 +64,7 @@ class Judged:
     counts: Counts
     classes: tuple[str, ...]
     groups: NDArray[np.uint32] | None = None
+    weight: Floats | None = None
 
     def rows(self, kept: NDArray[np.int64]) -> Judged:
         """Return some of the rows."""
@@ -71,6 +74,7 @@ class Judged:
             disagreement=self.disagreement[kept],
             counts=self.counts[kept],
             groups=None if self.groups is None else self.groups[kept],
+            weight=None if self.weight is None else self.weight[kept],
         )
 
 
@@ -182,7 +186,10 @@ def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     found.influence["accuracy"] = share
     apart = _row_sums(targets, lambda one: (one.label - one.prediction) ** 2)
     spread = _row_sums(targets, lambda one: one.label * (1.0 - one.label))
-    found.put_sum("squared_loss", first.squared, apart + spread)
+    if judged.weight is None:
+        found.put_sum("squared_loss", first.squared, apart + spread)
+    else:
+        _weighted_squares(targets, judged.weight, apart + spread, found)
     moved = _calibration_moves(targets, first)
     found.put_sum("calibration_loss", first.calibration, moved)
     found.put_sum("calibration_loss_plugin", first.calibration_plugin, moved)
@@ -204,6 +211,24 @@ def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     ):
         found.put_sum(name, values, _spread_out(influence, several, rows))
     found.put_root("dispersion_error", "dispersion_loss")
+
+
+def _weighted_squares(targets: Targets, weight: Floats, lost: Floats, found: Measured) -> None:
+    """Put the squared loss of weighted rows (Mimori et al., equation 7); None where none weighs.
+
+    `lost` is the loss of each row.  The loss is a ratio of sums, and its rows move it as one.
+    """
+    whole = exact_sum(weight)
+    if not whole:
+        keys = ("", *(f"[{key}]" for key in found.judged.classes))
+        found.values.update({f"squared_loss{key}": None for key in keys})
+        return
+    share = targets.label
+    each = (share - targets.prediction) ** 2 + share * (1.0 - share)
+    sums = [exact_sum_products(weight, np.ascontiguousarray(one)) for one in each.T]
+    values = np.array(sums) / whole
+    moved = weight * (lost - values.sum()) * (weight.size / whole)
+    found.put_sum("squared_loss", values, moved)
 
 
 def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> None:
@@ -300,12 +325,14 @@ def standard_error(moves: Floats, groups: NDArray[np.uint32] | None) -> float | 
     return sqrt(exact_sum(own * own) * count / (count - 1)) / used if count > 1 else None
 
 
-def signature(name: str, *, intervals: bool, groups: bool) -> str:
+def signature(name: str, *, intervals: bool, groups: bool, weighted: bool = False) -> str:
     """Return what shaped a metric."""
     metric = name.partition("[")[0]
     parts = [metric]
     if "calibration" in metric or "dispersion" in metric:
         parts += [f"bins:{BINS}", "strategy:equal-width"]
+    if weighted and metric == "squared_loss":
+        parts.append("weights:raters")
     if not metric.startswith("rows_"):
         parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
         parts += ["interval:influence" + (":groups" if groups else "")] if intervals else []

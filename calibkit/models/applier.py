@@ -17,6 +17,10 @@ ACTION = "action"
 PASS = "pass"
 
 
+#: The column of a row's uncertainty level, from 0.
+LEVEL = "level"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What is asked of a model besides its own word.
@@ -28,11 +32,14 @@ class Request:
     key, seed
         Of a stochastic boundary: the column whose value decides a row together with the seed
         (``row-number``: the number of the row, from 1), and a seed other than the model's.
+    level
+        Whether the uncertainty level of a row is added.
     """
 
     columns: dict[str, str] = field(default_factory=dict)
     key: str | None = None
     seed: int | None = None
+    level: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,13 @@ class Reads:
         The column of each role without whose value a row has no result.
     optional
         Columns whose missing values mean something to the model, or which it checks itself.
+    written
+        The names of the added columns in the order in which they are written; None: as added.
     """
 
     needed: dict[str, str]
     optional: tuple[str, ...] = ()
+    written: tuple[str, ...] | None = None
 
 
 class Applier(Protocol):

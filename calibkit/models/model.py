@@ -83,6 +83,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         probs: str | Array | None = None,
         keep: Names | None = None,
         selected: bool = False,
+        add_level: bool = False,
         column: str | None = None,
         overwrite_columns: bool = False,
         key: str | None = None,
@@ -95,7 +96,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         A frame of polars (also lazy), pandas or pyarrow comes back as one, with the columns and the
         index that it had; a dictionary as one of arrays; a file as a polars frame; anything else as
         a pyarrow table.  An array of scores comes back as an array of the first added column, one
-        of class probabilities as one of the calibrated ones.
+        of class probabilities as one of the calibrated ones, or of alpha0 where nothing calibrates.
 
         Parameters
         ----------
@@ -109,6 +110,9 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             Patterns (shell globs) of the columns to keep; None keeps all.
         selected
             Only the rows with a positive decision.
+        add_level
+            Of a boundary: also ``level``, the uncertainty level of each row, and of ``mist``
+            ``probability``, that of its block.
         column, overwrite_columns
             A name for the first added column; whether it may replace one of that name.
         key, seed
@@ -139,6 +143,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             probs=probs,
             keep=keep,
             selected=selected,
+            add_level=add_level,
             column=column,
             overwrite_columns=overwrite_columns,
             key=key,
@@ -277,11 +282,8 @@ def decode(data: bytes, file: str | None = None) -> Model:
         raise ModelError(f"this is not a calibkit model: {error}", file=file) from None
     try:
         expected = kind_class(head.kind)
-        if head.version != expected.VERSION:
-            raise ModelError(
-                f"version {head.version} of kind {head.kind!r} is unknown here; this calibkit reads "
-                f"version {expected.VERSION}: update calibkit, or fit the model again"
-            )
+        if not 1 <= head.version <= expected.VERSION:
+            raise _unknown_version(head.version, head.kind, expected.VERSION)
         model = msgspec.json.decode(data, type=expected)
         model.check()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -290,6 +292,14 @@ def decode(data: bytes, file: str | None = None) -> Model:
         error.file = file
         raise
     return model
+
+
+def _unknown_version(version: int, kind: str, newest: int) -> ModelError:
+    known = "version 1" if newest == 1 else f"versions 1 to {newest}"
+    return ModelError(
+        f"version {version} of kind {kind!r} is unknown here; this calibkit reads {known}: "
+        "update calibkit, or fit the model again"
+    )
 
 
 def _refuse_giants(data: bytes, file: str | None) -> None:

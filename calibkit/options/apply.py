@@ -50,6 +50,14 @@ class ApplyOptions(Options):
     selected: Annotated[bool, option(group=OUTPUT, help="Only rows with a positive decision.")] = (
         False
     )
+    add_level: Annotated[
+        bool,
+        option(
+            group=OUTPUT,
+            help="Of a boundary: also the uncertainty level of each row (from 0), and of mist the "
+            "probability of its block.",
+        ),
+    ] = False
     column: Annotated[
         str | None,
         option(
@@ -98,7 +106,7 @@ class ApplyOptions(Options):
         """What is asked of the model besides its own word."""
         from calibkit.models.applier import Request
 
-        return Request(columns=elsewhere(self), key=self.key, seed=self.seed)
+        return Request(columns=elsewhere(self), key=self.key, seed=self.seed, level=self.add_level)
 
     @property
     def most_missing(self) -> Bound | None:

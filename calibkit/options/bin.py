@@ -37,4 +37,11 @@ class BinOptions(LevelOptions, LabelledColumns, Threaded):
             help="Which axis is binned first; the other is binned within each of its bins.",
         ),
     ] = "uncertainty-score"
+    add_level: Annotated[
+        bool,
+        option(
+            group=BINS,
+            help="Write the rows, each with its uncertainty bin as level (from 0), not the grid.",
+        ),
+    ] = False
     uncertainty: Uncertainty = None

@@ -165,6 +165,15 @@ class EvaluateOptions(Threaded):
             shown="as the class probabilities (and --alpha0) say",
         ),
     ] = None
+    rater_weight: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=VOTES,
+            help="With --counts: a column of weights of the rows in squared_loss.",
+            shown=False,
+        ),
+    ] = None
     on_missing: OnMissing = "error"
     seed: Seed = 0
 
@@ -193,9 +202,10 @@ class EvaluateOptions(Threaded):
     def _check_votes(self) -> None:
         given = self.disagreement or self.class_disagreement
         if self.counts is None:
-            if self.ensemble or self.alpha0 or given:
+            if self.ensemble or self.alpha0 or given or self.rater_weight:
                 raise UsageError(
-                    "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
+                    "--ensemble, --alpha0, --rater-weight and disagreements are judged by votes: "
+                    "name --counts."
                 )
             return
         strengths, predictors = len(self.strengths), len(self.patterns)

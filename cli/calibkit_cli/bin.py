@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from calibkit.errors import UsageError
 from calibkit.options.bin import BinOptions
 from calibkit.registry.methods import grid
 
 from . import declare
 from .console import Console
-from .each_input import Rows, deliver_rows, write_rows
-from .fitting import run_states
+from .each_input import Rows, Tell, deliver_rows, write_rows
+from .fitting import check_paths, run_states
 from .lines import OutputFormat, StateLine
 
 if TYPE_CHECKING:
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
 
 HELP = """\
-One row a cell, with its limits, counts, share of positives and mean score.
+One row a cell, with its limits, counts, share of positives and mean score. With --add-level the rows
+themselves, each with its uncertainty bin.
 
 Examples:
 
   calibkit bin calib.parquet --uncertainty-bins 3 --score-bins 500 -o grid.parquet
 
   calibkit bin scores.csv --score-bins 10 --strategy equal-width | column -s, -t
+
+  calibkit bin calib.parquet --uncertainty-bins 3 --add-level -o levels.parquet
 """
 
 
@@ -54,7 +58,30 @@ def _run(options: BinOptions, line: BinLine) -> None:
     console = line.console(
         tabular=not line.partial, output_format=None if line.partial else line.output_format
     )
+    if options.add_level and not line.dry_run:
+        _write_levels(options, line, console)
+        return
     run_states(grid.run, options, line, console, _write_grids, deliver_grid)
+
+
+def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
+    """Write the rows with their levels: they are read a second time, once the grid is known."""
+    from calibkit.apply.levels import with_levels
+
+    if line.partial or line.dask is not None:
+        raise UsageError(
+            "--add-level writes rows, which a state has not and --dask does not send; fit a boundary "
+            "on all shards and use `apply --add-level` on each."
+        )
+    check_paths(options, line, console)
+
+    def make(part: Source, tell: Tell) -> Rows:
+        made = with_levels(options, part, line.budget, options.workers)
+        console.summary(*made.placed.notes)
+        console.detail(*made.placed.details)
+        return Rows(made.run.frames(tell), ["level"], made.warnings)
+
+    write_rows(console, line.open(console), make)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:

@@ -26,7 +26,7 @@ ASIDE = {
         "The paper's methods (--method), for comparison and reruns",
         {
             "mist": "Isotonic regression in each level, then one cut on the fitted rate.",
-            "gmt": "In each level on its own, the most rows that meet the bound.",
+            "gmt": "In each level on its own, the best threshold that meets the bound.",
             "vw-dpmt": "The optimum over a grid, by a table over the number of rows.",
             "vw-dpmt-mono": "The same, with never more bins in a more uncertain level.",
             "ew-dpmt": "As if all bins of the grid held equally many rows.",

@@ -131,12 +131,12 @@ def test_every_kind_in_one_bundle(
     model = bundle("cal", **parts, segments="raw", block="block")
     found = applied(invoke, model, folder / "rows.parquet", "--keep", "id")
     assert found.columns == [
-        *("id", "calibrated", "shrunk", "hetero", "leaf_hetero", "raters_0", "raters_1"),
+        *("id", "calibrated", "shrunk", "hetero", "leaf_hetero"),
         *("alpha0_raters", "disagreement_raters", "disagreement_0_raters"),
         *("disagreement_1_raters", "many_0", "many_1", "v", "v_low", "v_high"),
         *("decision_segments", "margin_segments", "decision_block", "margin_block", "action"),
     ]
-    for name, column in (("tree", "hetero"), ("venn", "v"), ("alpha", "raters_0")):
+    for name, column in (("tree", "hetero"), ("venn", "v"), ("alpha", "alpha0_raters")):
         own = applied(invoke, folder / f"{name}.json", folder / "rows.parquet", "--keep", "id")
         assert own[:, 1].equals(found[column])
     shrunk = applied(invoke, folder / "vad.json", folder / "calibrated.parquet", "--keep", "id")

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calibkit as ck
 from calibkit import simulate_raters
 from tests.conftest import ROOT, Outcome
 from tests.library.samples import golden
@@ -190,3 +191,89 @@ def test_votes_are_needed_for_what_votes_judge(invoke: Invoke, votes: Path) -> N
     assert "--counts" in said.stderr
     said = invoke("evaluate", votes, "--counts", "count_*", "--dry-run")
     assert b"votes (count_0)" in said.stdout
+
+
+def weighted_loss(frame: pl.DataFrame, weights: str) -> float:
+    """Return equation 7 of Mimori and others, written out."""
+    z, y = (frame.select(f"^{stem}_.$").to_numpy() for stem in ("prob", "count"))
+    w, share = frame[weights].to_numpy(), y / y.sum(axis=1, keepdims=True)
+    each = ((share - z) ** 2 + share * (1 - share)).sum(axis=1)
+    return float(np.average(each, weights=w))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_rater_weights_weigh_rows_in_the_squared_loss(
+    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path, suffix: str
+) -> None:
+    random = np.random.default_rng(2)
+    rows = frame.with_columns(
+        whole=pl.Series(random.integers(0, 4, 600)), w=pl.Series(random.random(600))
+    )
+    path = tmp_path / f"rows.{suffix}"
+    rows.write_csv(path) if suffix == "csv" else rows.write_parquet(path)
+    plain = evaluate(invoke, path)
+    for name in ("whole", "w"):
+        found = evaluate(invoke, path, "--rater-weight", name)
+        own = found["metrics"]["prob_*"]["all"]
+        assert own["squared_loss"] == pytest.approx(weighted_loss(rows, name), abs=1e-12)
+        parts = own["squared_loss[0]"] + own["squared_loss[1]"]
+        assert own["squared_loss"] == pytest.approx(parts)
+        limits = found["intervals"]["prob_*"]["all"]["squared_loss"]
+        assert limits["low"] < own["squared_loss"] < limits["high"]
+        assert "weights:raters" in found["signature"]["squared_loss"]
+        for other in ("accuracy", "epistemic_loss", "disagreement_loss"):
+            assert own[other] == plain["metrics"]["prob_*"]["all"][other]
+    # Whole weights: the rows written out.
+    repeated = evaluate(invoke, path, "--weight", "whole")["metrics"]["prob_*"]["all"]
+    found = evaluate(invoke, path, "--rater-weight", "whole")["metrics"]["prob_*"]["all"]
+    assert found["squared_loss"] == pytest.approx(repeated["squared_loss"])
+    ones = rows.with_columns(w=1.0)
+    ones.write_parquet(tmp_path / "ones.parquet")
+    same = evaluate(invoke, tmp_path / "ones.parquet", "--rater-weight", "w")
+    for name in ("low", "high"):
+        limits = same["intervals"]["prob_*"]["all"]["squared_loss"]
+        assert limits[name] == pytest.approx(
+            plain["intervals"]["prob_*"]["all"]["squared_loss"][name]
+        )
+    assert ck.evaluate(ones, counts="count_*", rater_weight="w").metrics == same["metrics"]
+
+
+def test_the_interval_of_a_weighted_loss_is_that_of_replicates(
+    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    rows = frame.with_columns(w=(pl.col("id") % 5).cast(pl.Float64))
+    rows.write_parquet(tmp_path / "rows.parquet")
+    found = evaluate(invoke, tmp_path / "rows.parquet", "--rater-weight", "w")
+    limits = found["intervals"]["prob_*"]["all"]["squared_loss"]
+    random = np.random.default_rng(1)
+    again = [
+        weighted_loss(rows[random.integers(0, rows.height, rows.height)], "w") for _ in range(2000)
+    ]
+    assert (limits["high"] - limits["low"]) / 2 / 1.96 == pytest.approx(np.std(again), rel=0.08)
+
+
+def test_rater_weights_of_slices_and_bad_ones(
+    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.parquet"
+    clear = pl.col("mode") == "clear"
+    rows = frame.with_columns(w=pl.when(clear).then(0.0).otherwise(1.0))
+    rows.write_parquet(path)
+    rivals = ["--probs", "prob_*", "--probs", "soft_*", "--by", "mode", "--min-rows", "1"]
+    found = evaluate(invoke, path, *rivals, "--rater-weight", "w")
+    assert found["metrics"]["prob_*"]["mode:clear"]["squared_loss"] is None
+    assert found["differences"]["soft_*-prob_*"]["mode:clear"]["squared_loss"]["value"] is None
+    rest = rows.filter(~clear)
+    assert found["metrics"]["prob_*"]["all"]["squared_loss"] == pytest.approx(
+        weighted_loss(rest, "w")
+    )
+    for weight, words in (
+        (pl.lit(-1.0), "negative"),
+        (pl.lit(0.0), "weight 0"),
+        (pl.lit("x"), "text"),
+    ):
+        frame.with_columns(w=weight).write_parquet(path)
+        said = invoke("evaluate", path, "--counts", "count_*", "--rater-weight", "w")
+        assert said.code == 3 and words in said.stderr, said
+    for line in (["--counts", "count_*", "--rater-weight", "no"], ["--rater-weight", "w"]):
+        assert invoke("evaluate", path, *line).code == 2

@@ -351,7 +351,7 @@ def test_dry_runs_find_what_is_wrong(tmp_path: Path, model: Path, invoke: Invoke
     for line in (
         ["bin", path, "--score", "scre"],
         ["boundary", path, "--precision", "0.6", "--label", "labl"],
-        ["boundary", path, "--recall", "0.6", "--method", "gmt"],
+        ["boundary", path, "--fpr", "0.6", "--method", "gmt"],
         ["apply", model, path, "--uncertainty", "spread"],
         ["apply", model, path, "--keep", "nothing"],
     ):

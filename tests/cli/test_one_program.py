@@ -28,7 +28,7 @@ ALL = os.environ.get("SAME_BYTES") == "1"
 COUNT, ROOM, ENTRIES = (3000, 300, 300) if ALL else (300, 80, 240)
 
 #: What has no states: drift compares rows with a model, votes and classes are judged at once.
-WHOLE = {"drift", "evaluate votes", "evaluate classes"}
+WHOLE = {"drift", "evaluate votes", "evaluate weighted votes", "evaluate classes"}
 
 
 class Bench:

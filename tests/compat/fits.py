@@ -138,7 +138,16 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "intervals of groups": ("evaluate", "--metrics", "auc,ece", "--groups", "user"),
     "drift": ("drift", "exact.json", "--label", "label"),
 }
-FITS = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
+#: What 0.1 had not: held to the same bytes, but not to its own.
+SINCE_0_1: dict[str, tuple[str, ...]] = {
+    **{
+        f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
+        for name in ("gmt", "mist")
+    },
+    "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
+}
+FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
+FITS = {**FITS_OF_0_1, **SINCE_0_1}
 
 #: Models that other fits read: the name of the fit that makes each.
 MODELS = {"exact.json": "exact", "beta.json": "beta"}

@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.compat.fits import ELSEWHERE, FITS, MODELS, ROWS, rows, words
+from tests.compat.fits import ELSEWHERE, FITS_OF_0_1, MODELS, ROWS, rows, words
 from tests.conftest import ROOT
 from tests.fuzz.harness import run_quietly
 
@@ -31,7 +31,7 @@ def fitted(name: str, folder: Path) -> Path:
         source, *fit = ELSEWHERE[name]
         line = words(tuple(fit), FOLDER, ROOT / source)
     else:
-        line = words(FITS[name], FOLDER, FOLDER / ROWS)
+        line = words(FITS_OF_0_1[name], FOLDER, FOLDER / ROWS)
     code, said = run_quietly([*line, "-q", "-o", str(out)])
     assert code == 0, said
     return out
@@ -50,7 +50,7 @@ def applied(name: str, out: Path) -> str:
 
 def models() -> list[str]:
     """Return the fits that write a model."""
-    return [name for name, fit in FITS.items() if fit[0] not in ("evaluate", "drift")] + [
+    return [name for name, fit in FITS_OF_0_1.items() if fit[0] not in ("evaluate", "drift")] + [
         name for name, fit in ELSEWHERE.items() if fit[1] != "evaluate"
     ]
 
@@ -60,7 +60,7 @@ def main(scratch: str) -> int:
     FOLDER.mkdir(exist_ok=True)
     rows().write_csv(FOLDER / ROWS)
     first = list(MODELS.values())  # the others read them
-    for name in [*first, *(name for name in (*FITS, *ELSEWHERE) if name not in first)]:
+    for name in [*first, *(name for name in (*FITS_OF_0_1, *ELSEWHERE) if name not in first)]:
         fitted(name, FOLDER)
     hashes = {name: applied(name, Path(scratch) / "out.csv") for name in models()}
     (FOLDER / OUTPUTS).write_text(json.dumps(hashes, indent=1, sort_keys=True) + "\n")

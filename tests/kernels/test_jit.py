@@ -114,12 +114,12 @@ def test_a_change_in_another_file_is_never_served_stale(tmp_path: Path) -> None:
     folder, first = run(PROBE, **where)
     assert run(PROBE, **where) == [folder, first]
 
-    digest = copy / "digest.py"
-    stamp = digest.stat()
-    text = digest.read_text()
+    hashes = copy / "hashes.py"
+    stamp = hashes.stat()
+    text = hashes.read_text()
     assert "0xBF58476D1CE4E5B9" in text
-    digest.write_text(text.replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
-    os.utime(digest, (stamp.st_atime, stamp.st_mtime + 10))  # Python's own cache sees it
+    hashes.write_text(text.replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
+    os.utime(hashes, (stamp.st_atime, stamp.st_mtime + 10))  # Python's own cache sees it
     other_folder, second = run(PROBE, **where)
     assert other_folder != folder and second != first
 

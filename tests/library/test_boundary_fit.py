@@ -105,12 +105,7 @@ METHODS = [
 ]
 
 
-PAIRS = [
-    (bounded, options)
-    for bounded in ("precision", "recall")
-    for options in METHODS
-    if bounded == "precision" or options.get("method") not in ("gmt", "mist")
-]
+PAIRS = [(bounded, options) for bounded in ("precision", "recall") for options in METHODS]
 
 
 @pytest.mark.parametrize(("bounded", "options"), PAIRS, ids=str)

@@ -113,8 +113,27 @@ def test_greedy_takes_each_level_on_its_own(table: dict[str, list[Any]], bound: 
             assert np.isnan(threshold)
 
 
-def naive_mist(tally: Tally, bound: Fraction) -> list[float]:
-    """Return the thresholds of MIST by scikit-learn's regression, counted again on raw labels."""
+@given(WHOLE, bounds)
+def test_greedy_reaches_the_recall_of_each_level(table: dict[str, list[Any]], bound: str) -> None:
+    tally = tally_of(table)
+    found = find("gmt", tally, "recall", bound)
+    check_counts(tally, found)
+    assert found.true_positives >= Fraction(bound) * int(tally.positive.sum())
+    for level, threshold in enumerate(found.thresholds):
+        own = prefixes(groups_of(tally, level))
+        positives = max((t for _, t, _ in own), default=0)
+        able = [(Fraction(t, m), t, s) for m, t, s in own if t and t >= Fraction(bound) * positives]
+        if able:
+            assert threshold == max(able)[2]
+        else:
+            assert np.isnan(threshold)
+
+
+def naive_mist(tally: Tally, bound: Fraction, least: Fraction | None = None) -> list[float]:
+    """Return the thresholds of MIST by scikit-learn's regression, counted again on raw labels.
+
+    `least` is a number of positives to reach; the precision is bound without.
+    """
     fitted = []
     for level in range(LEVELS):
         groups = groups_of(tally, level)
@@ -132,11 +151,13 @@ def naive_mist(tally: Tally, bound: Fraction) -> list[float]:
         block = [f for f in left if f[0] >= left[0][0] - 1e-9]
         rows += sum(f[3] for f in block)
         hits += sum(f[4] for f in block)
-        if hits < bound * rows:
+        if least is None and hits < bound * rows:
             break
         for _, level, score, _, _ in block:
             thresholds[level] = np.fmin(thresholds[level], score)
         left = left[len(block) :]
+        if least is not None and hits >= least:
+            break
     return thresholds
 
 
@@ -147,6 +168,21 @@ def test_isotonic_blocks_enter_by_falling_rate(table: dict[str, list[Any]], boun
     check_counts(tally, found)
     expected = naive_mist(tally, Fraction(bound))
     assert np.array_equal(found.thresholds, expected, equal_nan=True)
+
+
+@given(WHOLE, bounds)
+def test_isotonic_blocks_enter_until_the_recall_is_reached(
+    table: dict[str, list[Any]], bound: str
+) -> None:
+    tally = tally_of(table)
+    found = find("mist", tally, "recall", bound)
+    check_counts(tally, found)
+    wanted = Fraction(bound) * int(tally.positive.sum())
+    assert found.true_positives >= wanted
+    expected = naive_mist(tally, Fraction(0), wanted)
+    assert np.array_equal(found.thresholds, expected, equal_nan=True)
+    best = find("exact", tally, "recall", bound)
+    assert best.true_positives * found.selected >= found.true_positives * best.selected
 
 
 def test_rates_that_floats_confuse_enter_apart() -> None:
@@ -186,8 +222,9 @@ def test_a_part_left_out_takes_no_part(
 def test_methods_and_objectives_that_do_not_go_together() -> None:
     for name in ("gmt", "mist"):
         assert method(name, "precision").name == name
+        assert method(name, "recall").name == name
         with pytest.raises(UsageError, match="exact") as caught:
-            method(name, "recall")
+            method(name, "fpr")
         assert "gmt" not in caught.value.message.split("methods for")[1]
     with pytest.raises(UsageError, match="did you mean 'exact'"):
         method("exakt", "recall")

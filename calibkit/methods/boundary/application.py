@@ -11,16 +11,19 @@ from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import decide, draw, probabilities
+from calibkit.methods.boundary.result.decide import decide, draw, levels_of, probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.models.applier import Reads, Request, find_columns
+from calibkit.models.applier import LEVEL, Reads, Request, find_columns
 
 #: The key that is no column but the number of the row.
 ROW_NUMBER = "row-number"
 
 
 class BoundaryApplier:
-    """Adds `decision` and `margin`; a stochastic boundary also `decision_probability`."""
+    """Adds `decision` and `margin`; a stochastic boundary also `decision_probability`.
+
+    Where levels are asked for, also `level` and, of a boundary that has it, `probability`.
+    """
 
     def __init__(self, model: BoundaryModel) -> None:
         self.model = model
@@ -29,6 +32,7 @@ class BoundaryApplier:
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return score, uncertainty and key; refuse a key that is missing or of no use."""
+        self._add_levels(request)
         used = find_columns(self.model, source, request, ("score", "uncertainty"))
         by = self._by(source)
         if self.random and request.key is None:
@@ -42,6 +46,18 @@ class BoundaryApplier:
             return Reads(used, by)
         _check_key(source, request.key)
         return Reads(used, (*by, request.key))
+
+    def _add_levels(self, request: Request) -> None:
+        if request.level and LEVEL not in self.added:
+            self.added += (LEVEL, *(("probability",) if self._has_probability else ()))
+
+    @property
+    def _has_probability(self) -> bool:
+        groups = self.model.groups
+        segments = [] if groups is msgspec.UNSET else [*groups.values()]
+        return self.model.isotonic is not msgspec.UNSET or any(
+            one.isotonic is not msgspec.UNSET for one in segments
+        )
 
     def _by(self, source: Source) -> tuple[str, ...]:
         """Return the column of segments; a row without a value is one of no known segment."""
@@ -63,13 +79,19 @@ class BoundaryApplier:
         segments = None if by is None else frame[by.name]
         columns = arrays["score"], arrays.get("uncertainty"), segments
         decision, margin = decide(self.model, *columns)
+        placed: list[pl.Series] = []
+        if request.level:
+            level, probability = levels_of(self.model, *columns)
+            placed = [pl.Series(level), pl.Series(probability, nan_to_null=True)]
+            placed = placed[: 1 + self._has_probability]
         if not self.random:
-            return [pl.Series(decision), pl.Series(margin, nan_to_null=True)]
+            return [pl.Series(decision), pl.Series(margin, nan_to_null=True), *placed]
         chance = probabilities(self.model, *columns)
         seed = self.model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # `BoundaryModel.check` holds it
         decision = draw(chance, _keys(frame, where, request), seed)
-        return [pl.Series(decision), pl.Series(margin, nan_to_null=True), pl.Series(chance)]
+        margins = pl.Series(margin, nan_to_null=True)
+        return [pl.Series(decision), margins, pl.Series(chance), *placed]
 
 
 def _check_key(source: Source, key: str) -> None:

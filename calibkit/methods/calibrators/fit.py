@@ -13,7 +13,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.calibrator import SCORE_VERSION, CalibratorModel
 from calibkit.maps.method import Method, mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.points import Points, by_level, parts_of, pooled
@@ -87,7 +87,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     total = _sums(points, whole, method, threads)
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
-        version=CalibratorModel.VERSION,
+        version=SCORE_VERSION,
         columns=_columns(rows, options),
         method=options.named,
         fit=_figures(points, total, rows),

@@ -15,7 +15,7 @@ from calibkit.columns.columns import RowFinder, numeric_column
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.application import match_classes, needed_columns, read_classes
+from calibkit.maps.application import as_in_input, match_classes, needed_columns, read_classes
 from calibkit.maps.logit_maps import LogitMap, LogitMapModel, logits_of, softmax
 from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
@@ -289,16 +289,13 @@ def predict(
 
 
 class AlphaApplier:
-    """Adds `calibrated_<class>`, `alpha0`, `disagreement` and `disagreement_<class>`."""
+    """Adds `alpha0`, `disagreement`, `disagreement_<class>`; after a map `calibrated_<class>` first."""
 
     def __init__(self, model: AlphaModel) -> None:
         self.model = model
-        self.added = (
-            *(f"calibrated_{name}" for name in model.classes),
-            "alpha0",
-            "disagreement",
-            *(f"disagreement_{name}" for name in model.classes),
-        )
+        self.calibrated = tuple(f"calibrated_{name}" for name in model.classes if model.calibrates)
+        self.about = tuple(f"disagreement_{name}" for name in model.classes)
+        self.added = (*self.calibrated, "alpha0", "disagreement", *self.about)
         self.matched: Matched | None = None
 
     def reads(self, source: Source, request: Request) -> Reads:
@@ -307,7 +304,11 @@ class AlphaApplier:
         features = self.model.features
         named = features if isinstance(features, list) else []
         source.require(named, "the model's features")
-        return needed_columns(self.matched, named)
+        about = as_in_input(self.model, self.matched, source, self.about)
+        written: tuple[str, ...] = ("alpha0", "disagreement", *about)
+        if self.calibrated:
+            written = (*as_in_input(self.model, self.matched, source, self.calibrated), *written)
+        return needed_columns(self.matched, named, written)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
@@ -317,5 +318,6 @@ class AlphaApplier:
         classes = len(self.model.classes)
         prediction = read_classes(self.model, classes, frame, self.matched, where)
         probabilities, alpha0, phi = predict(self.model, prediction, frame, where)
-        columns = [*probabilities.T, alpha0, *phi.T]
+        mapped = [*probabilities.T] if self.calibrated else []
+        columns = [*mapped, alpha0, *phi.T]
         return [pl.Series(np.ascontiguousarray(values)) for values in columns]

@@ -47,9 +47,14 @@ class AlphaFit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AlphaModel(Model, kw_only=True):
-    """Dirichlet distributions over class probabilities: alpha = alpha0 z."""
+    """Dirichlet distributions over class probabilities: alpha = alpha0 z.
+
+    Since version 2 `apply` adds class probabilities only where a map changes them, and columns of
+    classes in the order of the input's.
+    """
 
     KIND: ClassVar[str] = "alpha"
+    VERSION: ClassVar[int] = 2
 
     classes: list[str]
     features: list[str] | str | None
@@ -86,6 +91,11 @@ class AlphaModel(Model, kw_only=True):
             or any(b <= a for a, b in zip(steps.knots, steps.knots[1:], strict=False))
         ):
             raise ModelError("the disagreement map needs as many values as knots, which rise")
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether class probabilities are among what it adds: others than it was given."""
+        return self.version == 1 or self.logit_map is not None
 
     @property
     def width(self) -> int:

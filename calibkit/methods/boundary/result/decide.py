@@ -97,6 +97,26 @@ def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[Bounda
     return [(rule, rows) for rule, rows in found if rows.size]
 
 
+def levels_of(
+    model: BoundaryModel,
+    score: Floats,
+    uncertainty: Floats | None,
+    by: pl.Series | None = None,
+) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+    """Return the uncertainty level of each row, and the isotonic probability there (else NaN)."""
+    level, chance = np.zeros(score.size, np.uint16), np.full(score.size, np.nan)
+    for rule, rows in of_segments(model, by):
+        own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
+        level[rows] = place = row_levels(rule, own, spread)
+        if rule.isotonic is not msgspec.UNSET:
+            within = np.full(own.size, np.nan)
+            for number, steps in enumerate(rule.isotonic):
+                inside = place == number
+                within[inside] = steps.at(own[inside])
+            chance[rows] = within
+    return level, chance
+
+
 def probabilities(
     model: BoundaryModel,
     score: Floats,

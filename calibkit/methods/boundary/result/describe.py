@@ -15,6 +15,7 @@ from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.result.isotonic import level_steps
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
@@ -22,6 +23,7 @@ from calibkit.methods.boundary.result.parts import (
     Reference,
     Segment,
     SegmentFit,
+    Steps,
     Threshold,
     threshold_json,
 )
@@ -74,10 +76,14 @@ def describe(
     planned, problem, stack = summary.planned, summary.problem, summary.stack
     options, columns = planned.options, dict(problem.columns)
     parts: dict[str, Any] = {}
+    isotonic = level_steps(summary) if planned.method.isotonic else None
     if stack is None:
-        rule = _rule(summary, found)
+        rule = _rule(summary, found, isotonic)
     else:
-        rules = [_rule_of_segment(summary, stack, found, own) for own in range(len(stack.names))]
+        rules = [
+            _rule_of_segment(summary, stack, found, own, isotonic)
+            for own in range(len(stack.names))
+        ]
         groups = {
             name: Segment(fit=own, **decides)
             for name, own, decides in zip(stack.names, segments, rules, strict=True)
@@ -121,20 +127,25 @@ def grouped(
     return said | {"by": Column(options.by)}
 
 
-def _rule_of_segment(summary: Summary, stack: Stack, found: Found, segment: int) -> dict[str, Any]:
+def _rule_of_segment(
+    summary: Summary, stack: Stack, found: Found, segment: int, isotonic: list[Steps] | None
+) -> dict[str, Any]:
     own = stack.places(segment)
     wide = None if found.wide is None else found.wide[own]
     part = replace(found, thresholds=found.thresholds[own], wide=wide)
-    return _rule(replace(summary, stack=None, levels=stack.levels[segment]), part)
+    steps = None if isotonic is None else isotonic[own]
+    return _rule(replace(summary, stack=None, levels=stack.levels[segment]), part, steps)
 
 
-def _rule(summary: Summary, found: Found) -> dict[str, Any]:
+def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[str, Any]:
     """Return what decides in a model: its method, levels and thresholds."""
     planned, problem, levels = summary.planned, summary.problem, summary.planned.levels
     if found.surface is not None and summary.levels is not None:
         levels = summary.levels.count
     rule: dict[str, Any] = {"method": planned.method.name, "uncertainty_min": None}
     rule |= {"uncertainty_edges": [], "score_thresholds": []}
+    if isotonic is not None:
+        rule["isotonic"] = isotonic
     if problem.grid is not None and problem.grid.order == "score-uncertainty":
         name = problem.columns["score"].name
         return rule | _score_first(problem.grid, problem.take(found.thresholds), name)

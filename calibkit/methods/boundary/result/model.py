@@ -17,6 +17,7 @@ from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
     Objective,
     Segment,
+    Steps,
     Threshold,
     threshold_value,
 )
@@ -65,6 +66,9 @@ class BoundaryModel(Model):
     order, score_min, score_edges, take
         With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
         uncertainty bin takes; `score_thresholds` is then empty.
+    isotonic
+        Of ``mist``, one for each level: the isotonic regression of the labels on the score, the
+        share of positive rows in each block.
     groups, bound, pooled
         With a column ``by``: the boundary of each of its values; whether the bound was one on all
         rows together (``overall``) or on ``each``; the values with too few positives, which share
@@ -93,6 +97,7 @@ class BoundaryModel(Model):
     score_min: float | msgspec.UnsetType = msgspec.UNSET
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
+    isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
     groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
     bound: str | msgspec.UnsetType = msgspec.UNSET
     pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
@@ -143,6 +148,11 @@ class BoundaryModel(Model):
 
     def _check_rule(self) -> None:
         self._check_surface()
+        if self.isotonic is not msgspec.UNSET:
+            if len(self.isotonic) != self.levels:
+                raise ModelError("'isotonic' needs one step function per level")
+            for steps in self.isotonic:
+                steps.check()
         if self.order == "score-uncertainty":
             self._check_random()
             self._check_score_first()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.summaries.resolution import Resolution
@@ -182,6 +185,34 @@ class BoundaryFit(Part):
     resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
 
 
+class Steps(Part):
+    """A rising step function of the score: the value of the greatest knot at or below it.
+
+    Below all knots it is the first value; without knots there were no rows to tell.
+    """
+
+    knots: list[Threshold]
+    values: list[float]
+
+    def check(self) -> None:
+        """Raise `ModelError` where knots and values do not fit together."""
+        knots = [threshold_value(knot) for knot in self.knots]
+        if len(knots) != len(self.values):
+            raise ModelError("'isotonic' has a value for each knot")
+        if any(not low < high for low, high in itertools.pairwise(knots)):
+            raise ModelError("the knots of 'isotonic' rise")
+        if any(not 0.0 <= value <= 1.0 for value in self.values):
+            raise ModelError("the values of 'isotonic' are probabilities")
+
+    def at(self, score: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the value at each score; NaN without knots."""
+        if not self.values:
+            return np.full(score.size, np.nan)
+        knots = np.array([threshold_value(knot) for knot in self.knots[1:]], np.float64)
+        found: NDArray[np.float64] = np.array(self.values)[np.searchsorted(knots, score, "right")]
+        return found
+
+
 class SegmentFit(Part):
     """What is known of one segment's thresholds; its recall is that within the segment."""
 
@@ -216,6 +247,7 @@ class Segment(Part):
     score_min: float | msgspec.UnsetType = msgspec.UNSET
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
+    isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
 
 
 #: What a segment has of its own.

@@ -7,6 +7,7 @@ section 5: ST; Algorithm 2, GMT; Algorithm 3, MIST, with the errata of its indic
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,11 +29,19 @@ def single_threshold(points: Points, goal: Goal) -> Int64s:
 
 
 def greedy(points: Points, goal: Goal) -> Int64s:
-    """Return, in each level on its own, the largest prefix that meets the precision bound (GMT).
+    """Return, in each level on its own, the best prefix that meets the bound (GMT).
 
-    A level that cannot reach the bound alone gets nothing, even where others have room to spare.
+    With a bound on precision that is the largest one; a level that cannot reach it alone gets nothing,
+    even where others have room to spare.  With a bound on recall it is the one of largest precision
+    that selects this share of the level's own positives, so that all levels together reach it too.
     """
-    return np.concatenate([_pick_in_level(points, goal, level) for level in range(points.levels)])
+    found = []
+    for level in range(points.levels):
+        hits = points.true_positives[points.of_level(level)]
+        positives = int(hits.max(initial=0))
+        own = goal.of(replace(goal.totals, positives=positives))
+        found.append(_pick_in_level(points, own, level))
+    return np.concatenate(found)
 
 
 def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
@@ -48,8 +57,9 @@ def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
 def isotonic(points: Points, goal: Goal) -> Int64s:
     """Return the blocks of the levels' isotonic regressions above one common rate (MIST).
 
-    Blocks of equal rate, in whatever level, enter together; the first set of them that would break
-    the precision bound ends the selection.
+    Blocks of equal rate, in whatever level, enter together.  A precision bound ends the selection
+    before the first set of them that would break it, a recall bound after the first that reaches it:
+    the precision falls from set to set.
     """
     blocks, ends = level_sets(isotonic_blocks(points))
     if ends.size == 0:
@@ -57,6 +67,8 @@ def isotonic(points: Points, goal: Goal) -> Int64s:
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
     assert isinstance(goal, CountGoal)
     taken, _ = goal.whole_blocks(rows[ends], hits[ends])
+    if taken > ends.size:  # no positives, no recall
+        taken = 0
     return blocks.choice(int(ends[taken - 1]) + 1 if taken else 0, points.levels)
 
 

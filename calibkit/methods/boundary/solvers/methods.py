@@ -50,6 +50,8 @@ class Method:
         Whether it takes all levels as one.
     values
         Whether it can look at what rows are worth.
+    isotonic
+        Whether it fits the share of positive rows in each level.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Method:
     levels: int = 3
     together: bool = False
     values: bool = False
+    isotonic: bool = False
 
     @property
     def needs_grid(self) -> bool:
@@ -162,7 +165,7 @@ def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
     return positives, totals
 
 
-#: The tables over bins of average size know these two alone.
+#: The paper's greedy methods, and tables over bins of average size, know these two alone.
 _BOTH = ("precision", "recall")
 
 METHODS: dict[str, Method] = {
@@ -186,8 +189,8 @@ METHODS: dict[str, Method] = {
             values=True,
         ),
         Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
-        Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
-        Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
+        Method("mist", "isotonic blocks above one rate", _BOTH, classic.isotonic, isotonic=True),
+        Method("gmt", "each level on its own (greedy)", _BOTH, classic.greedy),
         *(
             Method(name, summary, objectives, take=take, score_bins=PAPER_SCORE_BINS)
             for name, summary, objectives, take in (

@@ -1,0 +1,82 @@
+"""Rows with the uncertainty bin that a grid puts each of them in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from calibkit.apply.apply import Application
+from calibkit.apply.passes import Run
+from calibkit.bins.binning import grid_levels
+from calibkit.bins.run import Placed, place
+from calibkit.columns.columns import RowFinder
+from calibkit.columns.numeric import as_fitted
+from calibkit.errors import UsageError
+from calibkit.files.sources import Source
+from calibkit.models.applier import LEVEL, Reads, Request
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.bin import BinOptions
+from calibkit.runtime.memory import Memory
+
+
+class LevelApplier:
+    """Adds `level`."""
+
+    added: tuple[str, ...] = (LEVEL,)
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed = placed
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return score and uncertainty, as far as levels depend on them."""
+        return Reads({role: column.name for role, column in self.placed.columns.items()})
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the levels."""
+        arrays = {
+            role: as_fitted(column, frame[column.name], where, finite=role != "score")
+            for role, column in self.placed.columns.items()
+        }
+        return [
+            pl.Series(grid_levels(self.placed.grid, arrays["score"], arrays.get("uncertainty")))
+        ]
+
+
+@dataclass(frozen=True)
+class Levelled:
+    """Rows about to get their levels, and what is to be said of the grid."""
+
+    run: Run
+    placed: Placed
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be said of the grid; the run says what there is of the source."""
+        return [text for text in self.placed.warnings if text not in self.run.source.warnings]
+
+
+def with_levels(options: BinOptions, source: Source, memory: Memory, threads: int) -> Levelled:
+    """Return every row, in order, with its level; null where score or uncertainty are missing.
+
+    Raises
+    ------
+    UsageError
+        A column `level` that is there already; see also `calibkit.bins.run.grid_rows`.
+    DataError
+        Values that are missing (unless such rows are left out of the grid), out of range or of the
+        wrong type.
+    """
+    if LEVEL in source.schema:
+        raise UsageError(
+            f"--add-level: the input has a column {LEVEL!r} already; rename it first.", column=LEVEL
+        )
+    placed = place(options, source)
+    applier = LevelApplier(placed)
+    reads = applier.reads(source, Request())
+    plan = Application(applier, reads, list(source.schema), [LEVEL], [0], {}, None)
+    asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
+    run = Run(plan, source, asked, memory, threads)
+    return Levelled(run, placed)
