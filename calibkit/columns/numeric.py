@@ -144,9 +144,12 @@ def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
     if kind.is_integer() and kind not in _SMALL_INTEGERS:
         lowest, highest = cast(int, column.min()), cast(int, column.max())
         if max(-lowest, highest) > _EXACT_INTEGER:
+            beyond = column > _EXACT_INTEGER
+            if lowest < -_EXACT_INTEGER:  # unsigned integers cannot be compared with such a number
+                beyond |= column < -_EXACT_INTEGER
             where.refuse(
                 column,
-                ((column > _EXACT_INTEGER) | (column < -_EXACT_INTEGER)).to_numpy(),
+                beyond.to_numpy(),
                 "an integer beyond 2^53, which float64 cannot hold",
                 "write the column as floats",
             )

@@ -134,7 +134,7 @@ def directory_outputs(
         elif suffix_format(name) is None:
             name += f".{part.format}"
         output = str(Path(directory) / name)
-        spare_inputs(output, parts)
+        _spare(output, parts)
         if output in outputs:
             raise UsageError(
                 f"{output}: {outputs[output].path} and {part.path} would both be written there; "
@@ -145,9 +145,12 @@ def directory_outputs(
     return list(outputs)
 
 
-def spare_inputs(output: str, parts: Sequence[Part]) -> None:
-    """Raise a `UsageError` where an output would replace one of the inputs."""
-    if os.path.realpath(output) in {os.path.realpath(part.path) for part in parts}:
+def _spare(output: str, parts: Sequence[Part]) -> None:
+    """Raise a `UsageError` where an output would replace one of the inputs, also one with two names."""
+    if os.path.exists(output) and any(  # noqa: PTH110 (what may not be looked at is none)
+        os.path.exists(part.path) and os.path.samefile(output, part.path)  # noqa: PTH110, PTH121
+        for part in parts
+    ):
         raise UsageError(
             f"{output}: this input would be written over; name another output", file=output
         )

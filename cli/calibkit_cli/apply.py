@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibkit.errors import UsageError
 from calibkit.options.apply import ApplyOptions
-from calibkit.options.shared import Threaded
+from calibkit.options.option import option
+from calibkit.options.shared import OUTPUT, Threaded
 
 from . import declare, lines
 from .console import Console
@@ -37,6 +38,8 @@ Examples:
   cat scores.csv | calibkit apply boundary.json - -o - | head
 
   calibkit apply boundary.json scores/ --selected --keep 'id,score' -o alarms.csv
+
+  calibkit apply boundary.json scores/ --in-place --overwrite-columns
 """
 
 
@@ -46,6 +49,25 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
 
     model: lines.Model
     output_format: lines.OutputFormat = None
+    in_place: Annotated[
+        bool,
+        option(
+            group=OUTPUT,
+            help="Write each input over, in its format: all of them once all are done, or none.",
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Refuse two places for the rows, and inputs that are no files."""
+        if not self.in_place:
+            return
+        if self.output is not None or self.output_format is not None or self.dask is not None:
+            raise UsageError(
+                "--in-place writes the inputs over; leave -o, --output-format and --dask out."
+            )
+        for path in self.inputs:
+            if path == "-" or "://" in path or path.startswith("/dev/"):
+                raise UsageError(f"--in-place: {path} is no file here that could be written over.")
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +82,7 @@ def run(options: ApplyOptions, line: ApplyLine) -> None:
     from calibkit.models.lineage import footer
     from calibkit.models.model import load
 
-    console = line.console(tabular=True, output_format=line.output_format)
+    console = line.console(tabular=not line.in_place, output_format=line.output_format)
     model = load(line.model)
     if line.dask is not None and not line.dry_run:
         _run_far(model, options, line, line.dask, console)
@@ -83,7 +105,7 @@ def run(options: ApplyOptions, line: ApplyLine) -> None:
         made = Run(own, part, options, line.budget, line.workers)
         return Rows(made.frames(tell), own.added, metadata=footer(own.made_by))
 
-    write_rows(console, source, make)
+    write_rows(console, source, make, in_place=line.in_place)
 
 
 def _run_far(

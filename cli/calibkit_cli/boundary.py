@@ -109,25 +109,17 @@ def _write_both(
     frontier: str, console: Console, source: Source, fit: Callable[[Source], FittedBoundary]
 ) -> None:
     """Write the model and the frontier: both appear, or none."""
-    from calibkit.files.outputs import spare_inputs
-
-    for output in (console.output, frontier):
-        if output not in (None, "-"):
-            spare_inputs(str(output), source.parts)
     fitted = fit(source)
     deliver(console, fitted, {frontier: fitted.frontier})
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
     """Print all methods side by side; the model of the chosen one goes to ``-o``."""
-    from calibkit.files.outputs import spare_inputs
     from calibkit.files.sinks import write_bytes
     from calibkit.methods.boundary.run import compare
 
     check_paths(options, line, console)
     source = line.open(console)
-    if console.output not in (None, "-"):
-        spare_inputs(str(console.output), source.parts)
     compared = compare(options, source)
     tell(console, compared.inputs)
     console.summary(*compared.inputs.notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -68,15 +67,10 @@ class BundleLine(Options):
     warnings: Warnings = "show"
 
     def check(self) -> None:
-        """Refuse standard input twice, and an output that is one of the models."""
+        """Refuse standard input twice."""
         paths = [path for _, path in self.models]
         if paths.count("-") > 1:
             raise UsageError("standard input (-) can be read once only; name it once.")
-        resolved = {Path(path).resolve() for path in paths}
-        if self.output not in (None, "-") and Path(str(self.output)).resolve() in resolved:
-            raise UsageError(
-                f"{self.output}: this model would be written over; name another output."
-            )
 
 
 def register(app: typer.Typer) -> None:

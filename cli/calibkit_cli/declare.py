@@ -11,6 +11,8 @@ import typer
 
 from calibkit.options.option import Entry, Options, entries
 
+from .clashes import refuse_clashes
+
 #: The option that decides how many threads polars, which is loaded later, starts.
 _THREADS = "threads"
 
@@ -29,14 +31,16 @@ def add(
     kinds
         The classes of its options, those that matter most first.
     """
+    known = [entry for kind in kinds for entry in entries(kind) if entry.option.typed]
 
     def command(**typed: Any) -> None:
         threads = typed.get(_THREADS)
         if threads is not None:
             os.environ["POLARS_MAX_THREADS"] = str(threads)
+        refuse_clashes(known, typed)
         run(*(_made(kind, typed) for kind in kinds))
 
-    params = [_parameter(entry) for kind in kinds for entry in entries(kind) if entry.option.typed]
+    params = [_parameter(entry) for entry in known]
     signature: Any = command
     signature.__signature__ = inspect.Signature(params)
     signature.__annotations__ = {param.name: param.annotation for param in params}

@@ -38,7 +38,13 @@ class Rows:
 Tell = Callable[[str], None]
 
 
-def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], Rows]) -> None:
+def write_rows(
+    console: Console,
+    source: Source,
+    make: Callable[[Source, Tell], Rows],
+    *,
+    in_place: bool = False,
+) -> None:
     """Make rows of a source and deliver them where the command line says.
 
     Several outputs appear together or not at all.
@@ -50,16 +56,20 @@ def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], 
     make
         Returns the rows of a source; what the user should be told only when they have all been made
         goes to its second argument, at the latest before the last frame.
+    in_place
+        Each input is written over, in its own format.
     """
     source.progress = console.progress()
-    if not console.per_input:
+    if not console.per_input and not in_place:
         deliver_rows(console, make(source, console.warn), source.format)
         return
     from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
 
-    assert console.output is not None
-    outputs = directory_outputs(console.output, source.parts, format=console.output_format)
+    outputs = source.paths
+    if not in_place:
+        assert console.output is not None
+        outputs = directory_outputs(console.output, source.parts, format=console.output_format)
     count, added = Count(), list[str]()
     with Transaction() as transaction:
         for alone, output in zip(source.split(), outputs, strict=True):
@@ -69,10 +79,14 @@ def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], 
                 tell(remark)
             make_folders([output])
             frames = count.passing(made.frames)
-            transaction.write_frames(frames, output, metadata=made.metadata or None)
+            kept = alone.parts[0].format if in_place else None
+            transaction.write_frames(frames, output, format=kept, metadata=made.metadata or None)
             added = list(made.added)
     console.report_rows(count.rows, added)
-    console.wrote(f"{count.rows:,} rows in {len(outputs)} files")
+    said = f"{count.rows:,} rows in {len(outputs)} file{'s' if len(outputs) > 1 else ''}"
+    if in_place and not console.as_json:
+        console.summary(f"{said} written over.")
+    console.wrote(said)
 
 
 def deliver_rows(console: Console, made: Rows, input_format: str) -> None:

@@ -145,10 +145,6 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         options = replace(options, boundary=options.model)
 
     def judge(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        from calibkit.files.outputs import spare_inputs
-
-        for path in line.beside:
-            spare_inputs(path, source.parts)
         delivery = Delivery("Metrics", _view, partial(_write_beside, options, line, source))
         found = partial(find, curves=bool(line.beside))
         delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)

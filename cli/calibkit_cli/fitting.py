@@ -116,19 +116,13 @@ def run_states(
 
 
 def check_paths(options: Options, line: StateLine, console: Console) -> None:
-    """Refuse standard input that would be read twice, and an output that is an input."""
-    from calibkit.files.inputs import Part, find_files
-    from calibkit.files.outputs import spare_inputs
-
+    """Refuse standard input that would be read twice."""
     # What goes into a state of rows is read more than once.
     again = line.partial and getattr(options, "of_rows", False)
     several = console.per_input or line.dask is not None or again or _STDIN in line.inputs
     for flag, paths in further_files(options).items():
         if _STDIN in paths and several:
             raise UsageError(f"standard input can be read once only; give {flag} a file.")
-        if console.output not in (None, "-") and not console.per_input:
-            parts = [Part(path, "", {}, 0, own) for path, own in find_files(paths)]
-            spare_inputs(str(console.output), parts)
 
 
 def further_files(options: Options) -> dict[str, list[str]]:
@@ -169,16 +163,11 @@ def state_far(
     """Return the state of all inputs, made and merged on a cluster."""
     from calibkit.engines.parts import Opening, shards_of
     from calibkit.engines.states import state_on_cluster
-    from calibkit.files.inputs import Part
-    from calibkit.files.outputs import spare_inputs
 
     assert line.dask is not None
     if console.per_input:
         raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(line.inputs)
-    if console.output not in (None, "-"):
-        parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
-        spare_inputs(str(console.output), parts)
     state = state_on_cluster(
         load,
         _travelling(options),
@@ -196,11 +185,7 @@ def state_far(
 
 def write_models(console: Console, source: Source, fit: Callable[[Source], Fitted[Model]]) -> None:
     """Fit and deliver where the command line says; several models appear together or not at all."""
-    from calibkit.files.outputs import spare_inputs
-
     if not console.per_input:
-        if console.output not in (None, "-"):
-            spare_inputs(str(console.output), source.parts)
         deliver(console, fit(source))
         return
     from calibkit.files.outputs import directory_outputs
@@ -250,7 +235,7 @@ def tell(console: Console, made: Told) -> None:
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
-    from calibkit.files.outputs import directory_outputs, spare_inputs
+    from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
 
     assert console.output is not None
@@ -259,8 +244,6 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
     if console.per_input:
         parts = source.split()
         outputs = directory_outputs(console.output, source.parts, suffix=STATE)
-    elif console.output != "-":
-        spare_inputs(console.output, source.parts)
     rows = 0
     with Transaction() as transaction:
         for part, output in zip(parts, outputs, strict=True):

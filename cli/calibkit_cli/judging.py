@@ -106,10 +106,6 @@ class Delivery:
         if console.per_input:
             self._each(console, source, find)
             return
-        if console.output not in (None, "-"):
-            from calibkit.files.outputs import spare_inputs
-
-            spare_inputs(str(console.output), source.parts)
         found = find(source)
         outcomes = gates.outcomes(found.as_dict()) if gates.fail_if else []
         self.deliver(console, found)

@@ -104,7 +104,7 @@ def _merge(line: MergeLine) -> None:
     shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")
     if whole:
-        _write(console, merged, paths)
+        _write(console, merged, len(paths))
         return
     made = RUNS[kind]().finish(merged, line.budget, line.workers)
     _DELIVER.get(kind, deliver)(console, made)
@@ -133,15 +133,13 @@ def _merge_watches(line: MergeLine) -> None:
     console.wrote(f"State of {found.rows:,} rows")
 
 
-def _write(console: Console, merged: State, paths: list[str]) -> None:
+def _write(console: Console, merged: State, states: int) -> None:
     from calibkit.files.sinks import Transaction
 
     output = str(console.output)
-    if output in paths:
-        raise UsageError(f"{output}: is one of the states to merge; name another file.")
     with Transaction() as transaction:
         transaction.write(merged.write, output)
     if console.as_json:
         content = {"rows": merged.rows, "shards": len(merged.header.shards)}
-        console.json({**content, "states": len(paths), "output": output})
+        console.json({**content, "states": states, "output": output})
     console.wrote(f"State of {merged.rows:,} rows")

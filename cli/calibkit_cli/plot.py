@@ -135,12 +135,8 @@ class Delivery:
 
     def write(self, source: Source) -> None:
         """Draw the inputs together."""
-        from calibkit.files.outputs import spare_inputs
         from calibkit.files.sinks import Transaction
 
-        for output in (self.console.output, self.data):
-            if output not in (None, "-"):
-                spare_inputs(str(output), source.parts)
         points = self._points(source)
         with Transaction() as outputs:
             if self.data is not None:

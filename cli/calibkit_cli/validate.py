@@ -63,10 +63,6 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     except DataError as error:
         report = unreadable(error, line.inputs)
     else:
-        if line.output not in (None, "-"):
-            from calibkit.files.outputs import spare_inputs
-
-            spare_inputs(str(line.output), source.parts)
         report = look(options, source)
     console.model(report.to_json(), lambda: console.show(report))
     console.wrote("Report")

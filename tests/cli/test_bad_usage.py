@@ -256,7 +256,9 @@ def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> 
         assert word in error["message"]
 
 
-@pytest.mark.parametrize(("option", "said"), [("-o", "FILE.json"), ("--frontier", "written over")])
+@pytest.mark.parametrize(
+    ("option", "said"), [("-o", "written over"), ("--frontier", "written over")]
+)
 def test_a_fit_never_replaces_its_input(
     tmp_path: Path, option: str, said: str, invoke: Invoke
 ) -> None:

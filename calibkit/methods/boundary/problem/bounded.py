@@ -213,8 +213,10 @@ class RecallWithin(RecallGoal):
     limit: int
     allowed: Fraction
 
-    def _allow(self, amount: Fraction) -> None:
-        self.allowed = amount if self.totals.exact else amount * (1 - SLACK)
+    def _allow(self, share: Fraction, whole: int) -> None:
+        """Allow a share of the whole amount; all of it is whole whatever was rounded."""
+        binds = share < 1 and not self.totals.exact
+        self.allowed = min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1)
         self.limit = floor(self.allowed)
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
@@ -272,7 +274,7 @@ class RecallAtFalsePositiveRate(RecallWithin):
     def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
         super().__init__(bound, totals, of_value=of_value)
         share = Fraction(bound.numerator, bound.denominator)
-        self._allow(share * (totals.rows - totals.positives))
+        self._allow(share, totals.rows - totals.positives)
 
 
 class RecallAtCapacity(RecallWithin):
@@ -297,7 +299,7 @@ class RecallAtCapacity(RecallWithin):
             weight = totals.row_units
             share = number if number < 1 else number * weight / max(totals.rows, 1)
         self.share = share
-        self._allow(min(share, Fraction(1)) * totals.rows)
+        self._allow(share, totals.rows)
 
     def of(self, totals: Totals) -> BoundedGoal:
         """Return the same goal for other rows: the same share of them."""

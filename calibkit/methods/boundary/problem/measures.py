@@ -59,8 +59,9 @@ class Measure(CountGoal):
         rows, positives = float(self.totals.rows), float(self.totals.positives)
         tp = true_positives.astype(np.float64)
         fp = (selected - true_positives).astype(np.float64)
-        cells = Cells(tp, fp, positives - tp, (rows - positives) - fp)
-        return self.formula(cells)
+        # Units beyond 2^53 are rounded, and what is left of all rows with them.
+        fn, tn = np.maximum(positives - tp, 0.0), np.maximum((rows - positives) - fp, 0.0)
+        return self.formula(Cells(tp, fp, fn, tn))
 
     def formula(self, cells: Cells) -> Floats:
         """Return the measure of confusion counts."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Surface
 from calibkit.numerics.newton import LITTLE, newton, newton_step
 from calibkit.summaries.tally import Tally
@@ -35,6 +36,11 @@ _FEW = 50_000
 _NEAR = 1e-6
 #: Folds of so many entries and more share their sums.
 _MANY = 4 * _FEW
+#: The largest scores of which squares are summed as they are, of either sign; less than the least is 0.
+_MODEST = (1e-100, 1e100)
+_LEAST = 1e-290
+#: The largest difference of two scores.
+LARGEST = 1.7e308
 _NOT_DEALT = np.empty(0, np.uint8)
 
 
@@ -102,10 +108,12 @@ class _Fit:
     def _measure(self, s: NDArray[Any]) -> None:
         """Find how scores are scaled, and their moments at each level."""
         plain = np.zeros((self.levels + 1, 2))
-        plain[-1] = float(s[s.size // 2]) if s.size else 0.0, 1.0
+        unit = _unit(s)
+        plain[-1] = float(s[s.size // 2]) if s.size and unit == 1.0 else 0.0, unit
         rough = self._sums(kernels.moment_sums, plain, 4, self.arrays)
         centre, spread = _mean_and_spread(rough[:, :3])
-        self.scaling = (float(plain[-1, 0]) + centre, spread or 1.0)
+        self.scaling = (float(plain[-1, 0]) + centre * unit, spread * unit or 1.0)
+        self.raw = self.raw or unit != 1.0
         plain[-1] = self.scaling
         self.moments = self._sums(kernels.moment_sums, plain, 4, self.arrays)
         self.constant = spread == 0.0
@@ -357,6 +365,28 @@ class Shared:
             if names not in self._points:
                 self._points[names] = self.whole.point(names, self.parts)
             return self._points[names]
+
+
+def _unit(s: NDArray[Any]) -> float:
+    """Return the unit in which scores can be squared and summed: 1, unless they are extreme.
+
+    Raises
+    ------
+    DataError
+        For scores whose differences floats cannot hold.
+    """
+    if not s.size:
+        return 1.0
+    lowest, highest = float(s.min()), float(s.max())
+    extent = max(-lowest, highest)
+    if highest - lowest > LARGEST:
+        raise DataError(
+            f"scores from {lowest:g} to {highest:g}: their differences are too large for a logistic "
+            "surface; scale the scores, their order alone counts"
+        )
+    if _MODEST[0] < extent < _MODEST[1] or extent < _LEAST:
+        return 1.0
+    return 2.0 ** (math.frexp(extent)[1] - 1)
 
 
 def _without(sums: Floats, part: int) -> Floats:

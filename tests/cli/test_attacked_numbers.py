@@ -1,0 +1,127 @@
+"""Numbers that once gave a wrong result, or exit code 70."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+def fit(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
+    """Fit a boundary and return its model."""
+    made = invoke("boundary", path, *options, "--folds", "0", "-q")
+    assert made.code == 0, made.stderr
+    found: dict[str, Any] = json.loads(made.stdout)
+    return found
+
+
+@pytest.mark.parametrize("method", ["exact", "st", "stochastic"])
+@pytest.mark.parametrize(
+    "bound",
+    [
+        ("--capacity", "10"),
+        ("--capacity", "3"),
+        ("--fpr", "1"),
+        ("--precision", "0"),
+    ],
+)
+def test_a_bound_that_cannot_bind_lets_all_float_weights_in(
+    bound: tuple[str, str], method: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    rows = pl.DataFrame({"score": [0.9, 0.5, 0.1], "label": [1, 0, 1], "w": [0.3, 0.1, 0.7]})
+    path = write(rows, tmp_path / "rows.parquet")
+    model = fit(invoke, path, *bound, "--method", method, "--weight", "w")
+    assert model["fit"]["in_sample"]["recall"] == 1.0
+    assert model["fit"]["upper_bound"] == 1.0
+    every = fit(invoke, path, "--recall", "1", "--method", method, "--weight", "w")
+    assert every["fit"]["in_sample"]["recall"] == 1.0
+
+
+def test_a_share_that_binds_keeps_its_margin(tmp_path: Path, invoke: Invoke) -> None:
+    rows = pl.DataFrame({"score": [0.9, 0.5, 0.1], "label": [1, 0, 1], "w": [0.3, 0.1, 0.7]})
+    path = write(rows, tmp_path / "rows.parquet")
+    options = ("--method", "exact", "--weight", "w")
+    model = fit(invoke, path, "--capacity", "0.999999999", *options)
+    assert model["fit"]["in_sample"]["recall"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("measure", ["mcc", "gmean"])
+def test_measures_of_float_weights_whose_sums_are_rounded(
+    measure: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    rows = pl.DataFrame(
+        {
+            "score": [0.5, 0.6, 0.6, 0.5],
+            "label": [0, 0, 0, 1],
+            "w": [0.925614088271161, 0.488741569461408, 0.23008952114516357, 0.3546801225823851],
+        }
+    )
+    path = write(rows, tmp_path / "rows.parquet")
+    options = ("--method", "exact", "--uncertainty-bins", "1", "--weight", "w")
+    model = fit(invoke, path, "--maximize", measure, *options)
+    # Of the reachable boundaries none is better than chance, so nothing is selected.
+    assert model["fit"]["in_sample"]["objective_value"] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("column", ["score", "uncertainty", "weight"])
+def test_unsigned_integers_that_floats_cannot_hold(
+    column: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    values = {name: [1, 1, 2, 3] for name in ("score", "uncertainty", "weight")}
+    values[column] = [2**53 + 1, 1, 2, 3]
+    rows = pl.DataFrame(values, schema=dict.fromkeys(values, pl.UInt64))
+    path = write(rows.with_columns(label=pl.Series([1, 0, 1, 0])), tmp_path / "rows.parquet")
+    options = ("--scale", "raw", "--weight", "weight", "--precision", "0.5", "--folds", "0")
+    ended = invoke("boundary", path, *options)
+    assert ended.code == 3
+    assert "beyond 2^53" in ended.stderr
+    assert f"column '{column}'" in ended.stderr
+    assert "9007199254740993" in ended.stderr
+
+
+@pytest.fixture
+def ranked() -> pl.DataFrame:
+    """Return rows whose label follows the score."""
+    drawn = random.Random(3)
+    score = [round(drawn.random(), 2) for _ in range(60)]
+    return pl.DataFrame(
+        {
+            "score": score,
+            "label": [int(drawn.random() < value) for value in score],
+            "uncertainty": [drawn.random() for _ in score],
+        }
+    )
+
+
+@pytest.mark.parametrize("factor", [1e-250, 1e-120, 1e100, 1e160, 1e300, 1.7e308])
+@pytest.mark.parametrize("scale", ["raw", "logit"])
+def test_a_logistic_surface_of_enormous_scores(
+    scale: str, factor: float, ranked: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    options = ("--method", "logistic", "--recall", "0.5", "--scale", "raw")
+    plain = fit(invoke, write(ranked, tmp_path / "plain.parquet"), *options)
+    large = ranked.with_columns(pl.col("score") * factor)
+    options = (*options[:-1], scale)
+    model = fit(invoke, write(large, tmp_path / "large.parquet"), *options)
+    for name in ("precision", "recall"):
+        assert model["fit"]["in_sample"][name] == plain["fit"]["in_sample"][name]
+
+
+def test_scores_whose_differences_are_no_numbers(
+    ranked: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    wide = ranked.with_columns((pl.col("score") - 0.5) * 2.0 * 1.7e308)
+    path = write(wide, tmp_path / "wide.parquet")
+    ended = invoke("boundary", path, "--method", "logistic", "--recall", "0.5", "--scale", "raw")
+    assert ended.code == 3
+    assert "scale the scores" in ended.stderr

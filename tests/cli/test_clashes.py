@@ -1,0 +1,190 @@
+"""An output that is one of the inputs is refused everywhere; ``apply --in-place`` is the safe way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import scores, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+#: Lines in which F is a file that is read, and written by its last option.
+LINES = {
+    "bin": "bin F --score-bins 3 -o F",
+    "boundary": "boundary F --precision 0.5 -o F",
+    "boundary --test": "boundary ROWS --precision 0.5 --test F -o F",
+    "boundary --frontier": "boundary F --precision 0.5 --method exact --frontier F",
+    "boundary --uncertainty-edges": "boundary ROWS --precision 0.5 --uncertainty-edges M -o M",
+    "calibrate": "calibrate F -o F",
+    "calibrate --partial": "calibrate F --partial -o F",
+    "vad --calibrator": "vad ROWS --members score --calibrator M -o M",
+    "hetcal --train": "hetcal ROWS --train F --features x -o F",
+    "apply": "apply M F -o F",
+    "apply --selected": "apply M F --selected -o F",
+    "apply, its model": "apply M ROWS --output-format csv -o M",
+    "apply, its model in a folder": "apply M ROWS --output-format csv -o M",
+    "evaluate": "evaluate F -o F",
+    "evaluate --boundary": "evaluate ROWS --boundary M -o M",
+    "evaluate --reliability": "evaluate F --reliability F",
+    "evaluate --report": "evaluate ROWS --boundary M --report M",
+    "drift": "drift M F -o F",
+    "drift, its model": "drift M ROWS -o M",
+    "validate": "validate F -o F",
+    "export": "export M --to sql -o M",
+    "export --check": "export M --to sql --check F -o F",
+    "bundle": "bundle only=M -o M",
+    "diff": "diff M M -o M",
+    "diff, the second": "diff N M -o M",
+    "merge": "merge S -o S",
+    "plot": "plot roc F -o F",
+    "plot --data": "plot roc F -o p.svg --data F",
+}
+
+#: Other names of one file.
+NAMES = ("same", "dot", "symbolic", "hard")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with rows, models and a state."""
+    from calibkit_cli.main import run
+
+    made = tmp_path_factory.mktemp("clashes")
+    rows = str(write(scores(), made / "rows.parquet"))
+    given = ("--precision", "0.5", "--method", "exact", "--folds", "0", "-q")
+    for name, more in (("m.json", ()), ("n.json", ()), ("s.state", ("--partial",))):
+        assert run(["boundary", rows, *given, *more, "-o", str(made / name)]) == 0
+    return made
+
+
+def other_name(path: Path, how: str) -> str:
+    """Return another name of a file."""
+    if how == "same":
+        return str(path)
+    if how == "dot":
+        return f"{path.parent}/./{path.name}"
+    link = path.with_name(f"{how}-{path.name}")
+    if how == "symbolic":
+        link.symlink_to(path)
+    else:
+        link.hardlink_to(path)
+    return str(link)
+
+
+@pytest.mark.parametrize("how", NAMES)
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_an_output_that_is_an_input(
+    line: str, how: str, folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    files = {"F": "rows.parquet", "M": "m.json", "N": "n.json", "S": "s.state", "ROWS": "r.parquet"}
+    paths = {}
+    for word, name in files.items():
+        source = folder / ("rows.parquet" if word == "ROWS" else name)
+        paths[word] = tmp_path / name
+        paths[word].write_bytes(source.read_bytes())
+    before = {path: path.read_bytes() for path in paths.values()}
+    *words, last = line.split()
+    given = []
+    for word in words:
+        name, equals, model = word.rpartition("=")
+        given.append(f"{name}{equals}{paths.get(model, model)}")
+    ended = invoke(*given, other_name(paths[last], how))
+    assert ended.code == 2, ended.stderr
+    assert "would be written over; name another output" in ended.stderr
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_model_where_an_output_of_each_input_would_be(
+    folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    (tmp_path / "a.json").write_bytes((folder / "m.json").read_bytes())
+    (tmp_path / "in").mkdir()
+    rows = write(scores(), tmp_path / "in" / "a.csv")
+    ended = invoke(
+        *("boundary", rows, "--precision", "0.5"),
+        *("--uncertainty-edges", tmp_path / "a.json", "-o", f"{tmp_path}/"),
+    )
+    assert ended.code == 2
+    assert "written over" in ended.stderr
+    assert invoke("apply", tmp_path / "a.json", rows, "-q", "-o", f"{tmp_path}/").code == 0
+
+
+@pytest.mark.parametrize("words", ["show M", "apply M F --output-format csv"])
+def test_standard_output_that_is_added_to_an_input(
+    words: str, folder: Path, tmp_path: Path, command: Callable[..., object]
+) -> None:
+    paths = {"M": tmp_path / "m.json", "F": tmp_path / "rows.parquet"}
+    for path in paths.values():
+        path.write_bytes((folder / path.name).read_bytes())
+    for path in list(paths.values())[: len(words.split()) - 1]:
+        size = path.stat().st_size
+        if words.startswith("show") and path.name != "m.json":
+            continue
+        with path.open("ab") as out:
+            ended = command(
+                *(paths.get(word, word) for word in words.split()),
+                capture_output=False,
+                stdout=out,
+            )
+        assert ended.returncode == 2  # type: ignore[attr-defined]
+        assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "a.ndjson", "a.arrow", "a.dat"])
+def test_in_place(name: str, folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / name
+    if name == "a.csv.gz":
+        path.write_bytes(gzip.compress(scores().write_csv().encode()))
+    else:
+        whole = write(scores(), path.with_suffix(".csv") if name == "a.dat" else path)
+        whole.rename(path)
+    path.chmod(0o640)
+    read = ("--input-format", "csv") if name == "a.dat" else ()
+    wanted = tmp_path / "wanted.csv"
+    line = ("apply", folder / "m.json", path, *read)
+    assert invoke(*line, "-q", "-o", wanted).code == 0
+    ended = invoke(*line, "--in-place")
+    assert (ended.code, ended.stdout) == (0, b"")
+    assert ended.stderr.endswith(f"{scores().height:,} rows in 1 file written over.\n")
+    again = tmp_path / "again.csv"
+    kept = ("--keep", "*", "--overwrite-columns")
+    assert invoke(*line, *kept, "-q", "-o", again).code == 0
+    assert sorted(pl.read_csv(again).columns) == sorted(pl.read_csv(wanted).columns)
+    assert pl.read_csv(again).select(pl.read_csv(wanted).columns).equals(pl.read_csv(wanted))
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert invoke(*line, "--in-place").code == 2  # the columns are there
+    assert invoke(*line, "--in-place", "--overwrite-columns", "-q").code == 0
+
+
+def test_in_place_writes_all_or_none(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    good = write(scores(), tmp_path / "a.csv")
+    bad = write(scores().with_columns(score=pl.lit(2.0)), tmp_path / "b.csv")
+    before = good.read_bytes(), bad.read_bytes()
+    assert invoke("apply", folder / "m.json", tmp_path, "--in-place").code == 3
+    assert (good.read_bytes(), bad.read_bytes()) == before
+    assert sorted(tmp_path.iterdir()) == [good, bad]
+    bad.unlink()
+    found = invoke("apply", folder / "m.json", tmp_path, "--in-place", "--json")
+    told = json.loads(found.stdout)
+    assert told["rows"] == scores().height
+    assert told["columns_added"] == ["decision", "margin"]
+
+
+@pytest.mark.parametrize(
+    "more", [("F", "-o", "x.csv"), ("F", "--output-format", "csv"), ("-",), ("s3://b/a.csv",)]
+)
+def test_in_place_of_what_cannot_be(
+    more: tuple[str, ...], folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    path = write(scores(), tmp_path / "a.csv")
+    words = [path if word == "F" else word for word in more]
+    ended = invoke("apply", folder / "m.json", *words, "--in-place")
+    assert ended.code == 2
+    assert "--in-place" in ended.stderr
