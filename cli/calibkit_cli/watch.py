@@ -68,7 +68,6 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
     console = line.console(texts=TEXTS)
     if console.per_input:
         raise UsageError("watch makes one result of all inputs; give -o a file.")
-    from calibkit.files.outputs import spare_inputs
     from calibkit.methods.watch.rows import plan
     from calibkit.methods.watch.watch import current
     from calibkit.methods.watch.watch import watch as add
@@ -79,9 +78,6 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
         tested = ", ".join(one.text for one in current(options, reading).tested)
         show_plan(console, source, reading.columns, [f"test {tested}"])
         return
-    spare_inputs(options.state, source.parts)
-    if console.output not in (None, "-"):
-        spare_inputs(str(console.output), source.parts)
     found = add(options, source)
     for remark in found.warnings:
         console.warn(remark)
