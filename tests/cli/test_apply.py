@@ -400,7 +400,9 @@ def test_a_folder_of_outputs_never_replaces_an_input(
     assert "would both be written" in done.stderr
 
 
-def test_an_input_may_be_written_over_in_place(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+def test_an_input_may_be_written_over_in_place(
+    tmp_path: Path, fit: FitModel, invoke: Invoke
+) -> None:
     model, path = fit(simulate()), write(simulate(30), tmp_path / "a.csv")
     assert invoke("apply", model, path, "-o", path).code == 2
     assert invoke("apply", model, path, "--in-place").code == 0
