@@ -400,7 +400,10 @@ def test_a_folder_of_outputs_never_replaces_an_input(
     assert "would both be written" in done.stderr
 
 
-def test_an_input_may_be_named_as_the_output(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+def test_an_input_may_be_written_over_in_place(
+    tmp_path: Path, fit: FitModel, invoke: Invoke
+) -> None:
     model, path = fit(simulate()), write(simulate(30), tmp_path / "a.csv")
-    assert invoke("apply", model, path, "-o", path).code == 0
+    assert invoke("apply", model, path, "-o", path).code == 2
+    assert invoke("apply", model, path, "--in-place").code == 0
     check(model, pl.read_csv(path))
