@@ -169,10 +169,11 @@ class Source:
         else:
             known = ", ".join(repr(other) for other in list(self.schema)[:20])
             problem = f"the columns are {known}{misread(list(self.schema))}"
-        if role == "--label" and not alike:
+        close = nearest(name, self.schema)
+        if role == "--label" and not alike and not close:
             problem += self._labels()
         raise UsageError(
-            f"{path}: no column {name!r} for {role}{nearest(name, self.schema)}; {problem}",
+            f"{path}: no column {name!r} for {role}{close}; {problem}",
             file=path,
             column=name,
         )

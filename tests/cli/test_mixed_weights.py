@@ -135,7 +135,7 @@ def test_decisions_and_maps_of_mixed_weights(
         *("calibrate", path, "--weight", "w", "--method", "isotonic", "--clip", "0"),
         tmp_path / "c.json",
     )
-    applied = run("apply", tmp_path / "c.json", path, tmp_path / "rows.parquet")
+    applied = run("apply", tmp_path / "c.json", path, tmp_path / "applied.parquet")
     values = dict(zip(applied["score"], applied["calibrated"], strict=True))
     blocks: list[list[Any]] = []  # positive and all weight, scores
     for score, tied in itertools.groupby(sorted(rows), key=lambda row: row[0]):

@@ -346,7 +346,7 @@ def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
     assert [batch.height for batch in batches] == [700, 700, 700, 700, 200]
     assert pl.concat(batches).equals(held.read(names))
     late = frame.with_columns(score=pl.col("score").cast(pl.String))
-    late = pl.concat([late, late[:1].with_columns(score=pl.lit("none"))])
+    late = pl.concat([late, late[:1].with_columns(score=pl.lit("nought"))])
     late.write_csv(tmp_path / "late.csv")
     assert open_source([str(tmp_path / "late.csv")], memory=Room(8)).schema["score"] == pl.String
 
@@ -423,9 +423,8 @@ def test_large_text_of_another_kind_is_read_as_a_small_one(suffix: str, tmp_path
     found = open_source([str(packed)], memory=Room(8)).read()
     assert found.to_dict(as_series=False) == {"a": [1.0, 2.5]}
     wide.write_text(text, encoding="utf-16")
-    small = failure(lambda: open_source([str(wide)]))
-    assert failure(lambda: open_source([str(wide)], memory=Room(8))) == small
-    assert "UTF-16" in str(small[1]["message"])
+    for memory in (None, Room(8)):
+        assert open_source([str(wide)], memory=memory).read().equals(found)
 
 
 @pytest.mark.parametrize("levels", [255, 256, 257])
