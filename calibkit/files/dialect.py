@@ -43,12 +43,15 @@ class Dialect:
         What stands for a missing value among numbers, besides empty text.
     encoding
         Any that Python knows.
+    marks
+        The decimal marks that numbers of other inputs have for certain.
     """
 
     delimiter: str | None = None
     decimal: Mark | None = None
     null_values: tuple[str, ...] | None = None
     encoding: str | None = None
+    marks: tuple[Mark, ...] = ()
 
     @property
     def guesses(self) -> bool:

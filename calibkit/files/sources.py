@@ -25,6 +25,7 @@ from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
 from calibkit.files.opening import open_part
 from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
 from calibkit.files.table import Schema, Table, settled
+from calibkit.files.told import Told, together
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 
@@ -68,6 +69,7 @@ class Source:
         self.warnings: tuple[str, ...] = repeated(parts)
         self.remarks: list[str] = _how_read(parts, tables)
         self.as_named: Mapping[str, str] = {}
+        self._used: set[str] = set()  # shared with the windows
         self.progress: Progress = silent
 
     @property
@@ -206,6 +208,17 @@ class Source:
                 self._tables = tuple(table.as_text(name) for table in self._tables)
                 self.schema = self._tables[0].schema
 
+    @property
+    def told(self) -> Told | None:
+        """How the text of the columns that were read was read; None where nothing was told."""
+        numbers = [name for name in self._used if self.schema[name].is_numeric()]
+        own = {self.as_named.get(name, name) for name in numbers}
+        found = list[tuple[str, Told | None]]()
+        for part, table in zip(self.parts, self._tables, strict=True):
+            with reading(part.path):
+                found.append((part.path, None if table.told is None else table.told(own)))
+        return together(found)
+
     def _take_as_written(self, name: str, role: str) -> None:
         """Take the names of segments and groups as text: nothing is missing that has a name."""
         if "--by" in role or "--groups" in role:
@@ -310,6 +323,7 @@ class Source:
     def _names(self, columns: Sequence[str] | None) -> list[str]:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
         self.require(names)
+        self._used.update(names)
         return names
 
 
@@ -390,7 +404,7 @@ def open_files(
         part, table = open_part(path, relative, forced, dtype, memory, dialect)
         parts.append(replace(part, path=getattr(path, "known_as", path)))
         tables.append(table)
-    source = Source(parts, settled(tables))
+    source = Source(parts, settled(tables, dialect.marks))
     source.input_format, source.dtype, source.memory = input_format, dtype, memory
     source.dialect = dialect
     return source
