@@ -117,6 +117,12 @@ class Table:
             frame = frame.with_columns(exactly(name).cast(pl.String))
         return replace(self, frame=frame, readings=others, schema=self.schema | {name: pl.String()})
 
+    def as_read(self, name: str, reading: Reading) -> Table:
+        """Return the table with a column that is read from its text."""
+        kinds = self.frame.lazy().select(reading(name).alias(name)).collect_schema()
+        readings, schema = {**self.readings, name: reading}, self.schema | dict(kinds)
+        return replace(self, readings=readings, schema=schema)
+
     def _column(self, name: str) -> pl.Expr:
         found = self.readings.get(name)
         return exactly(name) if found is None else found(name).alias(name)

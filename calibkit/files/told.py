@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from calibkit.errors import DataError
-from calibkit.files.dialect import NULL_VALUES, Mark
+from calibkit.files.dialect import NULL_VALUES, YEAR_FIRST, Mark
 
 
 class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -21,11 +21,14 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         The one that numbers were read with which leave it open, as ``1.234`` does.
     null_values
         What stood for missing values, if that was said.
+    dates
+        The format of dates, or that they were taken in the order of text.
     """
 
     marks: tuple[Mark, ...] = ()
     taken: Mark | None = None
     null_values: tuple[str, ...] | None = None
+    dates: str | None = None
 
     def clash(self, other: Told) -> str | None:
         """Return what rows together would have been read otherwise, and the option that settles it."""
@@ -42,18 +45,24 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
                 f"missing values are {' in some, '.join(said)} in others; make all parts with the "
                 "same --null-values"
             )
+        if None not in (self.dates, other.dates) and self.dates != other.dates:
+            return (
+                f"dates are {self.dates} in some, {other.dates} in others; make all parts with the "
+                "same --date-format"
+            )
         return None
 
     def besides(self, other: Told) -> Told:
         """Return how rows were read of which some were read so, and others as `other` says."""
         marks = tuple(sorted({*self.marks, *other.marks}))
-        return Told(marks, self.taken or other.taken, self.null_values)
+        dates = self.dates or other.dates
+        return Told(marks, self.taken or other.taken, self.null_values, dates)
 
     @property
     def unusual(self) -> Told | None:
-        """What a model says of it: nothing of numbers as calibkit writes them."""
+        """What a model says of it: nothing of numbers and dates as calibkit writes them."""
         usual = "," not in (*self.marks, self.taken) and self.null_values is None
-        return None if usual else self
+        return None if usual and self.dates in (None, *YEAR_FIRST) else self
 
 
 def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
