@@ -10,7 +10,10 @@ import msgspec
 from calibkit.errors import ModelError
 from calibkit.models.model import Model, known
 
-PARTITIONS = ("tree", "forest", "boosted")
+PARTITIONS = ("tree", "forest", "boosted", "sequential")
+
+#: Those whose partitions each go on from the linear scores that the last one left.
+IN_TURN = ("boosted", "sequential")
 
 #: What splits are judged by; of boosted trees it is the log loss.
 CRITERIA = ("gini", "entropy", "auc", "log-loss")
@@ -158,8 +161,8 @@ class HetcalModel(Model):
     Attributes
     ----------
     partition
-        `tree`; `forest` (mean of the partitions' probabilities); `boosted` (the steps of all
-        partitions in turn, then `final`).
+        `tree`; `forest` (mean of the partitions' probabilities); `boosted` and `sequential` (the
+        lines of all partitions in turn, then `final`).
     criterion, map
         How trees were grown, and the kind of the maps.
     precalibrate
@@ -214,11 +217,11 @@ class HetcalModel(Model):
         if single == (self.tree is msgspec.UNSET) or single == (self.maps is msgspec.UNSET):
             raise ModelError("'tree' and 'maps' belong to partition tree, and only to it")
         if single == (self.partitions is not msgspec.UNSET):
-            raise ModelError("'partitions' belong to partition forest and boosted")
+            raise ModelError("'partitions' belong to every partition but tree")
         if not self.parts():
             raise ModelError("'partitions' holds at least one partition")
-        if (self.partition == "boosted") == (self.final is msgspec.UNSET):
-            raise ModelError("'final' belongs to partition boosted, and only to it")
+        if (self.partition in IN_TURN) == (self.final is msgspec.UNSET):
+            raise ModelError(f"'final' belongs to partition {' and '.join(IN_TURN)} only")
         if not 0.0 <= self.clip < 0.5:
             raise ModelError(f"'clip' is in [0, 0.5), not {self.clip}")
         for part in self.parts():
