@@ -61,8 +61,8 @@ def solve(points: Points, goal: Goal, cap: int) -> exact.Solution:
         assert isinstance(goal, RecallWithin)
         use, whole = _combined(points, 1, -goal.spared, up=True)
         limit = goal.limit
-    gain, unit, rows = _then_fewest_rows(points)
-    found = _largest_gain(points, gain, use, limit, cap)
+    gains, unit, rows = _then_fewest_rows(points)
+    found = _largest_gain(points, gains, use, limit, cap)
     share = (found.ceiling + rows) / unit / goal.totals.gain if goal.totals.gain else 0.0
     proven = found.proven and whole
     if proven:
