@@ -108,8 +108,9 @@ profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows g
 readme: docs  ## write the true output into the console blocks of README and docs
 	$(BIN)/python -m tests.console_blocks --write $(PAGES)
 
-docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
+docs: $(EQUIPPED)  ## write the command reference, docs/commands.md, and the JSON Schemas, docs/schemas
 	$(BIN)/python docs/write_commands.py
+	$(BIN)/python docs/write_schemas.py
 
 gallery: $(EQUIPPED)  ## draw the pictures of docs/gallery.md again
 	$(BIN)/python docs/write_gallery.py
