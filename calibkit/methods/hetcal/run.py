@@ -135,6 +135,7 @@ def feature_columns(source: Source, options: HetcalOptions) -> list[str]:
         if name is not None:
             source.require([name], option)
             taken[name] = option
+    source.as_dates([name for name in (options.time,) if name is not None])
     return find_features(source, options.patterns, taken)
 
 
