@@ -7,6 +7,7 @@ missing field is refused by name.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -29,6 +30,9 @@ _GIANT = re.compile(rb"[0-9]{300}")
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
+
+#: What schemas are written in.
+_SCHEMAS = "https://json-schema.org/draft/2020-12/schema"
 
 D = TypeVar("D")
 
@@ -251,8 +255,12 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """Return the JSON schema of this kind."""
-        return msgspec.json.schema(cls)
+        """Return the JSON schema of this kind, which other kinds and newer versions do not meet."""
+        found = schema_of(cls)
+        fields = found["$defs"][cls.__name__]["properties"]
+        fields["kind"] = {"const": cls.KIND}
+        fields["version"] |= {"minimum": 1, "maximum": cls.VERSION}
+        return found
 
     def to_json(self) -> bytes:
         """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
@@ -432,6 +440,14 @@ def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
         error.file = file
         raise
     return found
+
+
+def schema_of(structure: Any) -> dict[str, Any]:
+    """Return the JSON schema of the files that a structure stands for."""
+    found = msgspec.json.schema(structure)
+    for part in found["$defs"].values():  # some versions of Python leave docstrings indented
+        part["description"] = inspect.cleandoc(part.get("description", ""))
+    return {"$schema": _SCHEMAS, **found}
 
 
 def canonical_text(value: object) -> str:

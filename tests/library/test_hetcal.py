@@ -490,7 +490,7 @@ def damaged(change: Any) -> bytes:
         (lambda m: m["maps"][0].pop("a"), "knots"),
         (lambda m: m["maps"][0].update(c=1.0), "beta"),
         (lambda m: m.update(partition="forest"), "'tree' and 'maps'"),
-        (lambda m: m.update(partition="grove"), "grove"),
+        (lambda m: m.update(partition="grove"), "one of tree"),
         (lambda m: m.update(clip=0.7), "clip"),
         (lambda m: m["columns"].pop("score"), "score"),
     ],
