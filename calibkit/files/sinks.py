@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
@@ -20,6 +21,7 @@ from typing import IO, Any, Final, Self
 import polars as pl
 
 from calibkit.errors import UsageError
+from calibkit.files.excel import write_excel
 from calibkit.files.explain import writing
 from calibkit.files.formats import SEPARATORS, suffix_compression, suffix_format, unknown_suffix
 from calibkit.files.outputs import (
@@ -261,6 +263,8 @@ def _table(
     known = format_name or suffix_format(output)
     if known is None:
         raise unknown_suffix(output, "--output-format")
+    if known == "xlsx":
+        return partial(write_excel, frames, output)
     packed = suffix_compression(output) or "uncompressed"
 
     def sink(rows: pl.LazyFrame, out: Any, size: int) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: How states are named.
 STATE = ".state"
 
-Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow"]
+Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow", "xlsx"]
 
 Model = Annotated[str, option(argument=True, metavar="MODEL", help="A model file (JSON).")]
 
