@@ -26,7 +26,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
+.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist clean
@@ -122,7 +122,10 @@ coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hour
 	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
-reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
+
+reproduce-papers: $(INSTALLED)  ## the scoreboard, from the pages of the others: docs/evidence/papers.md
+	$(BIN)/python docs/evidence/write_papers.py
 
 reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md
 	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--runs 5 --epochs 100 --rates 8)
