@@ -17,7 +17,7 @@ COMMANDS = dict(
 
 
 def cell(place: str) -> str:
-    """Return a cell of a page: its name, part, first cells of the row with ; between, and column or its number."""
+    """Return a cell of a page, by its name, part, row (first cells, ; between) and column."""
     page, part, start, column = place.split("/")
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
     found = re.search(
