@@ -50,7 +50,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
-    probability = model.columns["score"].scale in (None, "probability")
+    probability = model.columns["score"].measure == "probability"
     decision = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     needed = [rows.score, *([rows.uncertainty] if rows.uncertainty else [])]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}

@@ -71,7 +71,7 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
     """Say what the surface is, and from which fitted probability on it selects."""
     weights, score = model.coefficients, model.columns["score"]
     assert weights
-    s = f"logit {score.name}" if score.scale == "probability" else score.name
+    s = f"logit {score.said}" if score.measure == "probability" else score.name
     terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
     if model.levels > 1:
         name = f"rank of {model.columns['uncertainty'].name}"

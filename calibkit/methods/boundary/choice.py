@@ -233,7 +233,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
         wanted = [("st", levels)]
     else:
         wanted = [("st", levels)]
-        if data.options.scale == "probability" or not np.isinf(data.score).any():
+        if data.options.measure == "probability" or not np.isinf(data.score).any():
             wanted.append(("logistic", levels))
         wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]
     plans, refused = [], None
