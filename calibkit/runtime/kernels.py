@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import calibkit_kernels
-
 
 @dataclass(frozen=True)
 class Compiled:
@@ -61,4 +59,6 @@ def tell_of_compiling(hear: Callable[[int], None] | None) -> None:
 
     Others are called no longer; with None nobody is.
     """
+    import calibkit_kernels
+
     calibkit_kernels.before_compiling = hear

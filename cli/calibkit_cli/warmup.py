@@ -15,13 +15,14 @@ from .lines import Json, Quiet
 
 HELP = """\
 Without it each kernel is compiled when it is called first, once for each version of calibkit, numba
-and Python and each kind of processor. Environments and copies of one version share what was compiled.
+and Python and each kind of processor, and kept under ~/.cache/calibkit or $XDG_CACHE_HOME/calibkit.
+Environments and copies of one version share what was compiled.
 
 Examples:
 
-  calibkit warmup
+  calibkit warmup --threads 4
 
-  XDG_CACHE_HOME=/opt/cache calibkit warmup
+  calibkit warmup --json
 """
 
 
