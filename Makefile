@@ -36,12 +36,13 @@ help:  ## list these targets
 
 demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to other rows, judge it there
 	@mkdir -p $(DEMO)
+	$(BIN)/calibkit warmup
 	$(BIN)/calibkit boundary sample_data/calib.parquet --precision 0.7 --uncertainty-bins 3 --test sample_data/test.parquet -o $(DEMO)/boundary.json
 	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
 	$(BIN)/calibkit show $(DEMO)/boundary.json
 
-# Those of the kernels come first, each file in one worker: every kernel is compiled once.
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
+	$(BIN)/calibkit warmup
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
 	$(BIN)/python -m pytest -n auto --ignore tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
