@@ -110,7 +110,7 @@ class WatchOptions(Options):
 
     def check(self) -> None:
         """Refuse an age without a date, and a state that is no file."""
-        if self.state in ("", "-"):
+        if self.state in ("", "-") or self.state.endswith("/"):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")

@@ -330,6 +330,21 @@ def test_outputs_pipes_and_batches(
     assert not (tmp_path / "no.state").exists()
 
 
+def test_a_run_over_several_nights_is_made_again(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = write(nights(3), tmp_path / "rows.parquet")
+    state = tmp_path / "w.state"
+    words = ("watch", models / "boundary.json", rows, "--period", "day", "--state", state)
+    assert invoke(*words, "-q").code == 0
+    before = state.read_bytes()
+    done = invoke(*words)
+    assert (done.code, "nothing was added" in done.stderr) == (0, True)
+    assert state.read_bytes() == before
+    early = pl.read_parquet(rows).filter(pl.col("day") == pl.col("day").min())
+    assert invoke(*words[:2], write(early, tmp_path / "early.csv"), *words[3:]).code == 3
+
+
 def test_the_table_on_a_terminal(
     models: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -355,6 +370,7 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     for words, code, said in (
         ((model, rows), 2, "--state"),
         ((model, rows, "--state", "-"), 2, "--state"),
+        ((model, rows, "--state", f"{tmp_path}/"), 2, "--state"),
         ((model, rows, "--state", state, "--precision", "1"), 2, "--precision"),
         ((model, rows, "--state", state, "--fpr", "0"), 2, "--fpr"),
         ((model, rows, "--state", state, "--confidence", "1.5"), 2, "--confidence"),

@@ -139,7 +139,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def add(self, fresh: Sequence[Night]) -> Added:
         """Return the state with further rows, each night as one shard.
 
-        The rows of the last night are added to it unless it has them already.
+        The rows of the last night are added to it unless it has them already; nights that all are
+        in the state as they are, the last one too, change nothing: a run is made again.
 
         Raises
         ------
@@ -147,6 +148,10 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             Rows of a night before the last.
         """
         nights, known, last = list(self.nights), 0, self.last
+        held = {(night.period, shard) for night in nights for shard in night.shards}
+        again = {(night.period, shard) for night in fresh for shard in night.shards}
+        if nights and again <= held and nights[-1].period in {night.period for night in fresh}:
+            return Added(self, sum(night.rows for night in fresh))
         for night in sorted(fresh, key=lambda one: place_of(one.period)):
             place = place_of(night.period)
             if last is None or place > last:
