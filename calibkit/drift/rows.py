@@ -188,9 +188,12 @@ def fitted_rows(model: Any) -> float:
 
 
 def base_rate(model: Any) -> float | None:
-    """Return the share of positives among the fitting rows of a model; None where not within (0, 1)."""
+    """Return the base rate of a model's probabilities, by its fitting rows; None unless in (0, 1)."""
     rows, positives = model.fit.rows, model.fit.positives
-    return positives / rows if positives is not None and 0 < positives < rows else None
+    if positives is None or not 0 < positives < rows:
+        return None
+    kept = getattr(model, "negatives_kept", None) or 1.0  # of a prior shift
+    return float(positives / (positives + (rows - positives) / kept))
 
 
 def _watched(

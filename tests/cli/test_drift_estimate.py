@@ -26,6 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("estimate")
     fit = write(simulate(2000, seed=1), folder / "fit.parquet")
+    bare = write(simulate(2000, seed=1).drop("label"), folder / "bare.csv")
     new = simulate(1500, seed=2)
     write(new, folder / "new.parquet")
     write(new[:400], folder / "a.csv")
@@ -36,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["boundary", fit, "--fpr", "0.2", "--method", "stochastic"], "random"),
         (["calibrate", fit], "cal"),
         (["hetcal", fit, "--features", "uncertainty"], "het"),
-        (["calibrate", fit, "--method", "prior-shift", "--negatives-kept", "0.5"], "shift"),
+        (["calibrate", bare, "--method", "prior-shift", "--negatives-kept", "0.5"], "shift"),
     ):
         assert run([*map(str, words), "-q", "-o", str(folder / f"{name}.json")]) == 0
     return folder
