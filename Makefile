@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist evidence-estimate clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +167,9 @@ evidence-ties: $(EQUIPPED)  ## thresholds with and without chance (Singh and Khi
 
 evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is none (folder DATA): docs/evidence/drift.md
 	$(BIN)/python docs/evidence/write_drift.py $(DATA)
+
+evidence-estimate: $(INSTALLED)  ## rates without labels beside those that labels show (folder DATA): docs/evidence/estimate.md
+	$(BIN)/python docs/evidence/write_estimate.py $(DATA)
 
 evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
 	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
