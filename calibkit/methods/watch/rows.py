@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder, label_column
 from calibkit.columns.rows import Remark, is_text, merge_remarks, missing_mask, present_in
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
 from calibkit.models.applier import Reads, Request
@@ -95,6 +95,11 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             "a boundary (of a bundle, the boundary's own file and the scores that it reads)"
         )
     applier = KINDS[model.kind].applier(model)
+    if getattr(applier, "three_way", False):
+        raise UsageError(
+            "watch tests what one threshold a level promises, and this boundary blocks and reviews; "
+            "judge it by evaluate --boundary."
+        )
     key = "row-number" if _CHANCE in applier.added else None
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
