@@ -100,6 +100,11 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             "a boundary (of a bundle, the boundary's own file and the scores that it reads)"
         )
     applier = KINDS[model.kind].applier(model)
+    if getattr(applier, "three_way", False):
+        raise UsageError(
+            "watch tests what one threshold a level promises, and this boundary blocks and reviews; "
+            "judge it by evaluate --boundary."
+        )
     key = "row-number" if _CHANCE in applier.added else None
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
