@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle evidence-watch intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle evidence-watch intervals sample-data dist same-dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -181,7 +181,13 @@ sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 
 dist: $(EQUIPPED)  ## build sdist and wheel (from that sdist) into dist/
 	rm -rf dist
+	PYTHONPATH=. $(BIN)/python release/write_sbom.py
 	$(BIN)/python -m build --outdir dist .
+
+same-dist: dist  ## build twice: the same bytes
+	rm -rf build/dist
+	$(BIN)/python -m build --outdir build/dist .
+	diff -r dist build/dist
 
 test-dist: dist  ## install the wheel into an empty environment elsewhere, and run the README's story there
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
