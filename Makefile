@@ -26,10 +26,10 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
+.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants schedules lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle evidence-watch intervals sample-data dist same-dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist same-dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +65,10 @@ fuzz: $(EQUIPPED)  ## damage COUNT inputs (100,000) at random and put them throu
 faults: $(EQUIPPED)  ## disturb every command that writes: kills, full disks, shrinking inputs
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.faults.run --times $(or $(TIMES),3)
 
-robustness: $(EQUIPPED)  ## both, into docs/evidence/robustness.md
+schedules: $(EQUIPPED)  ## run COUNT schedules (10,000): shards, merges, tasks and files in any order, twice, lost, damaged, killed
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.schedules.run --count $(or $(COUNT),10000)
+
+robustness: $(EQUIPPED)  ## fuzz and faults, into docs/evidence/robustness.md
 	PYTHONPATH=.:kernels:cli $(BIN)/python docs/evidence/write_robustness.py --count $(or $(COUNT),100000) --times $(or $(TIMES),3)
 
 compat: $(EQUIPPED)  ## store models and states of this version, which later versions must read: tests/compat
@@ -166,6 +169,9 @@ evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is no
 
 evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
 	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
+
+evidence-auc-splits: $(EQUIPPED)  ## why splits by the AUC disappoint (folder DATA): docs/evidence/auc_splits.md
+	$(BIN)/python docs/evidence/write_auc_splits.py $(DATA)
 
 evidence-watch: $(EQUIPPED)  ## false alarms and delays of `watch` by simulation: docs/evidence/watch.md
 	$(BIN)/python docs/evidence/write_watch.py

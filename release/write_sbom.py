@@ -1,7 +1,7 @@
 """Write release/calibkit.cdx.json: what the wheel holds and needs, as CycloneDX 1.6.
 
-The wheel carries the file in ``.dist-info/sboms`` (PEP 770).  It has neither a date nor a serial number:
-two builds have the same bytes.
+The wheel carries the file in ``.dist-info/sboms`` (PEP 770).  It has no date and no serial number: two
+builds have the same bytes.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeVar
 import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
+from calibkit.files.told import Told
 from calibkit.models.kinds import IN_PYTHON, KINDS
 from calibkit.models.page import Shown
 
@@ -84,6 +85,7 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     rows: int
     data_hash: str
     files: list[str] | None = None
+    text: Told | None = None
 
 
 class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -123,6 +123,8 @@ def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> 
     )  # fmt: skip
     assert done.code == 0
     assert "--train takes no part" in done.stderr
+    done = invoke("hetcal", calib, "--train", calib, *ARGUMENTS, "--criterion", "auc", "--json")
+    assert "looks at scores" in done.stderr
 
 
 def test_files_folders_pipes_and_formats_give_the_same_bytes(

@@ -34,6 +34,11 @@ _TRAIN_IGNORED = (
     "the base model has not seen can tell"
 )
 
+_TRAIN_SCORED = (
+    "--criterion auc looks at scores: grow on rows that the base model has not seen (without --train, "
+    "or with others); on its own training rows it chooses splits that fail on new rows"
+)
+
 
 def fit(options: HetcalOptions, source: Source) -> Fitted[HetcalModel]:
     """Return the model of all rows."""
@@ -130,6 +135,7 @@ def feature_columns(source: Source, options: HetcalOptions) -> list[str]:
         if name is not None:
             source.require([name], option)
             taken[name] = option
+    source.as_dates([name for name in (options.time,) if name is not None])
     return find_features(source, options.patterns, taken)
 
 
@@ -158,5 +164,7 @@ def _fit(
     fitted = fit_hetcal(rows, options, train=grown)
     if options.train is not None and options.in_turn:
         warnings.append(_TRAIN_IGNORED)
+    elif options.train is not None and options.criterion == "auc":
+        warnings.append(_TRAIN_SCORED)
     said = (*warnings, *fitted.warnings)
     return replace(fitted, warnings=said, details=tuple(details))
