@@ -232,7 +232,7 @@ def make_folders(outputs: Sequence[str]) -> None:
 
 
 def _write_synced(temporary: Path, final: Path, write: Write) -> None:
-    """Write a new file with the permissions of the one it replaces, from the first, else of the umask."""
+    """Write a new file with the permissions of the one it replaces, from the first; else the umask."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     mode = 0o666
     with suppress(FileNotFoundError, PermissionError):
