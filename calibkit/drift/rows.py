@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -208,6 +209,11 @@ def _watched(
         raise UsageError(
             f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; fit "
             "it on rows."
+        )
+    if model.review_thresholds is not msgspec.UNSET:
+        raise UsageError(
+            f"{name}: drift compares what one threshold a level selects, and this one blocks and "
+            "reviews; judge it by evaluate --boundary."
         )
     found = outlines(model.fit.reference, uncertain="uncertainty" in model.columns)
     fitted = model.columns.get("weight")

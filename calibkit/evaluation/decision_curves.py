@@ -19,8 +19,7 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
     times = None if rows.condensing is None else rows.condensing.times
     sample = partial(Sample, label=rows.label, weight=rows.weight, times=times)
     found = []
-    if rows.decision is not None:
-        name, taken = rows.decision
+    for name, taken in rows.decisions.items():
         judged = confusion_of(sample(score=taken), name, ALL, options.settings)
         found.append(Flagged.of_decisions(judged))
     for name, score in rows.scores.items():

@@ -195,11 +195,14 @@ def _write_beside(
     found: Evaluated,
     outputs: Transaction,
 ) -> None:
-    """Write the table, the picture and the page of an evaluation."""
+    """Write the tables, the picture and the page of an evaluation."""
+    from calibkit.evaluation.outputs import for_people
+
     if line.reliability is not None and found.curves is not None:
-        outputs.write_frames([found.curves], line.reliability)
+        outputs.write_frames([for_people(found.curves, line.reliability)], line.reliability)
     if line.decision_curve is not None and found.net_benefit is not None:
-        outputs.write_frames([found.net_benefit()], line.decision_curve)
+        table = for_people(found.net_benefit(), line.decision_curve)
+        outputs.write_frames([table], line.decision_curve)
     if line.plot is not None:
         from calibkit.reports.evaluated import picture_of
 

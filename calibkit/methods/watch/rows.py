@@ -100,6 +100,11 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             "a boundary (of a bundle, the boundary's own file and the scores that it reads)"
         )
     applier = KINDS[model.kind].applier(model)
+    if getattr(applier, "three_way", False):
+        raise UsageError(
+            "watch tests what one threshold a level promises, and this boundary blocks and reviews; "
+            "judge it by evaluate --boundary."
+        )
     key = "row-number" if _CHANCE in applier.added else None
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
@@ -120,9 +125,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
     """Return what the nights of the inputs are, which their first value says of columns of text."""
     found: dict[str, Calendar] = {}
-    for name in (options.period, options.labelled_at):
-        if name is None:
-            continue
+    names = [name for name in (options.period, options.labelled_at) if name is not None]
+    if source.dialect.date_format is not None:
+        source.as_dates(names)
+    for name in names:
         kind = source.schema[name]
         whole = kind.is_integer()
         if is_text(kind):
@@ -286,4 +292,4 @@ def places_of(column: pl.Series, where: RowFinder, calendar: Calendar) -> Places
     return places.to_numpy()
 
 
-_KINDS = "give dates (2026-11-22), times or whole numbers"
+_KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"
