@@ -91,7 +91,8 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     if (needs_each := _needs_each(options)) is not None:
         rows.need_each(needs_each)
     fitted = fit_calibrator(rows, options)
-    name_makers(fitted.model, texts_from_plain(said.get("makers"), dict[str, str], state.path))
+    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
+    name_makers(fitted.model, makers, state.header.text)
     return fitted
 
 
