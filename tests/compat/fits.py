@@ -72,7 +72,7 @@ MAPS: dict[str, tuple[str, ...]] = {
         )
     },
     "prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
-    "map by": ("calibrate", "--by", "segment", "--min-rows", "20"),
+    "map by": ("calibrate", "--method", "beta", "--by", "segment", "--min-rows", "20"),
     "map of weights": ("calibrate", "--method", "isotonic", "--weight", "weight"),
     "vad": ("vad", "--members", "score_?"),
     "vad of bootstrap": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
@@ -164,6 +164,8 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("--groups", "user"),
     ),
     "three-way of costs": ("boundary", "--minimize", "cost:1,3", "--review-cost", "0.5"),
+    "map chosen in groups": ("calibrate", "--groups", "user"),
+    "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
@@ -180,7 +182,7 @@ ELSEWHERE = {
     "sample, exact": (SAMPLE, "boundary", "--precision", "0.7", "--method", "exact"),
     "sample, auto": (SAMPLE, "boundary", "--precision", "0.7"),
     "sample, logistic": (SAMPLE, "boundary", "--fpr", "0.1", "--method", "logistic"),
-    "sample, beta": (SAMPLE, "calibrate"),
+    "sample, beta": (SAMPLE, "calibrate", "--method", "beta"),
     "sample, isotonic": (SAMPLE, "calibrate", "--method", "isotonic"),
     "sample, evaluate": (SAMPLE, "evaluate", "--metrics", "auc,average_precision,brier,ece"),
     "large sample, exact": (
