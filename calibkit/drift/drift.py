@@ -16,7 +16,7 @@ from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
 from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Certificate
+from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import canonical_json
 from calibkit.models.page import Shown
 from calibkit.options.drift import DriftOptions
@@ -119,9 +119,9 @@ def drift(options: DriftOptions, source: Source, *, batch: int | None = None) ->
         values[one.name] = {ALL: found.values, **_expected(one.model)}
         intervals[one.name] = {ALL: found.bounds}
     certificates = {
-        one.name: one.model.fit.certificate
+        one.name: sure
         for one in watch.watched
-        if one.model.fit.certificate is not None and options.label is not None
+        if (sure := _certificate(one.model)) is not None and options.label is not None
     }
     metrics = Metrics(signature={}, rows=source.rows, metrics=values, intervals=intervals)
     return Drift(metrics, certificates, source.warnings)
@@ -223,12 +223,22 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
             **judged,
         }
     }
-    sure = fit.certificate
+    sure = _certificate(model)
     if sure is not None:
-        found[CERTIFICATE] = {certified_as(sure): sure.bound, "confidence": sure.confidence}
+        bounds = {certified_as(one): one.bound for one in sure.all}
+        found[CERTIFICATE] = {**bounds, "confidence": sure.confidence}
     return found
 
 
-def certified_as(certificate: Certificate) -> str:
-    """Return the metric that a certificate bounds."""
-    return _CERTIFIED.get(certificate.quantity, certificate.quantity)
+def _certificate(model: BoundaryModel) -> Certificate | None:
+    """Return what is certified of rows that count once each, all of them together."""
+    sure = model.fit.certificate
+    apart = {"weight", "value"} & model.columns.keys()
+    if sure is None or apart or model.objective.prevalence or sure.failed:
+        return None
+    return sure
+
+
+def certified_as(promise: Promise) -> str:
+    """Return the metric that a promise bounds."""
+    return _CERTIFIED.get(promise.quantity, promise.quantity)

@@ -6,7 +6,7 @@ With the totals of the rows it becomes a goal: `calibkit.methods.boundary.proble
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibkit.errors import UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
@@ -36,6 +36,8 @@ class Target:
         The column of whose sum the recall is a share, if it does not count rows.
     prevalence
         The base rate to which the classes are reweighted, if not that of the rows.
+    beside
+        Further figures that are bounded, with their bounds.
     """
 
     option: str
@@ -45,6 +47,14 @@ class Target:
     costs: tuple[Bound | str, ...] = ()
     value_column: str | None = None
     prevalence: Bound | None = None
+    beside: tuple[tuple[str, Bound], ...] = ()
+
+    @property
+    def each(self) -> tuple[Target, ...]:
+        """The same with one bound, for each of them in the order of `OPTIONS`."""
+        pairs = [(self.option, self.bound), *self.beside]
+        pairs.sort(key=lambda pair: OPTIONS.index(pair[0]))
+        return tuple(replace(self, option=name, bound=bound, beside=()) for name, bound in pairs)
 
     @property
     def value_columns(self) -> dict[str, str]:
@@ -72,11 +82,15 @@ class Target:
     @property
     def text(self) -> str:
         """The objective in a few words, such as ``precision >= 0.9`` or ``maximize f1``."""
-        said = f"{self.option} {self.value}"
-        if self.bound is not None:
-            of = f" of {self.value_column}" if self.value_column and self.option == "recall" else ""
-            said = f"{self.option}{of} {_SIGNS[self.option]} {self.bound}"
+        said = " and ".join(one._said for one in self.each)
         return f"{said} at prevalence {self.prevalence}" if self.prevalence else said
+
+    @property
+    def _said(self) -> str:
+        if self.bound is None:
+            return f"{self.option} {self.value}"
+        of = f" of {self.value_column}" if self.value_column and self.option == "recall" else ""
+        return f"{self.option}{of} {_SIGNS[self.option]} {self.bound}"
 
     @property
     def needs(self) -> str:
@@ -84,7 +98,7 @@ class Target:
         if self.prevalence is not None:
             return "pn"
         if self.bound is not None:
-            return "pn" if self.option == "fpr" else "p"
+            return "pn" if "fpr" in (self.option, *dict(self.beside)) else "p"
         from calibkit.numerics.confusion import OBJECTIVES
 
         return OBJECTIVES[self.measure].needs
@@ -95,8 +109,9 @@ def read_target(
     *,
     value: str | None = None,
     prevalence: str | float | None = None,
+    several: bool = False,
 ) -> Target:
-    """Return the one objective that was given.
+    """Return the objective that was given.
 
     Parameters
     ----------
@@ -106,6 +121,9 @@ def read_target(
         The column of whose sum the recall is to be a share.
     prevalence
         The base rate to which the classes are reweighted.
+    several
+        Whether several bounds may be given.  Recall is then maximised within them; the other ones
+        come first, for they are what limits it.
 
     Raises
     ------
@@ -113,10 +131,18 @@ def read_target(
         None or several were given, or the value is impossible.
     """
     named = {name: text for name, text in given.items() if text is not None}
+    if len(named) > 1 and several and named.keys() <= _SIGNS.keys():
+        bounds = [
+            read_target({name: text}, value=value, prevalence=prevalence)
+            for name, text in sorted(named.items(), key=lambda pair: pair[0] == "recall")
+        ]
+        pairs = [(one.option, one.bound) for one in bounds if one.bound is not None]
+        return replace(bounds[0], beside=tuple(pairs[1:]))
     if len(named) != 1:
         options = ", ".join(f"--{name}" for name in given)
         seen = " and ".join(f"--{name}" for name in named) or "none"
-        raise UsageError(f"give exactly one objective of {options}; got {seen}.")
+        more = "; several bounds go with --confidence" if named.keys() <= _SIGNS.keys() else ""
+        raise UsageError(f"give exactly one objective of {options}; got {seen}{more}.")
     ((name, text),) = named.items()
     base_rate = _base_rate(prevalence)
     if name in ("maximize", "minimize"):
