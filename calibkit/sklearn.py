@@ -34,7 +34,7 @@ from calibkit.files.frames import frame_of_arrays
 __all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
 
 Array = NDArray[Any]
-Scale = Literal["probability", "logit", "raw"]
+Scale = Literal["probability", "percent", "logit", "raw"]
 
 
 class _Binary(ClassifierMixin, BaseEstimator):
@@ -308,7 +308,7 @@ class HeterogeneousCalibrator(_Calibrator):
         self,
         estimator: Any = None,
         *,
-        partition: Literal["tree", "forest", "boosted"] = "tree",
+        partition: Literal["tree", "forest", "boosted", "sequential"] = "tree",
         map: Literal["platt", "beta", "isotonic", "histogram"] = "platt",
         max_depth: int | None = None,
         min_leaf: int | None = None,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.rows import RowFinder, is_text
 from calibkit.errors import DataError
-from calibkit.files.values import UNSURE
+from calibkit.files.values import SETTLES_DECIMAL, UNSURE
 from calibkit.models.model import Column
 
 FloatArray = NDArray[np.float32] | NDArray[np.float64]
@@ -82,6 +82,11 @@ def as_fitted(
     """
     if not values.len():
         return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    single = column.dtype == "float32"
+    if column.scale == "percent":
+        advice = "the model was fitted on percentages, in [0, 100]: name their column by --score"
+        array = numeric_column(values, where, low=0.0, high=100.0, advice=advice)
+        return of_percent(array.astype(np.float32, copy=False) if single else array)
     probability = column.scale == "probability"
     array = numeric_column(
         values,
@@ -92,7 +97,14 @@ def as_fitted(
         advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
         "--score, or fit on these scores with --scale logit or --scale raw",
     )
-    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array
+    return array.astype(np.float32, copy=False) if single else array
+
+
+def of_percent(array: FloatArray) -> FloatArray:
+    """Return percentages as probabilities, in their dtype."""
+    found: FloatArray = array / array.dtype.type(100.0)
+    found.flags.writeable = False
+    return found
 
 
 def _has_negative_zero(array: FloatArray) -> bool:
@@ -173,16 +185,19 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
     kind = column.dtype
     if not is_text(kind):
         where.refuse(column, None, f"{kind} instead of numbers", "name a column of numbers")
-    text = column.cast(pl.String)
-    numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
-    odd = (numbers.is_null() & text.is_not_null()).to_numpy()
+    text = column.cast(pl.String).str.strip_chars()
+
+    def no_number(text: pl.Series) -> NDArray[np.bool_]:
+        return (text.cast(pl.Float64, strict=False).is_null() & text.is_not_null()).to_numpy()
+
+    odd = no_number(text)
     marks = text.str.contains(UNSURE).fill_null(value=False).to_numpy()
-    if marks.any() and not (odd & ~marks).any():
+    if marks.any() and not no_number(text.str.replace(",", ".", literal=True)).any():
         where.refuse(
             column,
             marks,
             "a mark that may stand for decimals or between thousands",
-            "say which mark is the decimal one: --decimal . or --decimal ,",
+            SETTLES_DECIMAL,
         )
     if odd.any():
         advice = "mend the values, or leave them empty; --null-values names text for missing values"

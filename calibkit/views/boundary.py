@@ -38,6 +38,12 @@ def lines(model: BoundaryModel) -> list[str]:
         f"{cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
         + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
+    if model.review_thresholds:
+        lines[1] = lines[1].replace("; selects ", "; blocks ")
+        lines.append(
+            f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
+            "them positive; precision is that of block, recall that of block with review."
+        )
     if not fit.exact_arithmetic:
         what = "Weights are" if "weight" in model.columns else "Amounts are"
         if model.objective.prevalence and "value" not in model.columns:
@@ -61,9 +67,10 @@ def lines(model: BoundaryModel) -> list[str]:
             f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
         )
     if model.method != "st" and single is not None and fit.certificate is None:
+        one = "One threshold each" if model.review_thresholds else "A single threshold"
         lines.append(
-            f"A single threshold reaches {name} {_rate(single.objective_value)} there."
-            if single.selected
+            f"{one} reaches {name} {_rate(single.objective_value)} there."
+            if single.selected or model.review_thresholds
             else "A single threshold selects nothing there."
         )
     return lines
@@ -73,7 +80,7 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
     """Say what the surface is, and from which fitted probability on it selects."""
     weights, score = model.coefficients, model.columns["score"]
     assert weights
-    s = f"logit {score.name}" if score.scale == "probability" else score.name
+    s = f"logit {score.said}" if score.measure == "probability" else score.name
     terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
     if model.levels > 1:
         name = f"rank of {model.columns['uncertainty'].name}"
@@ -131,7 +138,7 @@ def _expectation(model: BoundaryModel) -> str:
 
 def _bounds(model: BoundaryModel) -> str:
     return " and ".join(
-        f"{name} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        f"{name.replace('_', ' ')} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
         for name, bound in model.objective.subject_to.items()
     )
 
@@ -178,7 +185,7 @@ def _bounded(model: BoundaryModel) -> str:
     rows, positives = (fit.test.rows, fit.test.positives) if fit.test else (fit.rows, fit.positives)
     if judged is None or judged.precision == 0.0:  # nothing says how many were selected
         return ""
-    if "value" in model.columns:  # the recall does not count rows
+    if "value" in model.columns or model.review_thresholds:  # the recall does not count rows
         return ""
     if model.objective.prevalence:
         rows, positives = 1.0, model.objective.prevalence
@@ -196,6 +203,8 @@ def _proof(model: BoundaryModel) -> str:
     if not fit.optimal_in_sample:
         word = "at least" if model.objective.minimize else "at most"
         return f" ({word} {fit.upper_bound:.6g} is possible)"
+    if model.method == "st" and model.review_thresholds:
+        return ", the best pair of thresholds"
     if model.method == "st":
         return f", the best single threshold{' of each segment' if model.groups else ''}"
     if model.bound == "each":
@@ -228,6 +237,12 @@ def view(model: BoundaryModel, page: Page) -> None:
     else:
         header = ["level", *_level_header(model), "rows", "positive if"]
         table = level_rows(model, rows)
+        if model.review_thresholds:
+            header[-1:] = ["block if", "else review if"]
+            reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+            table = [
+                [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
+            ]
         candidates = bool(model.fit.candidates)
         some = spread(table, page.shown(len(table), _LEVELS - 2 * candidates))
         page.table(header, some)
@@ -289,7 +304,10 @@ def _rate(value: float | None) -> str:
 
 def bounds_view(model: BoundaryModel, page: Page) -> None:
     """Print the uniform bounds that hold for the number of rows of the fit."""
-    from calibkit.methods.boundary.certificate.uniform_bounds import confusion_deviation
+    from calibkit.methods.boundary.certificate.uniform_bounds import (
+        confusion_deviation,
+        regret_bound,
+    )
 
     if "weight" in model.columns:
         raise UsageError("--bounds holds for unweighted rows; this boundary was fitted on weights.")
@@ -300,4 +318,39 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
         f"of all rows, is this close to its true value on new data ({rows:,} rows):",
     )
     table = [[delta, confusion_deviation(rows, delta)] for delta in (0.1, 0.05, 0.01)]
-    page.table(["fails with probability at most", "deviation"], table)
+    heads = ["fails with probability at most", "deviation"]
+    if _one_measure(model):
+        slope, none = (
+            _slope(model, rows),
+            dict.fromkeys(("margin_constant", "regression_error"), 0.0),
+        )
+        page.say(
+            f"Near the fitted matrix a change of its entries changes {figure_name(model)} at most",
+            f"{cell_text(slope)} times as much: on new data it falls short of the best threshold's by",
+            "no more than the regret below, if scores rank as the true probabilities do (Singh and",
+            "Khim, corollary 8).",
+        )
+        heads.append(f"regret of {figure_name(model)}")
+        for row in table:
+            row.append(regret_bound(slope, rows, row[0], margin_exponent=1.0, **none))
+    page.table(heads, table)
+
+
+def _one_measure(model: BoundaryModel) -> bool:
+    """Whether one threshold was sought that is best by a measure of counts, without bounds."""
+    amounts = {"value", "cost_fp", "cost_fn"} & model.columns.keys()
+    objective = model.objective
+    more = model.levels > 1 or model.review_thresholds
+    return not (amounts or objective.subject_to or objective.prevalence or more)
+
+
+def _slope(model: BoundaryModel, rows: int) -> float:
+    """Return how fast the measure that was sought changes near the fitted matrix."""
+    from calibkit.methods.boundary.certificate.uniform_bounds import slope_at
+
+    name, _, texts = figure_name(model).partition(":")
+    seen, positives = model.fit.in_sample, float(model.fit.positives)
+    hits, wrong = float(seen.true_positives), float(seen.selected - seen.true_positives)
+    cells = hits, wrong, positives - hits, rows - positives - wrong
+    parameters = map(float, texts.split(",")) if texts else ()
+    return slope_at(name.replace("-", "_"), *parameters, cells=cells)

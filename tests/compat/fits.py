@@ -16,6 +16,7 @@ VOTES = ("--probs", "prob_*", "--counts", "count_*")
 CLASSES = ("--probs", "prob_*", "--label", "class_label")
 FEATURES = ("--features", "x,amount,segment")
 TREE = (*FEATURES, "--max-depth", "2", "--min-leaf", "20", "--shrinkage", "10")
+SEQUENTIAL = ("hetcal", *FEATURES, "--partition", "sequential", "--min-leaf", "20")
 BOOSTED = ("hetcal", *FEATURES, "--partition", "boosted", "--trees", "3", "--min-leaf", "20")
 FOREST = ("hetcal", *TREE, "--partition", "forest", "--trees", "3")
 PRECISION = ("boundary", "--precision", "0.6")
@@ -140,6 +141,8 @@ FIGURES: dict[str, tuple[str, ...]] = {
 }
 #: What 0.1 had not: held to the same bytes, but not to its own.
 SINCE_0_1: dict[str, tuple[str, ...]] = {
+    "sequential": SEQUENTIAL,
+    "sequential in time": (*SEQUENTIAL, "--time", "time"),
     **{
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
         for name in ("gmt", "mist")
@@ -167,6 +170,16 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("calibrate", "--method", "auto", "--optimize", "brier"),
         *("--by", "segment", "--min-rows", "20"),
     ),
+    "three-way": ("boundary", "--precision", "0.7", "--recall", "0.8"),
+    "three-way of weights": (
+        *("boundary", "--precision", "0.7", "--review-capacity", "0.2", "--method", "exact"),
+        *("--weight", "weight"),
+    ),
+    "three-way by recall": (
+        *("boundary", "--recall", "0.8", "--review-capacity", "20", "--method", "st"),
+        *("--groups", "user"),
+    ),
+    "three-way of costs": ("boundary", "--minimize", "cost:1,3", "--review-cost", "0.5"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -15,13 +15,16 @@ from calibkit.methods.boundary.result.parts import (
     NAMED_THRESHOLDS,
     RULE,
     BoundaryFit,
+    Method,
     Objective,
+    Order,
+    Randomise,
     Segment,
     Steps,
     Threshold,
     threshold_value,
 )
-from calibkit.models.model import Model
+from calibkit.models.model import Model, known
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -66,6 +69,9 @@ class BoundaryModel(Model):
     order, score_min, score_edges, take
         With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
         uncertainty bin takes; `score_thresholds` is then empty.
+    block_thresholds, review_thresholds
+        Of three-way decisions, one per level: block from the one up, review from the other up to it,
+        pass below.  `score_thresholds` are those of block.
     isotonic
         Of ``mist``, one for each level: the isotonic regression of the labels on the score, the
         share of positive rows in each block.
@@ -79,14 +85,14 @@ class BoundaryModel(Model):
     KIND: ClassVar[str] = "boundary"
     VERSION: ClassVar[int] = 1
 
-    method: str
+    method: Method
     objective: Objective
     uncertainty_min: float | list[float | None] | None
     uncertainty_edges: list[float | list[float]]
     score_thresholds: list[Threshold]
     fit: BoundaryFit
-    order: str = "uncertainty-score"
-    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    order: Order = "uncertainty-score"
+    randomise: Randomise | msgspec.UnsetType = msgspec.UNSET
     random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
     seed: int | msgspec.UnsetType = msgspec.UNSET
@@ -98,8 +104,10 @@ class BoundaryModel(Model):
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
     isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
+    block_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    review_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
-    bound: str | msgspec.UnsetType = msgspec.UNSET
+    bound: Annotated[str, known(BOUNDS)] | msgspec.UnsetType = msgspec.UNSET
     pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -122,6 +130,7 @@ class BoundaryModel(Model):
             raise ModelError("a boundary names a score column; 'columns' has none")
         self._check_groups()
         self._check_rule()
+        self._check_review()
         self._check_reference()
 
     def of_group(self, name: str) -> BoundaryModel:
@@ -157,8 +166,6 @@ class BoundaryModel(Model):
             self._check_random()
             self._check_score_first()
             return
-        if self.order != "uncertainty-score":
-            raise ModelError(f"unknown order {self.order!r}")
         if self.take is not msgspec.UNSET or self.score_edges is not msgspec.UNSET:
             raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
         if not 1 <= len(self.score_thresholds) <= MOST_LEVELS:
@@ -181,10 +188,26 @@ class BoundaryModel(Model):
             return
         if not self.groups:
             raise ModelError("'groups' holds at least one value of the column 'by'")
-        if self.bound not in BOUNDS:
-            raise ModelError(f"'bound' is one of {', '.join(BOUNDS)}, not {self.bound!r}")
         for name in self.groups:
             self.of_group(name)._check_rule()
+
+    def _check_review(self) -> None:
+        block, review = self.block_thresholds, self.review_thresholds
+        if block is msgspec.UNSET and review is msgspec.UNSET:
+            return
+        if block is msgspec.UNSET or review is msgspec.UNSET or block != self.score_thresholds:
+            raise ModelError(
+                "three-way decisions have 'review_thresholds', and as 'block_thresholds' the same as "
+                "'score_thresholds'"
+            )
+        if len(review) != len(block) or self.groups is not msgspec.UNSET:
+            raise ModelError("'review_thresholds' needs one value per level, and no groups")
+        _check_thresholds(review)
+        for low, high in zip(
+            map(threshold_value, review), map(threshold_value, block), strict=True
+        ):
+            if not (np.isnan(high) or low <= high):
+                raise ModelError("a threshold of review is not above that of block")
 
     def _check_surface(self) -> None:
         names = ("coefficients", "uncertainty_ranks", "cut", "clipped")
@@ -206,8 +229,6 @@ class BoundaryModel(Model):
                 if getattr(self, name) is not msgspec.UNSET:
                     raise ModelError(f"{name!r} belongs to a stochastic boundary, with 'randomise'")
             return
-        if self.randomise not in ("block", "tie"):
-            raise ModelError(f"'randomise' is block or tie, not {self.randomise!r}")
         if self.order != "uncertainty-score":
             raise ModelError("a stochastic boundary has order uncertainty-score")
         for name in ("random_thresholds", "tie_probability"):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
+from calibkit.models.model import known
+from calibkit.options.boundary import METHODS
+from calibkit.options.levels import Order as LevelOrder
 from calibkit.summaries.resolution import Resolution
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
@@ -40,21 +43,35 @@ class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A part of a model: strict, like the whole."""
 
 
+#: How a boundary was found (``curved``: a path that a certificate is tested along), and how its levels
+#: and score bins lie.
+Method = Annotated[str, known((*METHODS, "curved"))]
+Order = Annotated[str, known(get_args(LevelOrder))]
+Randomise = Annotated[str, known(("block", "tie"))]
+
+
 class Objective(Part):
     """What was maximised (`maximize`) or minimised (`minimize`), under which bounds.
 
     `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
-    a column ``value``, recall is the share of its sum among the positive rows.
+    a column ``value``, recall is the share of its sum among the positive rows.  Of three-way decisions
+    ``review`` is the share of the rows that is reviewed, precision that of block, and recall that of
+    block with review; `review_cost` is what a reviewed row costs.
     """
 
     subject_to: dict[str, float]
     prevalence: float | msgspec.UnsetType = msgspec.UNSET
     maximize: str | msgspec.UnsetType = msgspec.UNSET
     minimize: str | msgspec.UnsetType = msgspec.UNSET
+    review_cost: float | msgspec.UnsetType = msgspec.UNSET
 
 
-class Figures(Part):
-    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined."""
+class Figures(Part, kw_only=True):
+    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined.
+
+    Of three-way decisions they are those of block, but for recall, which counts block with review;
+    `reviewed` and `reviewed_positives` are the rows and positive rows that are reviewed.
+    """
 
     selected: int | float
     true_positives: int | float
@@ -62,9 +79,11 @@ class Figures(Part):
     recall: float | None
     false_positive_rate: float | None
     objective_value: float | None
+    reviewed: int | float | msgspec.UnsetType = msgspec.UNSET
+    reviewed_positives: int | float | msgspec.UnsetType = msgspec.UNSET
 
 
-class TestFigures(Figures):
+class TestFigures(Figures, kw_only=True):
     """Figures on rows that the fit did not see."""
 
     rows: int | float
@@ -136,7 +155,7 @@ class Candidate(Part):
     difference; `within_bound` says that it is not short of the bound by two standard errors.
     """
 
-    method: str
+    method: Method
     uncertainty_bins: int
     precision: float | None
     recall: float | None
@@ -151,7 +170,7 @@ class Promise(Part):
 
     quantity: str
     bound: float
-    side: str
+    side: Annotated[str, known(("lower", "upper"))]
 
     @property
     def text(self) -> str:
@@ -251,13 +270,13 @@ class Segment(Part):
     The fields are those of `BoundaryModel`.
     """
 
-    method: str
+    method: Method
     uncertainty_min: float | list[float | None] | None
     uncertainty_edges: list[float | list[float]]
     score_thresholds: list[Threshold]
     fit: SegmentFit
-    order: str = "uncertainty-score"
-    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    order: Order = "uncertainty-score"
+    randomise: Randomise | msgspec.UnsetType = msgspec.UNSET
     random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
     seed: int | msgspec.UnsetType = msgspec.UNSET
