@@ -123,7 +123,7 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
 
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
-	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS))
+	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS) --kinds $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
 reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores

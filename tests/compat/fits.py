@@ -147,6 +147,22 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
         for name in ("gmt", "mist")
     },
+    "confidence, several": (
+        *("boundary", "--precision", "0.3", "--recall", "0.1", "--fpr", "0.6"),
+        *("--confidence", "0.6"),
+    ),
+    "confidence, groups": (
+        *("boundary", "--capacity", "0.4", "--groups", "user", "--confidence", "0.6"),
+        *("--max-group-rows", "60"),
+    ),
+    "confidence, weights": (
+        *("boundary", "--fpr", "0.5", "--weight", "tenth", "--weight-kind", "sampling"),
+        *("--confidence", "0.6"),
+    ),
+    "confidence, by": (
+        *("boundary", "--fpr", "0.5", "--by", "segment", "--bound", "each"),
+        *("--min-group-positives", "5", "--confidence", "0.6"),
+    ),
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
     **{name: ("calibrate", "--method", name) for name in ("none", "quadratic", "spline")},
     "map chosen": ("calibrate", "--method", "auto"),
