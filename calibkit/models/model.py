@@ -204,6 +204,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         unlabelled: str = "error",
         weight: str | None = None,
         confidence: float = 0.95,
+        estimate: bool = False,
+        calibrator: Any = None,
+        assume: str | None = None,
+        threads: int | None = None,
     ) -> Any:
         """Compare new rows with those that a boundary, or those of a bundle, were fitted on.
 
@@ -217,6 +221,12 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             The labels, where there are any, and how they are read.
         weight, confidence
             A column of weights; of the intervals.
+        estimate, calibrator, assume
+            Whether precision, recall and AUC are estimated without labels, what makes probabilities
+            of the scores (a model or its file; None: they are some), and what has not changed:
+            ``covariate`` or ``prior``, see docs/drift.md.
+        threads
+            As of the fits; the result does not depend on it.
 
         Returns
         -------
@@ -247,6 +257,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             unlabelled=unlabelled,
             weight=weight,
             confidence=confidence,
+            estimate=estimate,
+            calibrator=calibrator,
+            assume=assume,
+            threads=threads,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

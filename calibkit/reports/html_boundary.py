@@ -18,12 +18,14 @@ _METRICS = {"capacity": "selected_share"}
 def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
     """Return what the boundary led to expect beside what the rows of the evaluation show."""
     values = metrics.metrics.get(BOUNDARY, {}).get(ALL, {})
-    bounds = metrics.intervals.get(BOUNDARY, {}).get(ALL, {})
     if not values:
         return []
 
     def found(name: str) -> Number | Span | None:
-        interval, value = bounds.get(name), values.get(name)
+        reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
+        under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
+        interval = metrics.intervals.get(under, {}).get(ALL, {}).get(name)
+        value = metrics.metrics[under][ALL].get(name)
         return value if interval is None else Span(value, interval.low, interval.high)
 
     fit = model.fit
@@ -55,9 +57,9 @@ def _bounds(model: BoundaryModel, found: Callable[[str], Number | Span | None]) 
             f"which {word} it{_chance(cell, bound, least)}."
         )
     if certificate is not None:
-        sign = ">=" if certificate.side == "lower" else "<="
+        promised = " and ".join(one.text for one in certificate.all)
         lines.append(
-            f"Certificate: {certificate.quantity} {sign} {number(certificate.bound)} on new rows of "
+            f"Certificate: {promised} on new rows of "
             f"the same kind, with confidence {certificate.confidence:g} over the drawing of the "
             f"{certificate.rows:,} rows that certified it."
         )

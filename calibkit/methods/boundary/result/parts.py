@@ -54,17 +54,24 @@ class Objective(Part):
     """What was maximised (`maximize`) or minimised (`minimize`), under which bounds.
 
     `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
-    a column ``value``, recall is the share of its sum among the positive rows.
+    a column ``value``, recall is the share of its sum among the positive rows.  Of three-way decisions
+    ``review`` is the share of the rows that is reviewed, precision that of block, and recall that of
+    block with review; `review_cost` is what a reviewed row costs.
     """
 
     subject_to: dict[str, float]
     prevalence: float | msgspec.UnsetType = msgspec.UNSET
     maximize: str | msgspec.UnsetType = msgspec.UNSET
     minimize: str | msgspec.UnsetType = msgspec.UNSET
+    review_cost: float | msgspec.UnsetType = msgspec.UNSET
 
 
-class Figures(Part):
-    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined."""
+class Figures(Part, kw_only=True):
+    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined.
+
+    Of three-way decisions they are those of block, but for recall, which counts block with review;
+    `reviewed` and `reviewed_positives` are the rows and positive rows that are reviewed.
+    """
 
     selected: int | float
     true_positives: int | float
@@ -72,9 +79,11 @@ class Figures(Part):
     recall: float | None
     false_positive_rate: float | None
     objective_value: float | None
+    reviewed: int | float | msgspec.UnsetType = msgspec.UNSET
+    reviewed_positives: int | float | msgspec.UnsetType = msgspec.UNSET
 
 
-class TestFigures(Figures):
+class TestFigures(Figures, kw_only=True):
     """Figures on rows that the fit did not see."""
 
     rows: int | float
@@ -156,18 +165,39 @@ class Candidate(Part):
     gap_standard_error: float
 
 
-class Certificate(Part):
-    """What holds on new data: `quantity` is within `bound`, with probability `confidence`.
+class Promise(Part):
+    """A figure and its bound; `side` is ``lower`` (at least the bound) or ``upper`` (at most)."""
 
-    `side` is ``lower`` (at least the bound) or ``upper`` (at most); `rows` certified it, which took
-    no part in the fit.
-    """
-
-    confidence: float
     quantity: str
     bound: float
     side: Annotated[str, known(("lower", "upper"))]
+
+    @property
+    def text(self) -> str:
+        """The promise in a few words."""
+        return f"{self.quantity} {'>=' if self.side == 'lower' else '<='} {self.bound:g}"
+
+
+class Certificate(Promise):
+    """What holds on new data: `quantity` is within `bound`, with probability `confidence`.
+
+    `rows` certified it, which took no part in the fit.  Where several bounds hold together, `promises`
+    has all of them; `confidence` is that of all promises and segments together.  `assumes` says what
+    was taken to be limited (``max_weight``, ``max_value``, ``max_group_rows``), and from which time on
+    rows certified (``certified_from``); `failed` names the segments for which nothing could be
+    certified, of which no row is selected.
+    """
+
+    confidence: float
     rows: int
+    promises: list[Promise] | msgspec.UnsetType = msgspec.UNSET
+    assumes: dict[str, int | float | str] | msgspec.UnsetType = msgspec.UNSET
+    failed: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def all(self) -> list[Promise]:
+        """All that is promised."""
+        return [self] if self.promises is msgspec.UNSET else self.promises
 
 
 class BoundaryFit(Part):
