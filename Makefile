@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,7 +75,7 @@ robustness: $(EQUIPPED)  ## fuzz and faults, into docs/evidence/robustness.md
 compat: $(EQUIPPED)  ## store models and states of this version, which later versions must read: tests/compat
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.compat.write
 
-line-coverage: $(EQUIPPED)  ## measure which lines the tests reach, kernels without compilation (at least 95 %): docs/evidence/coverage_lines.md
+line-coverage: $(EQUIPPED)  ## measure which lines and branches the tests reach, kernels without compilation (at least 95 %): docs/evidence/coverage_lines.md
 	rm -rf build/coverage && mkdir -p build/coverage
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 -k 'not third_of_a_second' tests/library tests/cli tests/fuzz tests/compat tests/postgres
 	NUMBA_DISABLE_JIT=1 PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 tests/kernels
@@ -192,6 +192,9 @@ evidence-export: $(EQUIPPED)  ## exported models against apply on a million rows
 
 intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
 	$(BIN)/python docs/evidence/write_intervals.py
+
+intervals-small: $(INSTALLED)  ## the same on 50 to 500 rows: docs/evidence/intervals_small.md
+	$(BIN)/python docs/evidence/write_intervals_small.py
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
