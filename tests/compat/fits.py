@@ -148,12 +148,17 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         for name in ("gmt", "mist")
     },
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
-    **{name: ("calibrate", "--method", name) for name in ("none", "quadratic", "spline")},
+    **{
+        name: ("calibrate", "--method", name)
+        for name in ("none", "quadratic", "spline", "centred-isotonic")
+    },
     "map chosen": ("calibrate", "--method", "auto"),
     "map chosen by": (
         *("calibrate", "--method", "auto", "--optimize", "brier"),
         *("--by", "segment", "--min-rows", "20"),
     ),
+    "isotonic in lines": ("calibrate", "--method", "isotonic", "--interpolate"),
+    "classes, chosen": ("calibrate", *VOTES, "--method", "auto"),
     "map chosen in groups": ("calibrate", "--groups", "user"),
     "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),

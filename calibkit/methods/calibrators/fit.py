@@ -311,6 +311,8 @@ def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
     }
     own = [name for name in options.entry.options if name in DEFAULTS]
     shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
+    if options.interpolate:
+        shaped["interpolate"] = True
     if options.named == AUTO:
         shaped["optimize"] = options.optimize or "log_loss"
         for name in ("groups", "time"):
