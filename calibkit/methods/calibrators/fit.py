@@ -123,9 +123,13 @@ def _chosen(
     name, candidates = choose(folds_of(rows, level, tally, options), points, options)
     said: tuple[str, ...] = ()
     if name == "none":
-        said = (
-            "no map is better than the scores as they are, beyond noise: they stay as they are",
+        others = [one.reason for one in candidates if one.method != "none"]
+        why = (
+            "no map is better than the scores as they are, beyond noise"
+            if None in others
+            else f"no map could be compared ({others[0]})"
         )
+        said = (f"{why}: they stay as they are",)
     return options.chosen(name), candidates, said
 
 
