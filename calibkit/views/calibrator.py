@@ -61,12 +61,13 @@ def lines(model: CalibratorModel) -> list[str]:
 
 
 def _choice(model: CalibratorModel) -> list[str]:
-    """Return that a map was chosen, if it was."""
-    if not model.candidates:
+    """Return that a map was chosen, if others were compared with it."""
+    compared = sum(one.reason is None for one in model.candidates or [])
+    if compared < 2:
         return []
     return [
-        f"{model.method} was chosen among {len(model.candidates)} methods by rows held out: the first "
-        "that is as good as the best beyond noise."
+        f"{model.method} was chosen among {compared} methods by rows held out: the first that is as good "
+        "as the best beyond noise."
     ]
 
 
