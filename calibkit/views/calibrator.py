@@ -66,8 +66,8 @@ def _choice(model: CalibratorModel) -> list[str]:
     if compared < 2:
         return []
     return [
-        f"{model.method} was chosen among {compared} methods by rows held out: the first that is as good "
-        "as the best beyond noise."
+        f"{model.method} was chosen among {compared} methods by rows held out: the first that is as "
+        "good as the best beyond noise."
     ]
 
 
