@@ -147,6 +147,22 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
         for name in ("gmt", "mist")
     },
+    "confidence, several": (
+        *("boundary", "--precision", "0.3", "--recall", "0.1", "--fpr", "0.6"),
+        *("--confidence", "0.6"),
+    ),
+    "confidence, groups": (
+        *("boundary", "--capacity", "0.4", "--groups", "user", "--confidence", "0.6"),
+        *("--max-group-rows", "60"),
+    ),
+    "confidence, weights": (
+        *("boundary", "--fpr", "0.5", "--weight", "tenth", "--weight-kind", "sampling"),
+        *("--confidence", "0.6"),
+    ),
+    "confidence, by": (
+        *("boundary", "--fpr", "0.5", "--by", "segment", "--bound", "each"),
+        *("--min-group-positives", "5", "--confidence", "0.6"),
+    ),
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
     **{
         name: ("calibrate", "--method", name)
@@ -159,8 +175,6 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
     ),
     "isotonic in lines": ("calibrate", "--method", "isotonic", "--interpolate"),
     "classes, chosen": ("calibrate", *VOTES, "--method", "auto"),
-    "map chosen in groups": ("calibrate", "--groups", "user"),
-    "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
     "three-way": ("boundary", "--precision", "0.7", "--recall", "0.8"),
     "three-way of weights": (
         *("boundary", "--precision", "0.7", "--review-capacity", "0.2", "--method", "exact"),
@@ -171,6 +185,8 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("--groups", "user"),
     ),
     "three-way of costs": ("boundary", "--minimize", "cost:1,3", "--review-cost", "0.5"),
+    "map chosen in groups": ("calibrate", "--groups", "user"),
+    "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
