@@ -97,6 +97,8 @@ class ScoreMap(
     knots, values
         Steps: the value of the greatest knot at or below the score (of scaling-binning: at or below
         expit(a x + b)); below all knots the first value.
+    interpolate
+        isotonic: between two knots the value goes over in a line, as that of centred-isotonic does.
     low_knots, low
         venn-abers: the lower probability, steps as above, 0 below all knots.
     high_knots, high
@@ -118,6 +120,7 @@ class ScoreMap(
     slopes: list[float] | None = None
     knots: list[float] | None = None
     values: list[float] | None = None
+    interpolate: bool = False
     low_knots: list[float] | None = None
     low: list[float] | None = None
     high_knots: list[float] | None = None
