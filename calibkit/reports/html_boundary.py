@@ -18,12 +18,14 @@ _METRICS = {"capacity": "selected_share"}
 def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
     """Return what the boundary led to expect beside what the rows of the evaluation show."""
     values = metrics.metrics.get(BOUNDARY, {}).get(ALL, {})
-    bounds = metrics.intervals.get(BOUNDARY, {}).get(ALL, {})
     if not values:
         return []
 
     def found(name: str) -> Number | Span | None:
-        interval, value = bounds.get(name), values.get(name)
+        reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
+        under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
+        interval = metrics.intervals.get(under, {}).get(ALL, {}).get(name)
+        value = metrics.metrics[under][ALL].get(name)
         return value if interval is None else Span(value, interval.low, interval.high)
 
     fit = model.fit

@@ -38,6 +38,12 @@ def lines(model: BoundaryModel) -> list[str]:
         f"{cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
         + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
+    if model.review_thresholds:
+        lines[1] = lines[1].replace("; selects ", "; blocks ")
+        lines.append(
+            f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
+            "them positive; precision is that of block, recall that of block with review."
+        )
     if not fit.exact_arithmetic:
         what = "Weights are" if "weight" in model.columns else "Amounts are"
         if model.objective.prevalence and "value" not in model.columns:
@@ -59,9 +65,10 @@ def lines(model: BoundaryModel) -> list[str]:
             f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
         )
     if model.method != "st" and single is not None and fit.certificate is None:
+        one = "One threshold each" if model.review_thresholds else "A single threshold"
         lines.append(
-            f"A single threshold reaches {name} {_rate(single.objective_value)} there."
-            if single.selected
+            f"{one} reaches {name} {_rate(single.objective_value)} there."
+            if single.selected or model.review_thresholds
             else "A single threshold selects nothing there."
         )
     return lines
@@ -71,7 +78,7 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
     """Say what the surface is, and from which fitted probability on it selects."""
     weights, score = model.coefficients, model.columns["score"]
     assert weights
-    s = f"logit {score.name}" if score.scale == "probability" else score.name
+    s = f"logit {score.said}" if score.measure == "probability" else score.name
     terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
     if model.levels > 1:
         name = f"rank of {model.columns['uncertainty'].name}"
@@ -129,7 +136,7 @@ def _expectation(model: BoundaryModel) -> str:
 
 def _bounds(model: BoundaryModel) -> str:
     return " and ".join(
-        f"{name} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        f"{name.replace('_', ' ')} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
         for name, bound in model.objective.subject_to.items()
     )
 
@@ -154,7 +161,7 @@ def _bounded(model: BoundaryModel) -> str:
     rows, positives = (fit.test.rows, fit.test.positives) if fit.test else (fit.rows, fit.positives)
     if judged is None or judged.precision == 0.0:  # nothing says how many were selected
         return ""
-    if "value" in model.columns:  # the recall does not count rows
+    if "value" in model.columns or model.review_thresholds:  # the recall does not count rows
         return ""
     if model.objective.prevalence:
         rows, positives = 1.0, model.objective.prevalence
@@ -172,6 +179,8 @@ def _proof(model: BoundaryModel) -> str:
     if not fit.optimal_in_sample:
         word = "at least" if model.objective.minimize else "at most"
         return f" ({word} {fit.upper_bound:.6g} is possible)"
+    if model.method == "st" and model.review_thresholds:
+        return ", the best pair of thresholds"
     if model.method == "st":
         return f", the best single threshold{' of each segment' if model.groups else ''}"
     if model.bound == "each":
@@ -204,6 +213,12 @@ def view(model: BoundaryModel, page: Page) -> None:
     else:
         header = ["level", *_level_header(model), "rows", "positive if"]
         table = level_rows(model, rows)
+        if model.review_thresholds:
+            header[-1:] = ["block if", "else review if"]
+            reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+            table = [
+                [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
+            ]
         candidates = bool(model.fit.candidates)
         some = spread(table, page.shown(len(table), _LEVELS - 2 * candidates))
         page.table(header, some)
@@ -301,7 +316,8 @@ def _one_measure(model: BoundaryModel) -> bool:
     """Whether one threshold was sought that is best by a measure of counts, without bounds."""
     amounts = {"value", "cost_fp", "cost_fn"} & model.columns.keys()
     objective = model.objective
-    return not (amounts or objective.subject_to or objective.prevalence or model.levels > 1)
+    more = model.levels > 1 or model.review_thresholds
+    return not (amounts or objective.subject_to or objective.prevalence or more)
 
 
 def _slope(model: BoundaryModel, rows: int) -> float:
