@@ -234,10 +234,11 @@ $(EQUIPPED): $(INSTALLED)
 	$(PIP) install --group dev
 	@touch $@
 
-$(RUN_TIME): pyproject.toml | .venv/bin/python
+# As users have it, not editable: made again when a source changes.
+$(RUN_TIME): pyproject.toml $(shell find calibkit kernels cli -name '*.py') | .venv/bin/python
 	.venv/bin/python -m venv build/bench/venv
 	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
 
 $(PEERS): pyproject.toml | .venv/bin/python

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.options.maps import CLASS_METHODS
-from calibkit_kernels.dense import affine_rows, scaled_rows, softmax_rows
 
 Floats = NDArray[np.float64]
 
@@ -144,6 +143,8 @@ def logits_of(probabilities: Floats) -> Floats:
 
 def softmax(logits: Floats) -> Floats:
     """Return the probabilities that logits stand for, each row with the sum 1."""
+    from calibkit_kernels.dense import softmax_rows
+
     out = np.empty_like(logits)
     softmax_rows(np.ascontiguousarray(logits), out)
     return out
@@ -151,6 +152,8 @@ def softmax(logits: Floats) -> Floats:
 
 def map_logits(inputs: Floats, weights: Floats, intercept: Floats, out: Floats) -> None:
     """Fill in the logits after a map; weights as those of `LogitMap`."""
+    from calibkit_kernels.dense import affine_rows, scaled_rows
+
     if weights.ndim == 2:
         affine_rows(inputs, weights, intercept, out)
     else:

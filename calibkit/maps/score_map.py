@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 
-from calibkit.columns.numeric import FloatArray
 from calibkit.errors import ModelError
 from calibkit.summaries.resolution import Resolution
+
+if TYPE_CHECKING:
+    from calibkit.columns.numeric import FloatArray
 
 #: The role of the column of segments.
 SEGMENTS: Final = "by"
@@ -171,6 +172,8 @@ class ScoreMap(
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
     """Return scores clipped into [0, 1], and how many were outside."""
+    import numpy as np
+
     moved = int(np.count_nonzero((score < 0) | (score > 1)))
     if not moved:
         return score, 0

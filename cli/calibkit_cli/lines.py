@@ -134,7 +134,7 @@ class Budget(Options):
             env="CALIBKIT_MEMORY",
             help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
             "batches.",
-            shown="half of the machine's",
+            shown="half of the machine's, or of the container's",
         ),
     ] = None
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.methods.boundary.result.parts import (
@@ -25,6 +23,10 @@ from calibkit.methods.boundary.result.parts import (
     threshold_value,
 )
 from calibkit.models.model import Model, known
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -117,6 +119,8 @@ class BoundaryModel(Model):
 
     def thresholds(self) -> NDArray[np.float64]:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
+        import numpy as np
+
         return np.array([threshold_value(value) for value in self.score_thresholds])
 
     @property
