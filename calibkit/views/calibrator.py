@@ -44,7 +44,7 @@ def lines(model: CalibratorModel) -> list[str]:
             f"{model.method} was chosen among {len(model.candidates)} methods: the simplest within one "
             "standard error of the best on rows held out."
         )
-    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
+    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. Map: {map_text(model.own_map)}")
     if fit.inputs_clipped:
         lines.append(
             f"{cell_text(fit.inputs_clipped)} rows have a score within 1e-6 of 0 or 1; it was moved "
