@@ -34,7 +34,7 @@ EVERYDAY = {
     "confidence test by output",
     "calibrate": "inputs score label probs counts scale weight method by output as_json",
     "hetcal": "inputs features score label scale weight groups time train partition map output as_json",
-    "evaluate": "inputs scores label scale weight by boundary decision metrics confidence "
+    "evaluate": "inputs scores label scale weight by boundary decision threshold metrics confidence "
     "report output as_json fail_if",
 }
 
