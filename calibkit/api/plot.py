@@ -39,6 +39,7 @@ from calibkit.options.plot import (
     PrecisionRecallOptions,
     ReliabilityOptions,
     RocOptions,
+    ThresholdOptions,
 )
 from calibkit.reports import plots
 
@@ -77,6 +78,7 @@ def _drawn(options: Callable[P, Asked]) -> FrameFunction[P, Axes]:
 reliability = _drawn(ReliabilityOptions)
 precision_recall = _drawn(PrecisionRecallOptions)
 roc = _drawn(RocOptions)
+threshold = _drawn(ThresholdOptions)
 positivity = _drawn(PositivityOptions)
 heatmap = _drawn(HeatmapOptions)
 recall_gain = _drawn(RecallGainOptions)

@@ -21,6 +21,7 @@ from calibkit.options.plot import (
     PrecisionRecallOptions,
     ReliabilityOptions,
     RocOptions,
+    ThresholdOptions,
 )
 
 
@@ -73,6 +74,16 @@ KINDS: Final[Mapping[str, Kind]] = {
         (
             "test.parquet -o roc.svg",
             "test.parquet --score old,new --boundary boundary.json,other.json -o roc.png",
+        ),
+    ),
+    "threshold": Kind(
+        ThresholdOptions,
+        "Precision, recall and alerts by threshold",
+        (5.5, 4.5),
+        (
+            "test.parquet -o threshold.svg",
+            "test.parquet --threshold 0.5,0.7 -o threshold.pdf",
+            "test.parquet --boundary one.json -o threshold.png",
         ),
     ),
     "positivity": Kind(

@@ -66,8 +66,8 @@ class EvaluateLine(StateLine, Gated):
         option(
             metavar="FILE",
             group=OUTPUT,
-            help="Also draw a reliability diagram (.svg, .png): of votes that of the disagreement, of "
-            "raw scores the ROC curve.",
+            help="Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
+            "disagreement, of raw scores the ROC curve.",
             shown=False,
         ),
     ] = None
@@ -115,8 +115,8 @@ class EvaluateLine(StateLine, Gated):
             path = getattr(self, name)
             if path == "-":
                 raise UsageError(f"--{name} - would mix with the metrics; give it a file.")
-            if name == "plot" and path and not path.lower().endswith((".svg", ".png")):
-                raise UsageError(f"--plot {path}: a picture is .svg or .png.", file=path)
+            if name == "plot" and path and not path.lower().endswith((".svg", ".png", ".pdf")):
+                raise UsageError(f"--plot {path}: a picture is .svg, .png or .pdf.", file=path)
             if name == "report" and path and not path.endswith((".html", ".htm")):
                 raise UsageError(
                     f"--report {path}: the page is HTML; name it FILE.html.", file=path

@@ -54,7 +54,8 @@ PURPOSES = {
         "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",
         "diff": "Lay two metrics files, or two models, side by side: what each holds, and the "
         "difference.",
-        "plot": "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.",
+        "plot": "Draw rows, scores and boundaries as SVG, PNG or PDF, or write the points drawn as a "
+        "table.",
     },
     "Look and try": {
         "show": "Show what a model does and what to expect of it on new data.",

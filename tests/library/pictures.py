@@ -26,6 +26,7 @@ from calibkit.options.plot import (
     PrecisionRecallOptions,
     ReliabilityOptions,
     RocOptions,
+    ThresholdOptions,
 )
 from calibkit.reports import plots
 from calibkit.reports.points import Points
@@ -76,6 +77,7 @@ SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
     "reliability": (scored, ReliabilityOptions(scores=BOTH)),
     "precision-recall": (scored, PrecisionRecallOptions(scores=BOTH)),
     "roc": (scored, RocOptions(scores=BOTH)),
+    "threshold": (scored, ThresholdOptions(threshold=0.4)),
     "positivity": (scored, PositivityOptions(score_bins=4)),
     "heatmap": (scored, HeatmapOptions(uncertainty_bins=4, score_bins=5)),
     "recall-gain": (scored, RecallGainOptions(method="exact", precision=[0.6, 0.75])),
