@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle evidence-watch intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,8 +108,9 @@ profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows g
 readme: docs  ## write the true output into the console blocks of README and docs
 	$(BIN)/python -m tests.console_blocks --write $(PAGES)
 
-docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
+docs: $(EQUIPPED)  ## write the command reference, docs/commands.md, and the JSON Schemas, docs/schemas
 	$(BIN)/python docs/write_commands.py
+	$(BIN)/python docs/write_schemas.py
 
 gallery: $(EQUIPPED)  ## draw the pictures of docs/gallery.md again
 	$(BIN)/python docs/write_gallery.py
@@ -165,6 +166,9 @@ evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is no
 
 evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
 	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
+
+evidence-auc-splits: $(EQUIPPED)  ## why splits by the AUC disappoint (folder DATA): docs/evidence/auc_splits.md
+	$(BIN)/python docs/evidence/write_auc_splits.py $(DATA)
 
 evidence-watch: $(EQUIPPED)  ## false alarms and delays of `watch` by simulation: docs/evidence/watch.md
 	$(BIN)/python docs/evidence/write_watch.py

@@ -308,7 +308,7 @@ class HeterogeneousCalibrator(_Calibrator):
         self,
         estimator: Any = None,
         *,
-        partition: Literal["tree", "forest", "boosted"] = "tree",
+        partition: Literal["tree", "forest", "boosted", "sequential"] = "tree",
         map: Literal["platt", "beta", "isotonic", "histogram"] = "platt",
         max_depth: int | None = None,
         min_leaf: int | None = None,

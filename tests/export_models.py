@@ -82,6 +82,18 @@ FITS: dict[str, list[str]] = {
         "--trees",
         "8",
     ],
+    "sequential": [
+        *(
+            "hetcal",
+            "ROWS",
+            "--features",
+            "x,kind",
+            "--partition",
+            "sequential",
+            "--min-leaf",
+            "40",
+        ),
+    ],
     "alpha": ["alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"],
     "alpha-probs": [
         *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*", "--features", "probs"),

@@ -330,7 +330,7 @@ def opens_for_writing(name: str, call: ast.Call) -> bool:
 
 @by_file
 def test_sinks_alone_writes_files(path: Path) -> None:
-    # The kernels' cache folder is numba's; it is tried with a temporary file that has no name.
+    # Compiled kernels are no outputs; their folder is tried with a temporary file that has no name.
     # A scratch file is no output: no one but the run itself reads it.
     if module_of(path) in {
         "calibkit.files.sinks",
@@ -379,6 +379,9 @@ def test_the_command_line_alone_ends_the_process(path: Path) -> None:
 
 @by_file
 def test_no_pickle_and_no_assert_on_what_a_user_gives(path: Path) -> None:
+    # Compiled kernels lie in a folder that only this user, or an installation, writes to.
+    if module_of(path) == "calibkit_kernels._jit":
+        return
     assert not {name.split(".")[0] for name in imports_of(path)} & {"pickle", "shelve", "marshal"}
 
 

@@ -148,8 +148,9 @@ def _opened(
         raise UsageError(f"{name}: there are two frames; keep one")
     frame = rows[0] if rows else given.pop(_FRAME, None)
     said = {one.name: given.pop(one.name) for one in entries(TextOptions) if one.name in given}
-    if said and not isinstance(frame, str | os.PathLike):
-        raise UsageError(f"{name}: {min(said)} is for the name of a file of text; leave it out")
+    of_files = said.keys() - {"date_format"}
+    if of_files and not isinstance(frame, str | os.PathLike):
+        raise UsageError(f"{name}: {min(of_files)} is for the name of a file of text; leave it out")
     _refuse_unknown(name, kind, given)
     columns = {entry.name for entry in entries(kind) if entry.option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.rows import RowFinder, is_text
 from calibkit.errors import DataError
-from calibkit.files.values import UNSURE
+from calibkit.files.values import SETTLES_DECIMAL, UNSURE
 from calibkit.models.model import Column
 
 FloatArray = NDArray[np.float32] | NDArray[np.float64]
@@ -173,16 +173,19 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
     kind = column.dtype
     if not is_text(kind):
         where.refuse(column, None, f"{kind} instead of numbers", "name a column of numbers")
-    text = column.cast(pl.String)
-    numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
-    odd = (numbers.is_null() & text.is_not_null()).to_numpy()
+    text = column.cast(pl.String).str.strip_chars()
+
+    def no_number(text: pl.Series) -> NDArray[np.bool_]:
+        return (text.cast(pl.Float64, strict=False).is_null() & text.is_not_null()).to_numpy()
+
+    odd = no_number(text)
     marks = text.str.contains(UNSURE).fill_null(value=False).to_numpy()
-    if marks.any() and not (odd & ~marks).any():
+    if marks.any() and not no_number(text.str.replace(",", ".", literal=True)).any():
         where.refuse(
             column,
             marks,
             "a mark that may stand for decimals or between thousands",
-            "say which mark is the decimal one: --decimal . or --decimal ,",
+            SETTLES_DECIMAL,
         )
     if odd.any():
         advice = "mend the values, or leave them empty; --null-values names text for missing values"

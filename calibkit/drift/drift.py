@@ -14,7 +14,7 @@ from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
 from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
-from calibkit.measures.result import Interval, Metrics, Number
+from calibkit.measures.result import Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.models.model import canonical_json
@@ -41,6 +41,15 @@ _CERTIFIED = {"capacity": "selected_share"}
 
 #: Rows that are read at a time, where memory does not say.
 _BATCH = 2**20
+
+
+class DriftFile(msgspec.Struct):
+    """The content of ``drift.json``, for its schema; beside it are the headlines of `Drift.as_dict`."""
+
+    rows: int
+    metrics: Values
+    intervals: dict[str, dict[str, dict[str, Interval]]]
+    calibkit: str
 
 
 @dataclass(frozen=True, repr=False)

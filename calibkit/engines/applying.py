@@ -12,7 +12,10 @@ from calibkit.apply.apply import plan_application
 from calibkit.apply.passes import Run
 from calibkit.engines.dask import DaskEngine, worker_memory
 from calibkit.engines.parts import Opening, Shard
+from calibkit.errors import DataError
 from calibkit.files.sinks import Transaction, make_folders, write_frames
+from calibkit.files.told import Told as TextTold
+from calibkit.files.told import together
 from calibkit.models.lineage import footer
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
@@ -35,11 +38,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of a file that was written: its rows, the added columns, warnings."""
+    """What is known of a file that was written: its rows, added columns, warnings, how it was read."""
 
     rows: int
     added: tuple[str, ...]
     warnings: tuple[str, ...]
+    text: TextTold | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class ApplyTask:
 
         about = footer(plan.made_by) or None
         write_frames(frames(), order.output, metadata=about, place=order.place)
-        return Told(rows, tuple(plan.added), tuple(said))
+        return Told(rows, tuple(plan.added), tuple(said), source.told)
 
 
 def apply_on_cluster(
@@ -108,7 +112,14 @@ def apply_on_cluster(
             Order(shard, output, transaction.expect(output))
             for shard, output in zip(shards, absolute, strict=True)
         ]
-        made = list(cluster.map(own, orders, progress))
+        try:
+            made = list(cluster.map(own, orders, progress))
+            together((shard.name, told.text) for shard, told in zip(shards, made, strict=True))
+        except DataError:
+            opening = own.opening.told_together(cluster, shards)
+            if opening == own.opening:
+                raise
+            made = list(cluster.map(replace(own, opening=opening), orders, progress))
         remarks = [
             f"{shard.name}: {remark}"
             for shard, told in zip(shards, made, strict=True)

@@ -16,8 +16,8 @@ from typing import Final
 
 from calibkit.engines.dask import DaskEngine
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.files.dialect import Dialect
-from calibkit.files.formats import suffix_format
+from calibkit.files.dialect import Dialect, Mark
+from calibkit.files.formats import TEXT_FORMATS, suffix_format
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
 from calibkit.files.sources import Source, open_files
 from calibkit.runtime.memory import Memory
@@ -99,6 +99,18 @@ class Opening:
             error.file = shard.name
             raise
 
+    def told_together(self, engine: DaskEngine, shards: Sequence[Shard]) -> Opening:
+        """Return how shards are opened where the decimal marks of one settle those of all."""
+        dialect = self.dialect or Dialect()
+        texts = [one for one in shards if self._is_text(one)]
+        if dialect.decimal is not None or len(texts) < 2:
+            return self
+        marks = {mark for one in engine.map(partial(_marks, self), texts) for mark in one.marks}
+        return replace(self, dialect=replace(dialect, marks=tuple(sorted(marks))))
+
+    def _is_text(self, shard: Shard) -> bool:
+        return (self.input_format or suffix_format(shard.path)) in TEXT_FORMATS
+
 
 def shards_of(inputs: Sequence[str]) -> list[Shard]:
     """Return the files that the inputs of a command name.
@@ -161,6 +173,23 @@ class _Cuts:
 
     rows: int = 0
     places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """The decimal marks that a file of some rows has for certain."""
+
+    rows: int = 0
+    marks: tuple[Mark, ...] = ()
+
+
+def _marks(opening: Opening, shard: Shard) -> _Marks:
+    """Return the decimal marks of a file; none of one that cannot be read."""
+    with suppress(Exception):  # what is wrong with a file is said where its rows are read
+        source = opening.open(shard)
+        told = source.told
+        return _Marks(source.rows, () if told is None else told.marks)
+    return _Marks()
 
 
 def _look(opening: Opening, shard: Shard) -> _Cuts:

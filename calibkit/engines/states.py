@@ -40,7 +40,10 @@ class StateTask:
 
     def __call__(self, shard: Shard) -> State:
         """Return the state of a shard."""
-        return self.make(self.opening.open(shard))
+        from calibkit.summaries.states import read_so
+
+        source = self.opening.open(shard)
+        return read_so(self.make(source), source.told)
 
     def packed(self, shard: Shard) -> Packed:
         """Return the file of a state of rows, so packed that it takes no longer than to send it."""
@@ -117,8 +120,9 @@ def state_of_all(
 ) -> State:
     """Return the state of the rows of all shards.
 
-    Large files are worked on in parts.  Where that fails the whole files are: only these tell what is
-    wrong with them, how often and where; and whether anything is.
+    Large files are worked on in parts, and each file tells by itself how its text is written.  Where
+    that fails the whole files are, read alike: only these tell what is wrong with them, how often and
+    where; and whether anything is.
 
     Parameters
     ----------
@@ -136,7 +140,7 @@ def state_of_all(
         What is done here once the work has begun.
     """
 
-    def state(work: Sequence[Shard]) -> State:
+    def state(task: StateTask, work: Sequence[Shard]) -> State:
         files = engine.map(task.packed, work, progress) if of_rows else []
         states = [] if of_rows else engine.map(task, work, progress)
         meanwhile()
@@ -151,8 +155,9 @@ def state_of_all(
 
     work = divided(engine, shards, task.opening) if divide else shards
     try:
-        return state(work)
+        return state(task, work)
     except (UsageError, DataError):
-        if len(work) == len(shards):
+        opening = task.opening.told_together(engine, shards)
+        if len(work) == len(shards) and opening == task.opening:
             raise
-    return state(shards)
+    return state(replace(task, opening=opening), shards)

@@ -7,17 +7,24 @@ Prometheus text, which has no word for them, and empty elsewhere.
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import polars as pl
+
 from calibkit.errors import UsageError
+from calibkit.files.formats import SEPARATORS, suffix_format
 from calibkit.files.outputs import is_stream
 from calibkit.measures.result import Metrics
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
 _PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)
+_MARKUP = re.compile(r"[\\`*|\[\]]")
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = r"^([=+\-@\t\r])"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -51,15 +58,24 @@ def prometheus(metrics: Metrics) -> bytes:
 def table(metrics: Metrics) -> bytes:
     """Return the metrics as CSV: score, slice, metric, value, low, high.
 
-    A difference has the metric's name with ``.delta``; what is not defined is empty.
+    A difference has the metric's name with ``.delta``; what is not defined is empty.  Names that a
+    spreadsheet would compute have an apostrophe in front.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_HEADER)
     for line in metrics.lines():
         numbers = ("" if n is None else repr(n) for n in line.numbers)
-        writer.writerow([line.score, line.slice, line.name, *numbers])
+        names = (re.sub(_FORMULA, r"'\1", text) for text in (line.score, line.slice, line.name))
+        writer.writerow([*names, *numbers])
     return out.getvalue().encode()
+
+
+def for_people(rows: pl.DataFrame, output: str) -> pl.DataFrame:
+    """Return a table with names as it is written: in text files none is a formula."""
+    if suffix_format(output) not in SEPARATORS:
+        return rows
+    return rows.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'${1}"))
 
 
 def markdown(metrics: Metrics) -> bytes:
@@ -128,4 +144,5 @@ def _escaped(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+    """Return a name as Markdown shows it: neither markup nor HTML."""
+    return html.escape(_MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines())), quote=False)

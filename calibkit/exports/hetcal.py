@@ -63,9 +63,8 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
     rows = _Rows(program, model, str(request.column(model, "score")))
     parts = model.parts()
     leaf = program.bind("leaf", rows.tree(parts[0], Whole))
-    if model.partition == "boosted":
-        total = _boosted(rows, parts)
-        assert model.final is not msgspec.UNSET  # the model was checked
+    if model.final is not msgspec.UNSET:
+        total = _in_turn(rows, parts)
         total = expit(program, line(model.final.a, total, model.final.b))
     else:
         total = ZERO
@@ -246,7 +245,7 @@ def _each(values: Sequence[float]) -> Leaf:
     return lambda leaf: Number(values[leaf])
 
 
-def _boosted(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
+def _in_turn(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
     """Return the linear score after the steps of all partitions in turn."""
     score: Node = rows.linear
     for place, part in enumerate(parts):

@@ -17,6 +17,12 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 #: Text that stands for a missing value among numbers, in any case; so does empty text.
 NULL_VALUES: Final = ("NA", "N/A", "NULL", "nan", "None", "-", ".")
 
+#: What is said instead of a format of dates for the order of text.
+AS_TEXT: Final = "text"
+
+#: Formats of dates that begin with the year: nothing is unusual about them.
+YEAR_FIRST: Final = ("%Y-%m-%d", "%Y%m%d", "%G-W%V")
+
 #: How many bytes, and lines of them, tell encoding and delimiter.
 SAMPLE_BYTES: Final = 2**18
 _SAMPLE_LINES: Final = 100
@@ -43,12 +49,18 @@ class Dialect:
         What stands for a missing value among numbers, besides empty text.
     encoding
         Any that Python knows.
+    date_format
+        How dates are written; `AS_TEXT`: in the order of text.
+    marks
+        The decimal marks that numbers of other inputs have for certain.
     """
 
     delimiter: str | None = None
     decimal: Mark | None = None
     null_values: tuple[str, ...] | None = None
     encoding: str | None = None
+    date_format: str | None = None
+    marks: tuple[Mark, ...] = ()
 
     @property
     def guesses(self) -> bool:

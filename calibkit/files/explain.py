@@ -57,7 +57,8 @@ def reading(path: str) -> Iterator[None]:
 def explain(path: str, error: BaseException) -> CalibkitError:
     """Return what the error of a reader means for the file that it read; see `reading`."""
     said = str(error)
-    if isinstance(error, MemoryError) and not _is_nonsense(path, said):
+    starved = isinstance(error, MemoryError) or "out of memory" in said.lower()
+    if starved and not _is_nonsense(path, said):
         problem = "memory ran out while it was read; read fewer columns or smaller files"
         return ResourceError(f"{path}: {problem}", file=path)
     if _STORE in said:

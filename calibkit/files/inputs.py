@@ -81,6 +81,13 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     for name in inputs:
         with reading(name):
             found += _expanded(name)
+    for path, _ in found:
+        if not path.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in path):
+            raise UsageError(
+                f"{path}: the name is not UTF-8, which the readers need; rename the file, or read it "
+                "by < on standard input",
+                file=path,
+            )
     if sum(path == STDIN for path, _ in found) > 1:
         raise UsageError("standard input (-) can be read once only; name it once")
     return found

@@ -26,6 +26,7 @@ from calibkit.files.formats import (
     unknown_suffix,
 )
 from calibkit.files.inputs import STDIN, Part, folder_keys, is_remote
+from calibkit.files.lines import refuse_endless
 from calibkit.files.scratch import Scratch
 from calibkit.files.streams import decompressed, held, text_of
 from calibkit.files.table import Table
@@ -132,6 +133,8 @@ def _text(
     asked: Dialect,
 ) -> Table:
     """Open text of whatever encoding."""
+    if large is not None and isinstance(source, Path):
+        refuse_endless(source, path, large)
     sample = next(_content(source, path), b"")
     dialect = asked.settled(sample[:SAMPLE_BYTES], format_name)
     try:

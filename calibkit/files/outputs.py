@@ -24,6 +24,7 @@ STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self
 
 #: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
 _KEPT_NAME: Final = 180
+_LONGEST_NAME: Final = 255
 
 
 def check_output(
@@ -58,6 +59,11 @@ def check_output(
     if output in STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
         return
     path = Path(os.path.realpath(output))
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise UsageError(
+            f"{output}: the name has more than {_LONGEST_NAME} bytes; give it a shorter one",
+            file=output,
+        )
     if not _is_folder(path.parent):
         above = path.parent.parent
         known = [entry.name for entry in above.iterdir()] if _is_folder(above) else []

@@ -14,6 +14,7 @@ from calibkit.files.explain import reading
 from calibkit.files.formats import TEXT_FORMATS
 from calibkit.files.inputs import Part
 from calibkit.files.table import Reading, Schema, Table, exactly
+from calibkit.files.values import SETTLES_DECIMAL, UNSURE
 
 #: What stands for null in the name of a folder.
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -130,7 +131,7 @@ def _refuse_types(
     """Raise about a column of two types; where numbers meet text, name the text."""
     part, kind = other[0], other[1].schema[name]
     message = f"column {name!r} is {kind}, but {common} in {one[0].path}"
-    rows: list[int] = []
+    rows, advice = list[int](), "all inputs need the same types"
     culprit, table = other if kind == pl.String else one
     if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
         with reading(culprit.path):
@@ -138,9 +139,11 @@ def _refuse_types(
         odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
         rows = [int(row) + 1 for row in odd.arg_true()]
         part = culprit if rows else part
+        if text.str.contains(UNSURE).any():
+            advice = SETTLES_DECIMAL
     where = f" ({culprit.path} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
     raise DataError(
-        f"{part.path}: {message}{where}; all inputs need the same types",
+        f"{part.path}: {message}{where}; {advice}",
         file=part.path,
         column=name,
         rows=len(rows) or None,

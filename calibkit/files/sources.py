@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,15 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.dialect import Dialect
+from calibkit.files.dates import Texts
+from calibkit.files.dialect import AS_TEXT, Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import named_format, suffix_format
 from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
 from calibkit.files.opening import open_part
 from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
 from calibkit.files.table import Schema, Table, settled
+from calibkit.files.told import Told, together
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 
@@ -59,6 +62,8 @@ class Source:
     dialect: Dialect = Dialect()
     #: How many rows of the first part stand before the window.
     _begin = 0
+    #: How dates are written, where some were read.
+    _dates: str | None = None
 
     def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
         self.parts: tuple[Part, ...] = tuple(parts)
@@ -68,6 +73,7 @@ class Source:
         self.warnings: tuple[str, ...] = repeated(parts)
         self.remarks: list[str] = _how_read(parts, tables)
         self.as_named: Mapping[str, str] = {}
+        self._used: set[str] = set()  # shared with the windows
         self.progress: Progress = silent
 
     @property
@@ -206,6 +212,41 @@ class Source:
                 self._tables = tuple(table.as_text(name) for table in self._tables)
                 self.schema = self._tables[0].schema
 
+    @property
+    def told(self) -> Told | None:
+        """How the text of the columns that were read was read; None where nothing was told."""
+        numbers = [name for name in self._used if self.schema[name].is_numeric()]
+        own = {self.as_named.get(name, name) for name in numbers}
+        found = list[tuple[str, Told | None]]()
+        for part, table in zip(self.parts, self._tables, strict=True):
+            with reading(part.path):
+                found.append((part.path, None if table.told is None else table.told(own)))
+        if self._dates is not None:
+            found.append(
+                (self.parts[0].path, Told(null_values=self.dialect.null_values, dates=self._dates))
+            )
+        return together(found)
+
+    def as_dates(self, names: Sequence[str]) -> None:
+        """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
+
+        Raises
+        ------
+        DataError, UsageError
+            See `calibkit.files.dates.Texts`.
+        """
+        for name in names:
+            if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
+                continue
+            tables = [table.as_text(name) for table in self._tables]
+            texts = Texts(name, list(zip(self.paths, tables, strict=True)), self.dialect)
+            way = None if self.dialect.date_format == AS_TEXT else texts.way()
+            self._dates = AS_TEXT if way is None else way.name
+            if way is not None:
+                read = partial(way.read, dialect=self.dialect)
+                self._tables = tuple(table.as_read(name, read) for table in tables)
+                self.schema = self._tables[0].schema
+
     def _take_as_written(self, name: str, role: str) -> None:
         """Take the names of segments and groups as text: nothing is missing that has a name."""
         if "--by" in role or "--groups" in role:
@@ -310,6 +351,7 @@ class Source:
     def _names(self, columns: Sequence[str] | None) -> list[str]:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
         self.require(names)
+        self._used.update(names)
         return names
 
 
@@ -390,7 +432,7 @@ def open_files(
         part, table = open_part(path, relative, forced, dtype, memory, dialect)
         parts.append(replace(part, path=getattr(path, "known_as", path)))
         tables.append(table)
-    source = Source(parts, settled(tables))
+    source = Source(parts, settled(tables, dialect.marks))
     source.input_format, source.dtype, source.memory = input_format, dtype, memory
     source.dialect = dialect
     return source

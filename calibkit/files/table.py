@@ -13,6 +13,7 @@ import polars as pl
 from polars.selectors import by_name
 
 from calibkit.files.scratch import Scratch
+from calibkit.files.told import Told
 
 Schema = dict[str, pl.DataType]
 
@@ -39,16 +40,19 @@ class Undecided(Protocol):
         """Return the rows, where other columns have such decimal marks."""
 
 
-def settled(tables: Sequence[Table]) -> list[Table]:
-    """Return tables of text in which the decimal mark of one settles those of all."""
+def settled(tables: Sequence[Table], known: Collection[str] = ()) -> list[Table]:
+    """Return tables of text in which the decimal mark of one settles those of all.
+
+    `known`: the marks that further inputs have.
+    """
     texts = {place: one.undecided for place, one in enumerate(tables) if one.undecided is not None}
     found = list(tables)
-    if any("," in one.votes for one in texts.values()):
+    if "," in known or any("," in one.votes for one in texts.values()):
         texts = {place: one.examined() for place, one in texts.items()}
-        votes = {mark for one in texts.values() for mark in one.votes}
+        votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
             found[place] = replace(one.table(votes), kept=tables[place].kept)
-    return [replace(one, undecided=None) for one in found]
+    return found
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Table:
         stands for missing values, and numbers are written otherwise than here.
     undecided
         What it was made of, for `settled`.
+    told
+        Returns how columns of text were read.
     remarks
         What is unusual about how it is written.
     """
@@ -83,6 +89,7 @@ class Table:
     kept: Scratch | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     undecided: Undecided | None = None
+    told: Callable[[Collection[str]], Told | None] | None = None
     remarks: tuple[str, ...] = ()
 
     @classmethod
@@ -109,6 +116,12 @@ class Table:
         if name not in self.readings:
             frame = frame.with_columns(exactly(name).cast(pl.String))
         return replace(self, frame=frame, readings=others, schema=self.schema | {name: pl.String()})
+
+    def as_read(self, name: str, reading: Reading) -> Table:
+        """Return the table with a column that is read from its text."""
+        kinds = self.frame.lazy().select(reading(name).alias(name)).collect_schema()
+        readings, schema = {**self.readings, name: reading}, self.schema | dict(kinds)
+        return replace(self, readings=readings, schema=schema)
 
     def _column(self, name: str) -> pl.Expr:
         found = self.readings.get(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
@@ -28,10 +28,14 @@ from calibkit.files.formats import (
     without_bom,
 )
 from calibkit.files.table import Table, Undecided
+from calibkit.files.told import Told
 from calibkit.files.values import Counts, Kind, counts_of, kind_of
 
 #: Rows that guess the column types before the whole file confirms or corrects them.
 _GUESS_ROWS: Final = 10_000
+
+#: Rows that tell of most texts that they are nothing else, before more are looked at.
+_FIRST_ROWS: Final = (64, _GUESS_ROWS)
 
 Float = pl.Float32 | pl.Float64
 
@@ -132,7 +136,7 @@ class _Delimited:
             rows, count = rows.head(count - blank), count - blank
             nulls = {name: number - blank for name, number in nulls.items()}
         empty = frozenset(name for name, number in nulls.items() if number == count)
-        return _Columns(self, rows, count, empty, self._seen(rows))
+        return _Columns(self, rows, count, empty, self.seen(rows))
 
     def _scan(self, **options: Any) -> pl.LazyFrame:
         return pl.scan_csv(self.source, separator=self.separator, glob=False, **options)
@@ -153,13 +157,25 @@ class _Delimited:
         narrow = {name: self.floats for name, kind in guess.items() if kind.is_float()}
         return self._scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
 
-    def _seen(self, rows: pl.LazyFrame) -> dict[str, Counts]:
+    def seen(self, rows: pl.LazyFrame) -> dict[str, Counts]:
         """Return what the texts of columns are that may be something else."""
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
-        first = counts_of(rows.head(_GUESS_ROWS), texts, self.dialect, self.floats)
-        kinds = {name: kind_of(seen, self.dialect, self.floats, ()) for name, seen in first.items()}
-        some = [name for name, one in kinds.items() if one.kind != pl.String or not one.sure]
-        return counts_of(rows, some, self.dialect, self.floats)
+        for first in _FIRST_ROWS:
+            kinds = self._kinds(counts_of(rows.head(first), texts, self.dialect, self.floats))
+            texts = [name for name, one in kinds.items() if one.kind != pl.String or not one.sure]
+        return counts_of(rows, texts, self.dialect, self.floats)
+
+    def _kinds(self, seen: Mapping[str, Counts]) -> dict[str, Kind]:
+        return {name: kind_of(one, self.dialect, self.floats, ()) for name, one in seen.items()}
+
+    def marked(self, names: Sequence[str]) -> dict[str, Kind]:
+        """Return the kinds of columns in which polars took points for decimal marks."""
+        found: dict[str, Kind] = {}
+        rows = self._scan(infer_schema=False)
+        for part in (*map(rows.head, _FIRST_ROWS), rows):
+            names = [name for name in names if name not in found or not found[name].voting]
+            found |= self._kinds(counts_of(part, names, self.dialect, self.floats))
+        return found
 
     def _refuse_ragged(self, width: int) -> int:
         """Refuse rows with another number of fields than the header; return the last blank lines."""
@@ -265,7 +281,20 @@ class _Columns:
         odd = {name: one for name, one in known.items() if not one.plain}
         readings = {name: partial(one.read, dialect=dialect) for name, one in odd.items()}
         schema = made.schema | {name: one.kind for name, one in odd.items()}
-        return replace(made, schema=schema, readings=readings, undecided=self, remarks=remarks)
+        told = partial(self.told, votes)
+        return replace(
+            made, schema=schema, readings=readings, undecided=self, told=told, remarks=remarks
+        )
+
+    def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
+        """Return how columns were read, where others have such decimal marks."""
+        kinds = self._kinds(votes)
+        floats = [name for name, kind in self.rows.collect_schema().items() if kind.is_float()]
+        kinds |= self.text.marked(floats)
+        marks = {one.decimal for one in kinds.values() if one.voting}
+        taken = {kinds[name].decimal for name in columns if name in kinds and kinds[name].open}
+        said = self.text.dialect.null_values
+        return Told(tuple(sorted(marks)), next(iter(taken), None), said)
 
 
 def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:

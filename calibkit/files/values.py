@@ -25,6 +25,7 @@ Counts = Mapping[str, Any]
 
 #: A number with one mark that may be a decimal mark or one of thousands.
 UNSURE: Final = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+SETTLES_DECIMAL: Final = "say which mark is the decimal one: --decimal . or --decimal ,"
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Kind:
         Whether text stands for missing values.
     sure
         Whether text could be nothing else.
-    voting
-        Whether some value tells for certain how the numbers are written.
+    voting, open
+        Whether some value tells for certain how the numbers are written, or all leave it open.
     """
 
     kind: pl.DataType
@@ -51,6 +52,7 @@ class Kind:
     marked: bool = False
     sure: bool = True
     voting: bool = False
+    open: bool = False
 
     @property
     def plain(self) -> bool:
@@ -178,4 +180,5 @@ def kind_of(seen: Counts, dialect: Dialect, floats: pl.DataType, votes: Collecti
         return Kind(pl.String(), sure=not ways)
     decimal, grouped = fitting[0]
     marked = marked and not (as_nan and fitting[0] == _WAYS[0])
-    return Kind(floats, decimal, grouped, marked, voting=sure and seen["marks"] > 0)
+    tells = sure and seen["marks"] > 0
+    return Kind(floats, decimal, grouped, marked, voting=tells, open=not sure)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.maps.logit_maps import LogitMapModel
 from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
-from calibkit.models.model import Model, Provenance
+from calibkit.models.model import Model, Provenance, known
 from calibkit.options.maps import SCORE_METHODS
 
 __all__ = ["CalibratorModel", "MapFit", "ScoreMap"]
@@ -41,7 +41,7 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
     method: str
     clip: float
     fit: MapFit
-    out_of_range: str = "error"
+    out_of_range: Annotated[str, known(("error", "clip"))] = "error"
     a: float | None = None
     b: float | None = None
     c: float | None = None
@@ -110,8 +110,6 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
             raise ModelError("a calibrator names its score column, and one of segments for groups")
         if (self.fit.log_loss is None) != (self.fit.brier is None):
             raise ModelError("'fit' has both 'log_loss' and 'brier', or null for both")
-        if self.out_of_range not in ("error", "clip"):
-            raise ModelError(f"out_of_range is {self.out_of_range!r}; expected error or clip")
         maps = [] if self.groups is msgspec.UNSET else list(self.groups.values())
         for one in (self.own_map, *maps):
             one.check(self.method, SCORE_METHODS[self.method].fields)

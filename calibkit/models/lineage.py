@@ -19,6 +19,7 @@ import msgspec
 
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
+from calibkit.files.told import Told
 from calibkit.models.model import Column, Model, canonical_text, decode_object
 
 #: The key in a Parquet file's footer: an object with the maker's hash of each column.
@@ -103,7 +104,7 @@ def read_makers(source: Source) -> Makers:
 
 
 def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
-    """Write into a model's columns which model made them, where that is known.
+    """Write into a model which models made its columns, where that is known, and how text was read.
 
     Parameters
     ----------
@@ -120,6 +121,14 @@ def record_makers(model: Model, source: Source, said: Mapping[str, str] | None =
         A column that different models made in different files, or another one than the user says.
     """
     _record(model.columns, source, said)
+    _name_text(model, source.told)
+
+
+def _name_text(model: Model, text: Told | None) -> None:
+    """Write into a model how the text that it was fitted on was read, where that is unusual."""
+    if model.provenance is not None and text is not None:
+        own = msgspec.structs.replace(model.provenance, text=text.unusual)
+        model.provenance = own
 
 
 def _record(columns: dict[str, Column], source: Source, said: Mapping[str, str] | None) -> None:
@@ -140,8 +149,9 @@ def _record(columns: dict[str, Column], source: Source, said: Mapping[str, str] 
             columns[role] = msgspec.structs.replace(column, made_by=maker)
 
 
-def name_makers(model: Model, makers: Mapping[str, str]) -> None:
-    """Write into a model's columns which models made them, as a state says by their roles."""
+def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> None:
+    """Write into a model which models made its columns, by their roles, and how text was read."""
+    _name_text(model, text)
     for role, maker in makers.items():
         if role in model.columns:
             model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)

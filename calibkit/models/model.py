@@ -7,14 +7,18 @@ missing field is refused by name.
 
 from __future__ import annotations
 
+import inspect
+import json
+import math
 import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
+from calibkit.files.told import Told
 from calibkit.models.kinds import IN_PYTHON, KINDS
 from calibkit.models.page import Shown
 
@@ -23,10 +27,38 @@ if TYPE_CHECKING:
 
 _GIANT = re.compile(rb"[0-9]{300}")
 
+#: What scores may hold.
+SCALES: Final = ("probability", "logit", "raw")
+
 #: Longer files are no models.
 MOST_BYTES = 2**31
 
+#: What schemas are written in.
+_SCHEMAS = "https://json-schema.org/draft/2020-12/schema"
+
 D = TypeVar("D")
+
+
+def known(words: Iterable[str]) -> msgspec.Meta:
+    """Return what makes a field of text one of some words, for readers and in the schema."""
+    listed = list(words)
+    return msgspec.Meta(pattern=f"^(?:{'|'.join(listed)})$", extra_json_schema={"enum": listed})
+
+
+#: What msgspec says of another word.
+_WORDS = re.compile(r"`str` matching regex '\^\(\?:(.*)\)\$'")
+
+#: What a part of some counts may not exceed: by name, in the same structure or the nearest around it.
+_WHOLES = (
+    ("positives", "rows"),
+    ("selected", "rows"),
+    ("true_positives", "selected"),
+    ("true_positives", "positives"),
+    ("rows_two_raters", "rows"),
+)
+_COUNTS = frozenset(name for pair in _WHOLES for name in pair)
+#: Of sums of weights.
+_ROUNDING = 1e-9
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -38,10 +70,10 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """
 
     name: str
-    dtype: str | None = None
-    scale: str | None = None
+    dtype: Annotated[str, known(("float64", "float32"))] | None = None
+    scale: Annotated[str, known(SCALES)] | None = None
     positive: str | None = None
-    kind: str | None = None
+    kind: Annotated[str, known(("number", "category", "frequency", "sampling"))] | None = None
     made_by: str | None = None
 
 
@@ -53,6 +85,7 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     rows: int
     data_hash: str
     files: list[str] | None = None
+    text: Told | None = None
 
 
 class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -214,8 +247,12 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """Return the JSON schema of this kind."""
-        return msgspec.json.schema(cls)
+        """Return the JSON schema of this kind, which other kinds and newer versions do not meet."""
+        found = schema_of(cls)
+        fields = found["$defs"][cls.__name__]["properties"]
+        fields["kind"] = {"const": cls.KIND}
+        fields["version"] |= {"minimum": 1, "maximum": cls.VERSION}
+        return found
 
     def to_json(self) -> bytes:
         """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
@@ -285,9 +322,12 @@ def decode(data: bytes, file: str | None = None) -> Model:
         if not 1 <= head.version <= expected.VERSION:
             raise _unknown_version(head.version, head.kind, expected.VERSION)
         model = msgspec.json.decode(data, type=expected)
+        _refuse_repeated(data, model)
+        _check_counts(model, {})
         model.check()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"a damaged {head.kind!r} model: {error}", file=file) from None
+        said = _WORDS.sub(lambda found: f"one of {found[1].replace('|', ', ')}", str(error))
+        raise ModelError(f"a damaged {head.kind!r} model: {said}", file=file) from None
     except ModelError as error:
         error.file = file
         raise
@@ -306,6 +346,39 @@ def _refuse_giants(data: bytes, file: str | None) -> None:
     """Refuse whole numbers beyond the range of floats, which no result has."""
     if _GIANT.search(data):
         raise ModelError("no model or result of calibkit: a number of 300 digits", file=file)
+
+
+def _refuse_repeated(data: bytes, found: object) -> None:
+    """Refuse an object with one key twice, of which readers would take either."""
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = min(name for name in names if names.count(name) > 1)
+            raise ModelError(f"a damaged file: the key {twice!r} stands in one object twice")
+
+    if data != canonical_json(found):  # which is much sooner done
+        json.loads(data, object_pairs_hook=once)
+
+
+def _check_counts(found: object, around: dict[str, float]) -> None:
+    """Raise `ModelError` for counts below 0, or of more than there is to count."""
+    if isinstance(found, list | dict):
+        for one in found.values() if isinstance(found, dict) else found:
+            if isinstance(one, msgspec.Struct):
+                _check_counts(one, around)
+    elif isinstance(found, msgspec.Struct):
+        fields = {name: getattr(found, name) for name in found.__struct_fields__}
+        own = {name: fields[name] for name in _COUNTS if isinstance(fields.get(name), int | float)}
+        counts = around | own
+        for part, whole in _WHOLES:
+            most = counts.get(whole, math.inf)
+            if part in own and not 0 <= own[part] <= most * (1 + _ROUNDING):
+                raise ModelError(f"{part!r} is {own[part]}, of {whole!r} {most}")
+        if not own.get("rows", 0) >= 0:
+            raise ModelError(f"'rows' is {own['rows']}")
+        for value in fields.values():
+            _check_counts(value, counts)
 
 
 def column_descriptions(text: str) -> dict[str, Column]:
@@ -351,9 +424,22 @@ def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
     """
     _refuse_giants(data, file)
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
+        found = msgspec.json.decode(data, type=dict[str, Any])
+        _refuse_repeated(data, found)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"this is not a JSON object: {error}", file=file) from None
+    except ModelError as error:
+        error.file = file
+        raise
+    return found
+
+
+def schema_of(structure: Any) -> dict[str, Any]:
+    """Return the JSON schema of the files that a structure stands for."""
+    found = msgspec.json.schema(structure)
+    for part in found["$defs"].values():  # some versions of Python leave docstrings indented
+        part["description"] = inspect.cleandoc(part.get("description", ""))
+    return {"$schema": _SCHEMAS, **found}
 
 
 def canonical_text(value: object) -> str:

@@ -29,7 +29,7 @@ SHRINKAGES: Final = (0.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 #: Folds of cross-validation.
 FOLDS: Final = 5
 
-#: Quantile bins of each feature of a boosted model.
+#: Quantile bins of each feature of partitions in turn.
 BOOSTED_BINS: Final = 255
 
 
@@ -49,11 +49,11 @@ class HetcalOptions(LabelledColumns, FitOptions):
         ),
     ] = None
     partition: Annotated[
-        Literal["tree", "forest", "boosted"],
+        Literal["tree", "forest", "boosted", "sequential"],
         option(
             group=PARTITION,
-            help="One tree, whose leaves can be read; the mean of a forest; or many shallow trees "
-            "in turn, each a small step.",
+            help="One tree, whose leaves can be read; the mean of a forest; many shallow trees in "
+            "turn, each a small step; or a few in turn, each a map of its own for every leaf.",
         ),
     ] = "tree"
     criterion: Annotated[
@@ -71,7 +71,7 @@ class HetcalOptions(LabelledColumns, FitOptions):
             least=0,
             most=30,
             help="Splits between the root and a leaf, at most.",
-            shown="0 to 8 by cross-validation; boosted: 5",
+            shown="0 to 8 by cross-validation; boosted: 5; sequential: 3",
         ),
     ] = None
     min_leaf: Annotated[
@@ -82,7 +82,7 @@ class HetcalOptions(LabelledColumns, FitOptions):
             least=1,
             most=2**31,
             help="Rows of a leaf, at least.",
-            shown="100 to 2000 by cross-validation; boosted: 20",
+            shown="100 to 2000 by cross-validation; boosted: 20; sequential: 200",
         ),
     ] = None
     trees: Annotated[
@@ -92,8 +92,8 @@ class HetcalOptions(LabelledColumns, FitOptions):
             group=PARTITION,
             least=1,
             most=100_000,
-            help="Trees of a forest; of a boosted partition at most.",
-            shown="forest: 100; boosted: 1000, stopped early",
+            help="Trees of a forest; of partitions in turn at most.",
+            shown="forest: 100; boosted: 1000, sequential: 10, stopped early",
         ),
     ] = None
     max_bins: Annotated[
@@ -104,7 +104,7 @@ class HetcalOptions(LabelledColumns, FitOptions):
             least=2,
             most=65_535,
             help="Search the cuts of a feature with more distinct values at N quantiles.",
-            shown="1024 beyond 65,535 values; boosted: 255",
+            shown="1024 beyond 65,535 values; in turn: 255",
         ),
     ] = None
     map: Annotated[
@@ -149,17 +149,25 @@ class HetcalOptions(LabelledColumns, FitOptions):
         if self.groups is not None and self.time is not None:
             raise UsageError("give --groups or --time: folds follow one of them.")
         if self.partition == "tree" and self.trees is not None:
-            raise UsageError("--trees goes with --partition forest or boosted.")
-        if self.partition != "boosted":
+            raise UsageError("--trees goes with --partition forest, boosted or sequential.")
+        if not self.in_turn:
             return
         if self.map != "platt":
-            raise UsageError("--partition boosted moves a linear score: its --map is platt.")
+            raise UsageError(
+                f"--partition {self.partition} moves a linear score: its --map is platt."
+            )
         if self.shrinkage is not None:
             raise UsageError("--shrinkage goes with --partition tree or forest.")
         if self.criterion != "gini":
             raise UsageError(
-                "--partition boosted has a criterion of its own, the log loss; leave --criterion out."
+                f"--partition {self.partition} has a criterion of its own, the log loss; leave "
+                "--criterion out."
             )
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether each partition goes on from the linear scores that the last one left."""
+        return self.partition in ("boosted", "sequential")
 
     @property
     def of_rows(self) -> bool:
@@ -174,7 +182,7 @@ class HetcalOptions(LabelledColumns, FitOptions):
     @property
     def bins(self) -> int | None:
         """Quantile bins of a feature with more values, or None; see `features.bin_features`."""
-        return self.max_bins or (BOOSTED_BINS if self.partition == "boosted" else None)
+        return self.max_bins or (BOOSTED_BINS if self.in_turn else None)
 
     def steps(self, grown: str) -> list[str]:
         """Return in words what a fit does, with a partition grown on some rows."""

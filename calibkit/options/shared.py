@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
-from calibkit.files.dialect import NULL_VALUES, Dialect, codec, separator
+from calibkit.files.dialect import AS_TEXT, NULL_VALUES, Dialect, codec, separator
 from calibkit.options.option import Options, listed, option, tagged
 
 if TYPE_CHECKING:
@@ -349,6 +349,15 @@ def _delimiter(value: Any, flag: str) -> str:
     return separator(str(value))
 
 
+def _date_format(value: Any, flag: str) -> str:
+    text = str(value).strip()
+    if text != AS_TEXT and "%" not in text:
+        raise UsageError(
+            f"{flag} {text!r} is no format of dates; give one such as '%d.%m.%Y', or text."
+        )
+    return text
+
+
 def _encoding(value: Any, flag: str) -> str:
     return codec(str(value))
 
@@ -398,6 +407,17 @@ class TextOptions(Options):
         ),
     ] = None
 
+    date_format: Annotated[
+        str | None,
+        option(
+            metavar="FORMAT|text",
+            group=INPUT,
+            read=_date_format,
+            help="How dates in text are written, such as '%d.%m.%Y'; text: in the order of text.",
+            shown="told from all values: ISO 8601, else days and months where there is no doubt",
+        ),
+    ] = None
+
     @property
     def dialect(self) -> Dialect:
         """How text is written."""
@@ -406,4 +426,5 @@ class TextOptions(Options):
             decimal=self.decimal,
             null_values=self.null_values,
             encoding=self.encoding,
+            date_format=self.date_format,
         )

@@ -7,6 +7,7 @@ the tables at the end are what the rooms below (through `calibkit.models.kinds`)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from calibkit.models.kinds import IN_PYTHON, VIEWS, Kind, View
@@ -331,6 +332,28 @@ STATES: Final[Mapping[str, Callable[[], type[State]]]] = {
     "hetcal": hetcal.state,
     "vad": vad.state,
 }
+
+
+def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return what describes a kind of JSON file, by its name: each model, and what else is written."""
+    from calibkit.drift.drift import DriftFile
+    from calibkit.measures.result import Metrics
+    from calibkit.methods.watch.state import WatchState
+    from calibkit.methods.watch.watch import WatchFile
+    from calibkit.models.model import schema_of
+    from calibkit.summaries.states import Header
+
+    others = {
+        "drift": DriftFile,
+        "metrics": Metrics,
+        "state": Header,
+        "watch": WatchFile,
+        "watch-state": WatchState,
+    }
+    return {
+        **{name: kind.structure().schema for name, kind in KINDS.items()},
+        **{name: partial(schema_of, structure) for name, structure in others.items()},
+    }
 
 
 def give() -> None:

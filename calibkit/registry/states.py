@@ -83,7 +83,11 @@ def _check_start(start: _Start, path: str) -> None:
             file=path,
         )
     if start.version < VERSION:
-        raise ModelError("this state was written by calibkit 0.1: make it again", file=path)
+        raise ModelError(
+            "this state was written by calibkit 0.1: make it again from its rows: calibkit "
+            f"{start.kind} INPUT … --partial -o {path}",
+            file=path,
+        )
     if start.version > VERSION:
         raise ModelError(
             f"version {start.version} of {start.kind!r} states is unknown here; this calibkit reads "

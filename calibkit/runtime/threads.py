@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def thread_count(wanted: int | None) -> int:
-    """Return the number of threads wanted, by default one for each processor of this process."""
+    """Return the number of threads wanted: at most, and by default, one a processor of this process."""
     if wanted is not None:
-        return wanted
+        return min(wanted, thread_count(None))
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

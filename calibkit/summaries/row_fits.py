@@ -28,5 +28,5 @@ def finished(
 ) -> Fitted[M]:
     """Return what a fit makes of the rows of a merged state, and of its training rows."""
     fitted = fit(options, *sources_of(state))
-    name_makers(fitted.model, makers_of(state))
+    name_makers(fitted.model, makers_of(state), state.header.text)
     return fitted

@@ -153,7 +153,8 @@ def source_of(state: State) -> Source:
     """Return a source of no rows that names the shards of a state, for messages and provenance."""
     files = sorted({file for shard in state.header.shards for file in shard.files})
     parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
-    return Source(parts, [Table(pl.DataFrame(), {}, 0) for _ in parts])
+    nothing = Table(pl.DataFrame(), {}, 0, told=lambda _: state.header.text)
+    return Source(parts, [nothing] * len(parts))
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
@@ -22,6 +22,7 @@ from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
+from calibkit.files.told import Told, together
 from calibkit.models.model import canonical_text
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.row_hash import merge_hashes
@@ -43,7 +44,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True)
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a state says of itself; `payload` is the kind's own."""
+    """What a state says of itself: `payload` is the kind's own, `text` how text was read."""
 
     magic: str
     kind: str
@@ -51,6 +52,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     options: dict[str, Any]
     shards: tuple[Shard, ...]
     payload: dict[str, Any]
+    text: Told | None = None
 
 
 #: Where a state is read from: its bytes, its file, or a file that nobody else knows.
@@ -176,6 +178,17 @@ def new_header(
     )
 
 
+def read_so(state: State, text: Told | None) -> State:
+    """Return a state that says how the text of its rows was read."""
+    return replace(state, header=msgspec.structs.replace(state.header, text=text))
+
+
+def _merged(states: Sequence[State], shards: Sequence[Shard]) -> State:
+    text = together((state.path, state.header.text) for state in states)
+    found: State = type(states[0]).merged(states, shards)
+    return read_so(found, text)
+
+
 def merge_states(states: Sequence[State], expect: int | None = None) -> State:
     """Return the state of the rows of all states: the same bytes in whatever order they come.
 
@@ -189,7 +202,8 @@ def merge_states(states: Sequence[State], expect: int | None = None) -> State:
     Raises
     ------
     DataError
-        States of different problems, a shard that two of them hold, or another number of shards.
+        States of different problems, or of text that was read otherwise; a shard that two of them
+        hold, or another number of shards.
     """
     first = states[0]
     for other in states[1:]:
@@ -202,7 +216,7 @@ def merge_states(states: Sequence[State], expect: int | None = None) -> State:
             f"shard{'s' if len(shards) > 1 else ''} in all, but --expect {expect}: "
             + ("a part is missing" if len(shards) < expect else "there are too many parts")
         )
-    return type(first).merged(states, shards)
+    return _merged(states, shards)
 
 
 def join_states(states: Sequence[State]) -> State:
@@ -213,7 +227,7 @@ def join_states(states: Sequence[State]) -> State:
     Raises
     ------
     DataError
-        States of different problems.
+        States of different problems, or of text that was read otherwise.
     """
     first = states[0]
     for other in states[1:]:
@@ -222,7 +236,7 @@ def join_states(states: Sequence[State]) -> State:
     files = sorted({name for shard in shards for name in shard.files})
     total = merge_hashes(shard.hash for shard in shards)
     whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
-    return type(first).merged(states, [whole])
+    return _merged(states, [whole])
 
 
 @contextmanager

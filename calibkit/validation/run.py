@@ -253,7 +253,13 @@ class _Run:
         self.findings.add(level, "classes", said, values.column.name)
 
     def time(self) -> None:
-        """Look at ``--time``: present, and more than one."""
+        """Look at ``--time``: present, dates in one format, and more than one."""
+        for name in self.roles.get("time", ()):
+            try:
+                self.source.as_dates([name])
+            except DataError as error:
+                found = refused(ERROR, "type", error.message, error)
+                self.findings.found.append(found)
         for values in self.of("time", empty=True):
             if values.column.dtype.is_nested():
                 said = f"{values.column.dtype} has no order: name numbers, dates or text"

@@ -204,7 +204,10 @@ def _candidate(one: Candidate, own: bool) -> list[object]:
 
 def bounds_view(model: BoundaryModel, page: Page) -> None:
     """Print the uniform bounds that hold for the number of rows of the fit."""
-    from calibkit.methods.boundary.certificate.uniform_bounds import confusion_deviation
+    from calibkit.methods.boundary.certificate.uniform_bounds import (
+        confusion_deviation,
+        regret_bound,
+    )
 
     if "weight" in model.columns:
         raise UsageError("--bounds holds for unweighted rows; this boundary was fitted on weights.")
@@ -215,4 +218,38 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
         f"of all rows, is this close to its true value on new data ({rows:,} rows):",
     )
     table = [[delta, confusion_deviation(rows, delta)] for delta in (0.1, 0.05, 0.01)]
-    page.table(["fails with probability at most", "deviation"], table)
+    heads = ["fails with probability at most", "deviation"]
+    if _one_measure(model):
+        slope, none = (
+            _slope(model, rows),
+            dict.fromkeys(("margin_constant", "regression_error"), 0.0),
+        )
+        page.say(
+            f"Near the fitted matrix a change of its entries changes {figure_name(model)} at most",
+            f"{cell_text(slope)} times as much: on new data it falls short of the best threshold's by",
+            "no more than the regret below, if scores rank as the true probabilities do (Singh and",
+            "Khim, corollary 8).",
+        )
+        heads.append(f"regret of {figure_name(model)}")
+        for row in table:
+            row.append(regret_bound(slope, rows, row[0], margin_exponent=1.0, **none))
+    page.table(heads, table)
+
+
+def _one_measure(model: BoundaryModel) -> bool:
+    """Whether one threshold was sought that is best by a measure of counts, without bounds."""
+    amounts = {"value", "cost_fp", "cost_fn"} & model.columns.keys()
+    objective = model.objective
+    return not (amounts or objective.subject_to or objective.prevalence or model.levels > 1)
+
+
+def _slope(model: BoundaryModel, rows: int) -> float:
+    """Return how fast the measure that was sought changes near the fitted matrix."""
+    from calibkit.methods.boundary.certificate.uniform_bounds import slope_at
+
+    name, _, texts = figure_name(model).partition(":")
+    seen, positives = model.fit.in_sample, float(model.fit.positives)
+    hits, wrong = float(seen.true_positives), float(seen.selected - seen.true_positives)
+    cells = hits, wrong, positives - hits, rows - positives - wrong
+    parameters = map(float, texts.split(",")) if texts else ()
+    return slope_at(name.replace("-", "_"), *parameters, cells=cells)

@@ -12,6 +12,7 @@ import typer
 from calibkit.options.option import Entry, Options, entries
 
 from .clashes import refuse_clashes
+from .console import Console
 
 #: The option that decides how many threads polars, which is loaded later, starts.
 _THREADS = "threads"
@@ -36,7 +37,7 @@ def add(
     def command(**typed: Any) -> None:
         threads = typed.get(_THREADS)
         if threads is not None:
-            os.environ["POLARS_MAX_THREADS"] = str(threads)
+            os.environ["POLARS_MAX_THREADS"] = str(_capped(threads, typed.get("warnings", "show")))
         refuse_clashes(known, typed)
         run(*(_made(kind, typed) for kind in kinds))
 
@@ -45,6 +46,18 @@ def add(
     signature.__signature__ = inspect.Signature(params)
     signature.__annotations__ = {param.name: param.annotation for param in params}
     app.command(name, help=text)(command)
+
+
+def _capped(threads: int, warnings: str) -> int:
+    """Return no more threads than there are processors, and say so where more were asked for."""
+    from calibkit.runtime.threads import thread_count
+
+    most = thread_count(threads)
+    if most < threads:
+        Console(warnings=warnings).warn(
+            f"--threads {threads} is more than this machine's processors: {most} are used"
+        )
+    return most
 
 
 class Kind(Protocol):

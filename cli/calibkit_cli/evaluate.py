@@ -179,7 +179,9 @@ def _write_beside(
 ) -> None:
     """Write the table, the picture and the page of an evaluation."""
     if line.reliability is not None and found.curves is not None:
-        outputs.write_frames([found.curves], line.reliability)
+        from calibkit.evaluation.outputs import for_people
+
+        outputs.write_frames([for_people(found.curves, line.reliability)], line.reliability)
     if line.plot is not None:
         from calibkit.reports.evaluated import picture_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -24,6 +25,14 @@ _NO_MEMORY = (
     "Resource temporarily unavailable",
     "Cannot allocate memory",
     "failed to map segment from shared object",
+)
+
+
+#: What stands in for a standard stream that is closed: its number, and how nowhere is opened.
+_STREAMS = (
+    (0, "stdin", os.O_WRONLY),
+    (1, "stdout", os.O_RDONLY),
+    (2, "stderr", os.O_WRONLY),
 )
 
 
@@ -83,6 +92,8 @@ def as_failure(error: BaseException) -> CalibkitError:
     if isinstance(error, OSError):
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
         reason = error.strerror or str(error)
+        if error.errno == errno.EBADF and name is None:
+            return ResourceError("standard output is closed; name a file by -o, or open it.")
         kind = UsageError if isinstance(error, _NAME_FAULTS) and name else ResourceError
         return kind(f"{name}: {reason}." if name else f"{reason}.", file=name)
     last = " ".join(str(error).split()) or "no message"
@@ -112,17 +123,19 @@ def describe(error: CalibkitError) -> str:
 def mend_streams() -> None:
     """Make standard output and error usable, whatever the caller closed or how it encodes.
 
-    A closed one (``>&-``) would lend its number to the next file opened.  Names that are no UTF-8
-    are written with escapes, which are valid in JSON too.
+    A closed one (``>&-``) would lend its number to the next file opened: it becomes one that can be
+    opened but not used, so that only a run that needs it fails; what is said on a closed standard
+    error is lost.  Names that are no UTF-8 are written with escapes, which are valid in JSON too.
     """
-    for number, name in ((1, "stdout"), (2, "stderr")):
+    for number, name, mode in _STREAMS:
         if getattr(sys, name) is None:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
+            nowhere = os.open(os.devnull, mode)
             if nowhere != number:
                 os.dup2(nowhere, number)
                 os.close(nowhere)
-            setattr(sys, name, os.fdopen(number, "w"))
-        getattr(sys, name).reconfigure(errors="backslashreplace")
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _names(message: str, name: str) -> bool:

@@ -247,6 +247,7 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
     from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
+    from calibkit.summaries.states import read_so
 
     assert console.output is not None
     parts: Sequence[Source] = [source]
@@ -257,7 +258,7 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
     rows = 0
     with Transaction() as transaction:
         for part, output in zip(parts, outputs, strict=True):
-            state = make(part)
+            state = read_so(make(part), part.told)
             rows += state.rows
             if output == "-":
                 console.content(state.to_bytes())

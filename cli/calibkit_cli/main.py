@@ -191,6 +191,10 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return 0
     except typer.Exit as asked:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            return report(error, arguments)
         unknown_shell = asked.exit_code and arguments and arguments[0].endswith("-completion")
         return USAGE if unknown_shell else asked.exit_code  # not 1, which is a failed gate
     except SystemExit as asked:  # of typer's completion; rich turns a broken pipe into it as well

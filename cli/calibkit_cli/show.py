@@ -39,7 +39,11 @@ class ShowLine(Options):
     ] = None
     schema: Annotated[
         str | None,
-        option(metavar="KIND", help="The JSON schema of a kind of model instead."),
+        option(
+            metavar="KIND",
+            help="The JSON schema of a kind of model, or of metrics, drift, watch, "
+            "watch-state or the header of a state, instead.",
+        ),
     ] = None
     bounds: Annotated[
         bool,
@@ -72,17 +76,19 @@ def register(app: typer.Typer) -> None:
 
 def show(line: ShowLine) -> None:
     """Load, print."""
-    from calibkit.models.kinds import KINDS
     from calibkit.models.model import load
 
     console = Console(as_json=line.as_json, everything=line.everything)
     if line.schema is not None:
-        if line.schema not in KINDS:
+        from calibkit.registry.methods import schemas
+
+        known = schemas()
+        if line.schema not in known:
             raise UsageError(
-                f"there is no kind {line.schema!r}{nearest(line.schema, KINDS)}; "
-                f"kinds: {', '.join(sorted(KINDS))}."
+                f"there is no kind {line.schema!r}{nearest(line.schema, known)}; "
+                f"kinds: {', '.join(sorted(known))}."
             )
-        console.json(KINDS[line.schema].structure().schema())
+        console.json(known[line.schema]())
         return
     model = load(str(line.model))
     if line.as_json:

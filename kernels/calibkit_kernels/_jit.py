@@ -1,9 +1,15 @@
 """The one decorator of the ground floor: how every kernel is compiled and cached.
 
-Numba stamps a cached kernel with the time and size of the kernel's *own* file, so a kernel that
-inlines a helper of another file would go on running yesterday's helper.  The cache therefore lives
-in a folder named by a digest of *all* kernel sources: any edit opens a new folder.  Where no folder
-can be written the kernels run without a cache; a cache must never make a command fail.
+A compiled kernel is a file, named by the kernel, its signature and the processor, in a folder named by
+a digest of *all* kernel sources, numba's version and Python's.  Where the sources lie, and how old
+their files are, does not matter: two environments with the same sources share what one of them
+compiled.  An edit opens a new folder, also one of a helper that kernels of other files inline.
+
+Looked at first is the folder beside the sources, which an installation may bring along and nobody
+writes to: it is for every processor of its kind.  Then comes the user's cache, for the processor at
+hand.  Files are written under another name and moved into place, so any number of processes may
+compile the same kernel at once.  Where no folder can be written the kernels run without a cache; a
+cache must never make a command fail.
 """
 
 from __future__ import annotations
@@ -12,23 +18,31 @@ import contextlib
 import functools
 import hashlib
 import os
+import pickle
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
+from uuid import uuid4
 
 import numba
 import numpy as np
-from numba.core import caching
 from numba.core import config as numba_config
+from numba.core import serialize
+from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Modules of which a type checker does not see enough: numba fills the first at run time.
+#: What a type checker does not see enough of.
 _CONFIG: Any = numba_config
-_CACHING: Any = caching
+_COMPILED: Any = CompileResult
+_SERIALIZE: Any = serialize
+
+#: The processor, and its instructions, that any other of its kind can stand in for.
+_ANY_PROCESSOR = ("generic", "")
 
 
 def source_digest() -> str:
@@ -39,12 +53,18 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def folder_name() -> str:
+    """Return the name of folders with what these sources, this numba and this Python can run."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
+    return f"{source_digest()}-numba{numba.__version__}-python{python}"
+
+
 def cache_folder() -> str | None:
     """Return a writable folder for compiled kernels, or None where there is none."""
     root = os.environ.get("XDG_CACHE_HOME", "")
     try:
         base = Path(root) if Path(root).is_absolute() else Path.home() / ".cache"
-        folder = base / "calibkit" / source_digest()
+        folder = base / "calibkit" / folder_name()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return str(folder)
@@ -53,6 +73,9 @@ def cache_folder() -> str | None:
 
 
 _FOLDER = None if _CONFIG.DISABLE_JIT else cache_folder()
+
+#: What an installation may bring along; never written to.
+_SHIPPED = Path(__file__).parent / "compiled" / folder_name()
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -71,33 +94,27 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
         return interpreted
     compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
-    if _FOLDER is not None:
-        compiled._cache = _Cache(function, _FOLDER)  # numba has no public way
+    compiled._cache = _Cache(function)  # numba has no public way
     return cast(Callable[P, R], compiled)
 
 
 class _Cache:
-    """The cache of one kernel, opened when the kernel is called first, and forgiving.
+    """The cache of one kernel, looked at when the kernel is called first, and forgiving.
 
-    numba would look for every kernel's place on the disk when the module is imported, and try each
-    time whether it can be written; of a hundred kernels that a command imports it calls ten.  Where the
-    cache cannot be read or written (a full disk, a damaged file) the kernel runs without it.
+    numba's own keeps an index for each kernel, which two processes may write over one another, and
+    is good for one place of the sources only.  Where the cache cannot be read or written (a full
+    disk, a damaged file) the kernel runs without it.
     """
 
-    def __init__(self, function: Callable[..., object], folder: str) -> None:
-        self._function = function
-        self.cache_path = folder
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self.cache_path = _FOLDER
 
-    @functools.cached_property
-    def _opened(self) -> Any:
-        # numba reads the folder from its global configuration; its compiler's lock is held here.
-        before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, self.cache_path
-        try:
-            return _CACHING.FunctionCache(self._function)
-        finally:
-            _CONFIG.CACHE_DIR = before
+    def _file(self, signature: object, triple: str, *processor: str) -> str:
+        key = repr((signature, triple, *processor))
+        return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.kernel"
 
-    def load_overload(self, signature: object, target: object) -> object:
+    def load_overload(self, signature: object, target: Any) -> object:
         """Return what was compiled for a signature, without loading the whole compiler first.
 
         numba reads its registries of typing and lowering rules before every look-up: a third of a
@@ -105,21 +122,34 @@ class _Cache:
         where it is needed after all.  What compiled code does need is the runtime that allocates
         arrays.
         """
-        try:
-            look_up = getattr(self._opened, "_load_overload", None)
-            if look_up is None:  # another version of numba: the public way, slower
-                look_up = self._opened.load_overload
-            rtsys.initialize(target)
-            return look_up(signature, target)
-        except Exception:  # whatever a damaged cache raises, compiling is the answer
-            return None
+        triple, *processor = target.codegen().magic_tuple()
+        places = [_SHIPPED / self._file(signature, triple, *_ANY_PROCESSOR)]
+        if _FOLDER is not None:
+            places.append(Path(_FOLDER, self._file(signature, triple, *processor)))
+        for place in places:
+            with contextlib.suppress(Exception):  # whatever damage raises, compiling is the answer
+                content = place.read_bytes()
+                rtsys.initialize(target)
+                return _COMPILED._rebuild(target, *pickle.loads(content))
+        return None
 
-    def save_overload(self, signature: object, compiled: object) -> None:
+    def save_overload(self, signature: object, compiled: Any) -> None:
         """Keep what was compiled for a signature."""
+        if _FOLDER is None or compiled.lifted or compiled.library.has_dynamic_globals:
+            return
         with contextlib.suppress(Exception):
-            self._opened.save_overload(signature, compiled)
+            parts = list(compiled._reduce())
+            parts[6] = ""  # the source with its types, which nobody reads
+            place = Path(_FOLDER, self._file(signature, *compiled.codegen.magic_tuple()))
+            spare = place.with_suffix(f".{uuid4().hex}")
+            try:
+                spare.write_bytes(_SERIALIZE.dumps(parts))
+                spare.replace(place)
+            finally:
+                spare.unlink(missing_ok=True)
 
     def flush(self) -> None:
-        """Forget what is kept: numba's `recompile` asks for that."""
-        with contextlib.suppress(Exception):
-            self._opened.flush()
+        """Forget what the user's cache keeps: numba's `recompile` asks for that."""
+        for file in Path(_FOLDER or os.devnull).glob(f"{self._name}-*"):
+            with contextlib.suppress(OSError):
+                file.unlink()

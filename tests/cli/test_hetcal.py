@@ -69,20 +69,22 @@ def test_what_is_not_given_is_chosen(tmp_path: Path, invoke: Invoke, calib: Path
     assert "Expect log loss" in done.stderr
 
 
-@pytest.mark.parametrize("partition", ["forest", "boosted"])
+@pytest.mark.parametrize("partition", ["forest", "boosted", "sequential"])
 def test_several_partitions(tmp_path: Path, invoke: Invoke, calib: Path, partition: str) -> None:
     model, output = tmp_path / "m.json", tmp_path / "o.csv"
-    more = ["--trees", "12", "--max-depth", "3", "--min-leaf", "50"]
+    more = ["--trees", "12", "--min-leaf", "50"]
+    more += ["--max-depth", "1" if partition == "sequential" else "3"]
     more += ["--shrinkage", "20"] if partition == "forest" else []
     arguments = ["--features", "x,kind", "--partition", partition, *more, "-o", model]
     assert invoke("hetcal", calib, *arguments).code == 0
-    assert len(json.loads(model.read_bytes())["partitions"]) == 12
+    count = len(json.loads(model.read_bytes())["partitions"])
+    assert 1 < count <= 10 if partition == "sequential" else count == 12
     assert invoke("apply", model, calib, "--keep", "label", "-o", output).code == 0
     rows = pl.read_csv(output)
     assert rows["calibrated"].is_between(0, 1).all()
     text = invoke("show", model).stdout.decode()
-    assert f"12 {partition} trees" in text
-    assert "The first of 12 partitions" in text
+    assert f"{count} {partition} trees" in text
+    assert f"The first of {count} partitions" in text
 
 
 def test_one_tree_of_several_is_one_tree(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
@@ -121,6 +123,8 @@ def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> 
     )  # fmt: skip
     assert done.code == 0
     assert "--train takes no part" in done.stderr
+    done = invoke("hetcal", calib, "--train", calib, *ARGUMENTS, "--criterion", "auc", "--json")
+    assert "looks at scores" in done.stderr
 
 
 def test_files_folders_pipes_and_formats_give_the_same_bytes(

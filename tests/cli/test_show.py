@@ -238,6 +238,31 @@ def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -
     assert f"{rows:,} rows" in shown.stdout.decode()
 
 
+def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: Invoke) -> None:
+    calib, model = write(simulate(), tmp_path / "fit.parquet"), tmp_path / "best.json"
+    assert (
+        invoke("boundary", calib, "--maximize", "fbeta:2", "--method", "st", "-o", model).code == 0
+    )
+    fit = json.loads(model.read_bytes())["fit"]
+    rows, seen, positives = fit["rows"], fit["in_sample"], fit["positives"]
+    tp, selected = seen["true_positives"] / rows, seen["selected"] / rows
+    wide = 4 * positives / rows + selected  # fbeta:2 = 5 tp / wide
+    inner, outer = (
+        5 / wide - 25 * tp / wide**2,
+        5 * tp / wide**2,
+    )  # tp, fp; fn moves 4 times as much
+    slope = abs(inner) + outer + 4 * outer
+    deviation = math.sqrt(8 / rows * math.log(32 * (2 * rows + 1) / 0.05))
+    shown = invoke("show", model, "--bounds").stdout.decode()
+    assert f"{2 * slope * deviation:.6g}" in shown
+    assert "regret of fbeta:2" in shown
+    bounded = tmp_path / "bounded.json"
+    assert (
+        invoke("boundary", calib, "--precision", "0.6", "--method", "st", "-o", bounded).code == 0
+    )
+    assert "regret" not in invoke("show", bounded, "--bounds").stdout.decode()
+
+
 def test_uniform_bounds_are_refused_where_they_do_not_hold(
     fit: Fit, models: Path, invoke: Invoke
 ) -> None:

@@ -101,6 +101,10 @@ def test_night_by_night_is_all_at_once(models: Path, invoke: Invoke, tmp_path: P
     assert each == once
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     own = write(frame.sample(fraction=1.0, shuffle=True, seed=1), tmp_path / "shuffled.parquet")
+    text = tmp_path / "text.csv"
+    pl.read_parquet(own).with_columns(pl.col("day").dt.strftime("%d.%m.%Y")).write_csv(text)
+    words = ("--state", tmp_path / "d", "--period", "day", "--date-format", "%d.%m.%Y")
+    assert content(invoke, model, text, *words)["period"] == each["period"]
     again = content(invoke, model, own, "--state", tmp_path / "c", "--period", "night")
     assert again["tests"] == once["tests"]
     assert again["period"] == 3

@@ -16,6 +16,7 @@ VOTES = ("--probs", "prob_*", "--counts", "count_*")
 CLASSES = ("--probs", "prob_*", "--label", "class_label")
 FEATURES = ("--features", "x,amount,segment")
 TREE = (*FEATURES, "--max-depth", "2", "--min-leaf", "20", "--shrinkage", "10")
+SEQUENTIAL = ("hetcal", *FEATURES, "--partition", "sequential", "--min-leaf", "20")
 BOOSTED = ("hetcal", *FEATURES, "--partition", "boosted", "--trees", "3", "--min-leaf", "20")
 FOREST = ("hetcal", *TREE, "--partition", "forest", "--trees", "3")
 PRECISION = ("boundary", "--precision", "0.6")
@@ -140,6 +141,8 @@ FIGURES: dict[str, tuple[str, ...]] = {
 }
 #: What 0.1 had not: held to the same bytes, but not to its own.
 SINCE_0_1: dict[str, tuple[str, ...]] = {
+    "sequential": SEQUENTIAL,
+    "sequential in time": (*SEQUENTIAL, "--time", "time"),
     **{
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
         for name in ("gmt", "mist")

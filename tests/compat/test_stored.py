@@ -15,6 +15,7 @@ from calibkit import __version__
 from calibkit.registry.methods import KINDS
 from calibkit.registry.methods import STATES as STATE_KINDS
 from calibkit.registry.states import read_state
+from tests.compat.frozen import FOLDER as FROZEN
 from tests.compat.write import HERE, STATES, key
 from tests.conftest import Outcome
 
@@ -27,6 +28,7 @@ MODELS = [
     for path in sorted(folder.glob("*.json"))
     if not path.stem.endswith("_merged")
 ]
+METRICS = [path for path in sorted(FROZEN.glob("*.json")) if b'"signature"' in path.read_bytes()]
 MERGED = [(path.parent, path.stem) for folder in FOLDERS for path in sorted(folder.glob("*.state"))]
 
 
@@ -60,7 +62,9 @@ def test_stored_states_are_merged_since_0_2(
     out = tmp_path / f"out{suffix}"
     said = invoke("merge", folder / f"{name}.state", "-q", "-o", out)
     if folder.name.startswith("0.1."):
-        assert said.code == 3 and "written by calibkit 0.1: make it again" in said.stderr
+        kind = STATES[name][0][0]
+        assert said.code == 3
+        assert f"make it again from its rows: calibkit {kind}" in said.stderr
         return
     assert said.code == 0, said.stderr
     known = folder / f"{name}_merged{suffix}"
@@ -74,6 +78,22 @@ def test_stored_states_are_merged_since_0_2(
         content.pop("signature", None)
         content.setdefault("tags", {})  # left out of calibrators before 0.1.0
     assert close(*contents)
+
+
+@pytest.mark.parametrize("metrics", METRICS, ids=lambda path: path.stem)
+def test_stored_metrics_are_read(metrics: Path, tmp_path: Path, invoke: Invoke) -> None:
+    content = json.loads(metrics.read_bytes())["metrics"]
+    score, name = next((score, "all") for score in content)
+    metric, value = next(
+        (metric, value)
+        for metric, value in content[score][name].items()
+        if value is not None and ":" not in metric and "[" not in metric
+    )
+    address = f'"{score}"/{name}/{metric}'
+    assert invoke("gate", metrics, "--fail-if", f"{address}<{value}").code == 0
+    assert invoke("gate", metrics, "--fail-if", f"{address}<={value}").code == 1
+    assert invoke("diff", metrics, metrics, "-q", "-o", tmp_path / "diff.json").code == 0
+    assert json.loads((tmp_path / "diff.json").read_bytes())[score][name][metric]["delta"] == 0
 
 
 def test_every_kind_is_stored() -> None:

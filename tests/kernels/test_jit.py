@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_compiled_and_interpreted_give_the_same_bits() -> None:
 def test_the_cache_lies_where_the_system_wants_it(tmp_path: Path) -> None:
     (folder, _) = run(PROBE, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert Path(folder).parent == tmp_path / "cache" / "calibkit"
-    assert list(Path(folder).rglob("*.nbi"))
+    assert list(Path(folder).glob("hashes.uniform-*.kernel"))
 
     (folder, _) = run(PROBE, XDG_CACHE_HOME="", HOME=str(tmp_path / "home"))
     assert Path(folder).parent == tmp_path / "home" / ".cache" / "calibkit"
@@ -98,7 +99,7 @@ def test_without_a_writable_folder_kernels_run(tmp_path: Path, what: str) -> Non
 @pytest.mark.parametrize("damage", [b"garbage", None], ids=["garbage", "cut"])
 def test_a_damaged_cache_is_passed_over(tmp_path: Path, damage: bytes | None) -> None:
     before = run(PROBE, XDG_CACHE_HOME=str(tmp_path))
-    files = [path for path in tmp_path.rglob("*.nb*") if path.is_file()]
+    files = [path for path in tmp_path.rglob("*.kernel") if path.is_file()]
     assert files
     for path in files:
         content = path.read_bytes()
@@ -106,15 +107,64 @@ def test_a_damaged_cache_is_passed_over(tmp_path: Path, damage: bytes | None) ->
     assert run(PROBE, XDG_CACHE_HOME=str(tmp_path)) == before
 
 
+#: The probe's line of what was compiled instead of loaded, by a kernel and the one that it inlines.
+COUNTED = (
+    PROBE
+    + """
+print([sum(one.stats.cache_misses.values()) for one in (splits.uniform, splits.mix)])
+"""
+)
+
+
+def copied(folder: Path) -> dict[str, str]:
+    """Return the environment in which kernels come from a copy, with files of other times."""
+    copy = folder / "calibkit_kernels"
+    shutil.copytree(KERNELS, copy, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
+    for path in copy.iterdir():
+        os.utime(path, (1e9, 1e9))
+    return {"PYTHONPATH": str(folder)}
+
+
+@compiled_only
+def test_the_same_sources_elsewhere_share_what_was_compiled(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folder, value, _ = run(COUNTED, **cache)
+    assert run(COUNTED, **cache, **copied(tmp_path / "elsewhere")) == [folder, value, "[0, 0]"]
+
+
+@compiled_only
+def test_kernels_that_an_installation_brings_are_looked_at_first(tmp_path: Path) -> None:
+    made = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CPU_NAME": "generic"}
+    folder, value, _ = run(COUNTED, **made)
+    place = copied(tmp_path / "elsewhere")
+    shutil.copytree(folder, tmp_path / "elsewhere/calibkit_kernels/compiled" / Path(folder).name)
+    # On the processor at hand, and without a folder of the user's.
+    nowhere = {"XDG_CACHE_HOME": "", "HOME": "/proc/nowhere"}
+    assert run(COUNTED, **place, **nowhere) == ["None", value, "[0, 0]"]
+    # Of other sources nothing is taken.
+    with (tmp_path / "elsewhere/calibkit_kernels/sums.py").open("a") as file:
+        file.write("# changed\n")
+    assert run(COUNTED, **place, **nowhere)[:2] == ["None", value]
+    assert run(COUNTED, **place, **nowhere)[2] != "[0, 0]"
+
+
+@compiled_only
+def test_many_processes_fill_a_cache_at_once(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(lambda _: run(PROBE, **cache), range(8)))
+    assert seen == seen[:1] * 8
+    assert not [path for path in Path(seen[0][0]).iterdir() if path.suffix != ".kernel"]
+    assert run(COUNTED, **cache) == [*seen[0], "[0, 0]"]
+
+
 @compiled_only
 def test_a_change_in_another_file_is_never_served_stale(tmp_path: Path) -> None:
-    copy = tmp_path / "calibkit_kernels"
-    shutil.copytree(KERNELS, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    where = {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    where = {**copied(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     folder, first = run(PROBE, **where)
     assert run(PROBE, **where) == [folder, first]
 
-    hashes = copy / "hashes.py"
+    hashes = tmp_path / "calibkit_kernels/hashes.py"
     stamp = hashes.stat()
     text = hashes.read_text()
     assert "0xBF58476D1CE4E5B9" in text

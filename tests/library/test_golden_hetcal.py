@@ -11,10 +11,10 @@ from scipy.special import expit
 
 from calibkit.apply.apply import apply_model
 from calibkit.columns.weights import ROW
-from calibkit.files.sources import open_source
+from calibkit.files.sources import Source, open_source
 from calibkit.methods.hetcal.application import HetcalApplier
 from calibkit.methods.hetcal.fit import cell_gaps, fit_hetcal
-from calibkit.methods.hetcal.model import HetcalModel, TreeNode
+from calibkit.methods.hetcal.model import HetcalModel, Line, TreeNode
 from calibkit.methods.hetcal.payload import vectors_of
 from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
@@ -130,6 +130,40 @@ def test_partitions_in_turn_and_side_by_side() -> None:
         beside += expit(own[other, 0] * new["logit"].to_numpy() + own[other, 1])
     for found, known in ((expit(after), "sequential"), (beside / 2, "forest")):
         np.testing.assert_allclose(found, expected[known], rtol=1e-6, atol=1e-7)
+
+
+def test_sequential_maps_go_on_from_the_scores_that_the_last_partition_left() -> None:
+    random = np.random.default_rng(4)
+    x, z, score = random.normal(size=(3, 4000))
+    label = (
+        random.random(4000) < expit(score + np.where(x > 0.3, 1.5, -1.0) + np.where(z > 0, 1, -1))
+    ).astype(np.uint8)
+    frame = pl.DataFrame({"score": score, "label": label, "x": x, "z": z})
+    options = HetcalOptions(
+        scale="logit",
+        partition="sequential",
+        trees=3,
+        max_depth=1,
+        min_leaf=100,
+        precalibrate="none",
+    )
+    rows = read_hetcal_rows(Source.from_frame(frame), options, ["x", "z"])
+    model = fit_hetcal(rows, options).model
+    assert len(model.parts()) > 1
+    for part in model.parts():
+        root = part.tree[0]
+        assert isinstance(root.cut, float)
+        leaf = (frame[str(root.feature)].to_numpy() > root.cut).astype(np.int32)
+        lines = lines_of(score, label, leaf, 2)
+        np.testing.assert_allclose(
+            [[one.a, one.b] for one in part.maps], lines, rtol=1e-6, atol=1e-7
+        )
+        assert [one.rows for one in part.maps] == np.bincount(leaf).tolist()
+        score = lines[leaf, 0] * score + lines[leaf, 1]
+    assert isinstance(model.final, Line)
+    expected = expit(model.final.a * score + model.final.b)
+    found = apply_model(model, Source.from_frame(frame), ApplyOptions()).frame["calibrated"]
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-6)
 
 
 def test_the_auc_of_splits() -> None:

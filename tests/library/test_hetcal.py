@@ -156,7 +156,10 @@ def test_shrinkage_leads_from_each_leafs_own_map_to_the_pooled_one() -> None:
 
 @pytest.mark.parametrize(
     ("partition", "with_train"),
-    [("tree", True), ("tree", False), ("forest", True), ("forest", False), ("boosted", False)],
+    [
+        *(("tree", True), ("tree", False), ("forest", True), ("forest", False)),
+        *(("boosted", False), ("sequential", False)),
+    ],
 )
 def test_parts_lower_the_loss_on_new_rows(partition: str, with_train: bool) -> None:
     frame, new = sample(6000), sample(6000, seed=9)
@@ -288,7 +291,7 @@ def test_depth_and_leaf_size_are_kept(least: int, depth: int) -> None:
     assert again.to_json() == model.to_json()
 
 
-@pytest.mark.parametrize("partition", ["tree", "forest", "boosted"])
+@pytest.mark.parametrize("partition", ["tree", "forest", "boosted", "sequential"])
 def test_rows_in_another_order_and_other_threads_give_the_same_bytes(partition: str) -> None:
     frame = sample(1500)
     more = {"trees": 10} if partition == "forest" else {}
@@ -328,7 +331,7 @@ def test_groups_stay_in_one_fold() -> None:
     assert done.model.fit.cross_validated is None
 
 
-@pytest.mark.parametrize("partition", ["tree", "forest", "boosted"])
+@pytest.mark.parametrize("partition", ["tree", "forest", "boosted", "sequential"])
 def test_folds_go_forward_in_time(partition: str) -> None:
     frame = sample(1200).with_columns(day=pl.int_range(pl.len()) // 100)
     rows = read(frame, time="day")
@@ -457,6 +460,7 @@ def test_features_are_found_by_name_and_glob() -> None:
         {"clip": 0.5},
         {"max_bins": 1},
         {"partition": "boosted", "map": "isotonic"},
+        {"partition": "sequential", "map": "isotonic"},
         {"partition": "boosted", "shrinkage": 1.0},
         {"partition": "boosted", "criterion": "auc"},
     ],
@@ -486,7 +490,7 @@ def damaged(change: Any) -> bytes:
         (lambda m: m["maps"][0].pop("a"), "knots"),
         (lambda m: m["maps"][0].update(c=1.0), "beta"),
         (lambda m: m.update(partition="forest"), "'tree' and 'maps'"),
-        (lambda m: m.update(partition="grove"), "grove"),
+        (lambda m: m.update(partition="grove"), "one of tree"),
         (lambda m: m.update(clip=0.7), "clip"),
         (lambda m: m["columns"].pop("score"), "score"),
     ],

@@ -214,7 +214,7 @@ LEVELS, SCORE_FIRST = "levels", "score first"
     [
         (LEVELS, {"columns": {}}, "score column"),
         (LEVELS, {"columns": {"score": {"name": "s"}}}, "uncertainty column"),
-        (LEVELS, {"order": "sideways"}, "order 'sideways'"),
+        (LEVELS, {"order": "sideways"}, "one of uncertainty-score, score-uncertainty"),
         (LEVELS, {"take": [1]}, "take"),
         (LEVELS, {"score_edges": [0.5]}, "score_edges"),
         (LEVELS, {"score_thresholds": []}, "1 to 65535"),

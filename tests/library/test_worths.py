@@ -128,6 +128,7 @@ def test_value_is_caught_best(rows: Rows, given_option: dict[str, str], together
         assert goal.value(*seen) == found[1] / found[0]
     else:
         assert found[2] == max(value for _, _, value in able)
+        assert found[0] == min(rows for rows, _, value in able if value == found[2])
         assert goal.value(*seen) == pytest.approx(float(found[2] / everything[2]), rel=1e-15)
 
 

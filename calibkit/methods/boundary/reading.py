@@ -153,6 +153,7 @@ def _others(options: BoundaryOptions, source: Source) -> list[str]:
             asked.setdefault(name, f"--{option}")
     for name, option in asked.items():
         source.require([name], option)
+    source.as_dates([name for name in (options.time,) if name is not None])
     return list(asked)
 
 

@@ -88,7 +88,8 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     if options.of_classes or segments != ([] if options.by is None else [options.by]):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
     fitted = fit_calibrator(rows, options)
-    name_makers(fitted.model, texts_from_plain(said.get("makers"), dict[str, str], state.path))
+    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
+    name_makers(fitted.model, makers, state.header.text)
     return fitted
 
 

@@ -92,7 +92,7 @@ def _judged(
             leaf = leaves[route.ends(here)]
             if place == 0:
                 first[own] = leaf
-            if model.partition == "boosted":
+            if model.final is not msgspec.UNSET:
                 boosting.move_scores(score, leaf, made.lines)
             else:
                 total += made.probabilities(score, leaf)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal import boosted, trees_fit
+from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.maps import (
     Found,
     loss_of_probabilities,
@@ -63,8 +63,8 @@ def fit_hetcal(
         slope, intercept = pooled_line(rows).tolist()
         before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
     pooled = pooled_line(moved)
-    if options.partition == "boosted":
-        found = boosted.fit(moved, options, folds)
+    if options.in_turn:
+        found = in_turn.fit(moved, options, folds)
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
         growth = growth_of(train or rows, options, own=train is None)
@@ -74,7 +74,7 @@ def fit_hetcal(
         version=HetcalModel.VERSION,
         columns=_columns(rows),
         partition=options.partition,
-        criterion="log-loss" if options.partition == "boosted" else options.criterion,
+        criterion="log-loss" if options.in_turn else options.criterion,
         map=options.map,
         precalibrate=before,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),

@@ -91,6 +91,11 @@ class Maps:
         share = np.array([step.share for step in self.steps])[leaf]
         return share * found + (1.0 - share) * out
 
+    def of_nodes(self, nodes: Sequence[int]) -> Maps:
+        """Return the lines of some of the nodes that these are of."""
+        kept = np.array(nodes)
+        return Maps(self.lines[kept], None, None if self.counts is None else self.counts[kept])
+
     def composed(self, slope: float, intercept: float) -> Maps:
         """Return the lines followed by ``slope z + intercept``."""
         lines = self.lines * slope

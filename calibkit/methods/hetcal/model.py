@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.models.model import Model
+from calibkit.models.model import Model, known
 
-PARTITIONS = ("tree", "forest", "boosted")
+PARTITIONS = ("tree", "forest", "boosted", "sequential")
+
+#: Those whose partitions each go on from the linear scores that the last one left.
+IN_TURN = ("boosted", "sequential")
+
+#: What splits are judged by; of boosted trees it is the log loss.
+CRITERIA = ("gini", "entropy", "auc", "log-loss")
+
+MAPS = ("platt", "beta", "isotonic", "histogram")
 
 #: How a boosted model names the linear score, after precalibration, as a feature.
 SCORE_FEATURE = "(score)"
@@ -55,7 +63,7 @@ class TreeNode(_Part):
     cut: float | msgspec.UnsetType | None = msgspec.UNSET
     left_categories: list[str] | msgspec.UnsetType = msgspec.UNSET
     right_categories: list[str] | msgspec.UnsetType = msgspec.UNSET
-    missing: str | msgspec.UnsetType = msgspec.UNSET
+    missing: Annotated[str, known(("left", "right"))] | msgspec.UnsetType = msgspec.UNSET
     left: int | msgspec.UnsetType = msgspec.UNSET
     right: int | msgspec.UnsetType = msgspec.UNSET
     gain: float | msgspec.UnsetType = msgspec.UNSET
@@ -153,8 +161,8 @@ class HetcalModel(Model):
     Attributes
     ----------
     partition
-        `tree`; `forest` (mean of the partitions' probabilities); `boosted` (the steps of all
-        partitions in turn, then `final`).
+        `tree`; `forest` (mean of the partitions' probabilities); `boosted` and `sequential` (the
+        lines of all partitions in turn, then `final`).
     criterion, map
         How trees were grown, and the kind of the maps.
     precalibrate
@@ -172,9 +180,9 @@ class HetcalModel(Model):
     KIND: ClassVar[str] = "hetcal"
     VERSION: ClassVar[int] = 1
 
-    partition: str
-    criterion: str
-    map: str
+    partition: Annotated[str, known(PARTITIONS)]
+    criterion: Annotated[str, known(CRITERIA)]
+    map: Annotated[str, known(MAPS)]
     precalibrate: Line | None
     pooled: Line
     clip: float
@@ -205,17 +213,15 @@ class HetcalModel(Model):
         """Raise `ModelError` where nodes, maps and columns do not fit together."""
         if "score" not in self.columns:
             raise ModelError("calibration names a score column; 'columns' has none")
-        if self.partition not in PARTITIONS:
-            raise ModelError(f"'partition' is {', '.join(PARTITIONS)}, not {self.partition!r}")
         single = self.partition == "tree"
         if single == (self.tree is msgspec.UNSET) or single == (self.maps is msgspec.UNSET):
             raise ModelError("'tree' and 'maps' belong to partition tree, and only to it")
         if single == (self.partitions is not msgspec.UNSET):
-            raise ModelError("'partitions' belong to partition forest and boosted")
+            raise ModelError("'partitions' belong to every partition but tree")
         if not self.parts():
             raise ModelError("'partitions' holds at least one partition")
-        if (self.partition == "boosted") == (self.final is msgspec.UNSET):
-            raise ModelError("'final' belongs to partition boosted, and only to it")
+        if (self.partition in IN_TURN) == (self.final is msgspec.UNSET):
+            raise ModelError(f"'final' belongs to partition {' and '.join(IN_TURN)} only")
         if not 0.0 <= self.clip < 0.5:
             raise ModelError(f"'clip' is in [0, 0.5), not {self.clip}")
         for part in self.parts():
@@ -236,8 +242,8 @@ def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: st
         known = kinds.get(node.feature)
         if known is None and not (partition == "boosted" and node.feature == SCORE_FEATURE):
             raise ModelError(f"'columns' has no feature {node.feature!r}")
-        if node.missing not in ("left", "right"):
-            raise ModelError("'missing' is left or right")
+        if node.missing is msgspec.UNSET:
+            raise ModelError("a node with a feature says where a 'missing' value goes")
         _check_sides(node, known == "category")
         for child in (node.left, node.right):
             if not isinstance(child, int) or not place < child < len(part.tree):

@@ -30,8 +30,13 @@ from calibkit.summaries.states import State
 _TRAIN = "--train"
 
 _TRAIN_IGNORED = (
-    "--train takes no part: --partition boosted learns what the scores miss, which only rows that "
+    "--train takes no part: partitions in turn learn what the scores miss, which only rows that "
     "the base model has not seen can tell"
+)
+
+_TRAIN_SCORED = (
+    "--criterion auc looks at scores: grow on rows that the base model has not seen (without --train, "
+    "or with others); on its own training rows it chooses splits that fail on new rows"
 )
 
 
@@ -64,12 +69,11 @@ def state(options: HetcalOptions, source: Source) -> State:
     """Return the rows of a shard, with the columns that the fit uses, and those to grow on."""
     names = tuple(feature_columns(source, options))
     makers = makers_in(source, _roles(options, source, "feature_"))
-    boosted = options.partition == "boosted"
-    train = None if boosted else _train(options, source)
+    train = None if options.in_turn else _train(options, source)
     if train is not None:
         resolve(train, options.columns, label=True, uncertainty=False)
         train.require(names, f"{_TRAIN}: --features")
-    ignored = _TRAIN if boosted and options.train is not None else None
+    ignored = _TRAIN if options.in_turn and options.train is not None else None
     kept = replace(options, features=names, train=ignored)
     grown = None if train is None else _reading(train, kept, [])
     rows = _reading(source, kept, dealing_columns(kept))
@@ -131,6 +135,7 @@ def feature_columns(source: Source, options: HetcalOptions) -> list[str]:
         if name is not None:
             source.require([name], option)
             taken[name] = option
+    source.as_dates([name for name in (options.time,) if name is not None])
     return find_features(source, options.patterns, taken)
 
 
@@ -150,14 +155,16 @@ def _fit(
         return rows
 
     grown = None
-    if train is not None and options.partition != "boosted":
+    if train is not None and not options.in_turn:
         grown = read(train, None, f"{_TRAIN}: ")
     rows = read(source, grown.features if grown else None, "")
     every = np.broadcast_to(np.uint8(1), rows.count)
     falling = rows.score[::-1], every, rows.label[::-1]
     warnings += of_tally(options.score, options.scale, *falling, rows.count)
     fitted = fit_hetcal(rows, options, train=grown)
-    if options.train is not None and options.partition == "boosted":
+    if options.train is not None and options.in_turn:
         warnings.append(_TRAIN_IGNORED)
+    elif options.train is not None and options.criterion == "auc":
+        warnings.append(_TRAIN_SCORED)
     said = (*warnings, *fitted.warnings)
     return replace(fitted, warnings=said, details=tuple(details))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.maps.logit_maps import LogitMapModel
-from calibkit.models.model import Model
+from calibkit.models.model import Model, known
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class AlphaModel(Model, kw_only=True):
     VERSION: ClassVar[int] = 2
 
     classes: list[str]
-    features: list[str] | str | None
+    features: list[str] | Annotated[str, known(("probs", "sorted-probs"))] | None
     log_alpha0: float | msgspec.UnsetType = msgspec.UNSET
     weights: list[float] | msgspec.UnsetType = msgspec.UNSET
     intercept: float | msgspec.UnsetType = msgspec.UNSET
@@ -76,8 +76,6 @@ class AlphaModel(Model, kw_only=True):
             self.intercept is not msgspec.UNSET
         ):
             raise ModelError("an alpha model has either log_alpha0, or weights and intercept")
-        if isinstance(self.features, str) and self.features not in ("probs", "sorted-probs"):
-            raise ModelError(f"unknown features {self.features!r}; known: probs, sorted-probs")
         if isinstance(self.features, list) and not self.features:
             raise ModelError("'features' names columns, or is null")
         if not constant and len(self.weights) != self.width:  # type: ignore[arg-type]  # weights are there unless constant

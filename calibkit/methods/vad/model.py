@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.models.model import Model, decode
+from calibkit.models.model import Model, decode, known
 
 LINKS = ("logit", "identity")
 REPLICATES = ("exchangeable", "bootstrap")
@@ -89,11 +89,11 @@ class VadModel(Model):
     KIND: ClassVar[str] = "vad"
     VERSION: ClassVar[int] = 1
 
-    link: str
+    link: Annotated[str, known(LINKS)]
     lambda_: float = msgspec.field(name="lambda")
     mean: float
     members: list[str]
-    replicates: str
+    replicates: Annotated[str, known(REPLICATES)]
     calibrator: dict[str, Any] | None
     groups: SegmentTable | None
     fit: VadFit
@@ -102,10 +102,6 @@ class VadModel(Model):
         """Raise `ModelError` where the fields contradict each other."""
         if "score" not in self.columns:
             raise ModelError("a vad model names a score column; 'columns' has none")
-        if self.link not in LINKS:
-            raise ModelError(f"unknown link {self.link!r}; known: {', '.join(LINKS)}")
-        if self.replicates not in REPLICATES:
-            raise ModelError(f"unknown replicates {self.replicates!r}")
         if not self.members:
             raise ModelError("'members' names at least the column in service")
         if (self.fit.train is msgspec.UNSET) != (self.fit.lambda_test is msgspec.UNSET):

@@ -95,7 +95,7 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
     """
     rows = rows_of(state)
     fitted = fit_vad(rows, rows.options)
-    name_makers(fitted.model, _problem(state).makers)
+    name_makers(fitted.model, _problem(state).makers, state.header.text)
     return fitted
 
 

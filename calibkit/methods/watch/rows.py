@@ -109,9 +109,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
     """Return what the nights of the inputs are, which their first value says of columns of text."""
     found: dict[str, Calendar] = {}
-    for name in (options.period, options.labelled_at):
-        if name is None:
-            continue
+    names = [name for name in (options.period, options.labelled_at) if name is not None]
+    if source.dialect.date_format is not None:
+        source.as_dates(names)
+    for name in names:
         kind = source.schema[name]
         whole = kind.is_integer()
         if is_text(kind):
@@ -268,4 +269,4 @@ def places_of(column: pl.Series, where: RowFinder, calendar: Calendar) -> Places
     return places.to_numpy()
 
 
-_KINDS = "give dates (2026-11-22), times or whole numbers"
+_KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"

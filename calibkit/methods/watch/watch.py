@@ -73,6 +73,19 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
 
+class WatchFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``watch.json``; see `Watched`."""
+
+    alarm: bool
+    tests: tuple[Tested, ...]
+    period: str | int | None
+    advice: str
+    confidence: float
+    nights: int
+    rows: int
+    calibkit: str
+
+
 @dataclass(frozen=True, repr=False)
 class Watched(Shown):
     """What a watch has found so far.
@@ -117,16 +130,18 @@ class Watched(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Return ``watch.json`` as plain dictionaries."""
-        return {
-            "alarm": self.alarm,
-            "tests": msgspec.to_builtins(self.tests),
-            "period": self.period,
-            "advice": self.advice,
-            "confidence": self.state.confidence,
-            "nights": len(self.state.nights),
-            "rows": self.rows,
-            "calibkit": __version__,
-        }
+        content = WatchFile(
+            alarm=self.alarm,
+            tests=self.tests,
+            period=self.period,
+            advice=self.advice,
+            confidence=self.state.confidence,
+            nights=len(self.state.nights),
+            rows=self.rows,
+            calibkit=__version__,
+        )
+        found: dict[str, Any] = msgspec.to_builtins(content)
+        return found
 
     def to_json(self) -> bytes:
         """Return the content of ``watch.json``."""

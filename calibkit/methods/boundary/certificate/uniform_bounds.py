@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from math import log, sqrt
 
+import numpy as np
+
 from calibkit.errors import UsageError
+from calibkit.numerics.confusion import MEASURES
 
 
 def confusion_deviation(rows: int, delta: float, *, as_printed: bool = False) -> float:
@@ -72,6 +75,23 @@ def lipschitz_constant(measure: str, *, positive_rate: float = 1.0, beta: float 
     if measure not in constants:
         raise UsageError(f"no Lipschitz constant of {measure!r}; known: {', '.join(constants)}.")
     return constants[measure]
+
+
+def slope_at(measure: str, *parameters: float, cells: tuple[float, ...]) -> float:
+    """Return how fast a measure changes with the largest change of an entry, near a matrix.
+
+    The sum of the absolute derivatives by the shares of all rows: to first order what
+    `lipschitz_constant` is for matrices far away, and for every measure.
+
+    Parameters
+    ----------
+    measure, parameters
+        A key of `calibkit.numerics.confusion.MEASURES`, and its parameters.
+    cells
+        True and false positives, false and true negatives.
+    """
+    slopes = MEASURES[measure].slopes(cells, *parameters)
+    return float(np.abs(slopes).sum()) * sum(cells)
 
 
 def regret_bound(

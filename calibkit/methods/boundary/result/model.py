@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -15,13 +15,16 @@ from calibkit.methods.boundary.result.parts import (
     NAMED_THRESHOLDS,
     RULE,
     BoundaryFit,
+    Method,
     Objective,
+    Order,
+    Randomise,
     Segment,
     Steps,
     Threshold,
     threshold_value,
 )
-from calibkit.models.model import Model
+from calibkit.models.model import Model, known
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -79,14 +82,14 @@ class BoundaryModel(Model):
     KIND: ClassVar[str] = "boundary"
     VERSION: ClassVar[int] = 1
 
-    method: str
+    method: Method
     objective: Objective
     uncertainty_min: float | list[float | None] | None
     uncertainty_edges: list[float | list[float]]
     score_thresholds: list[Threshold]
     fit: BoundaryFit
-    order: str = "uncertainty-score"
-    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    order: Order = "uncertainty-score"
+    randomise: Randomise | msgspec.UnsetType = msgspec.UNSET
     random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
     seed: int | msgspec.UnsetType = msgspec.UNSET
@@ -99,7 +102,7 @@ class BoundaryModel(Model):
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
     isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
     groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
-    bound: str | msgspec.UnsetType = msgspec.UNSET
+    bound: Annotated[str, known(BOUNDS)] | msgspec.UnsetType = msgspec.UNSET
     pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -157,8 +160,6 @@ class BoundaryModel(Model):
             self._check_random()
             self._check_score_first()
             return
-        if self.order != "uncertainty-score":
-            raise ModelError(f"unknown order {self.order!r}")
         if self.take is not msgspec.UNSET or self.score_edges is not msgspec.UNSET:
             raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
         if not 1 <= len(self.score_thresholds) <= MOST_LEVELS:
@@ -181,8 +182,6 @@ class BoundaryModel(Model):
             return
         if not self.groups:
             raise ModelError("'groups' holds at least one value of the column 'by'")
-        if self.bound not in BOUNDS:
-            raise ModelError(f"'bound' is one of {', '.join(BOUNDS)}, not {self.bound!r}")
         for name in self.groups:
             self.of_group(name)._check_rule()
 
@@ -206,8 +205,6 @@ class BoundaryModel(Model):
                 if getattr(self, name) is not msgspec.UNSET:
                     raise ModelError(f"{name!r} belongs to a stochastic boundary, with 'randomise'")
             return
-        if self.randomise not in ("block", "tie"):
-            raise ModelError(f"'randomise' is block or tie, not {self.randomise!r}")
         if self.order != "uncertainty-score":
             raise ModelError("a stochastic boundary has order uncertainty-score")
         for name in ("random_thresholds", "tie_probability"):

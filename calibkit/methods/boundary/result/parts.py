@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
+from calibkit.models.model import known
+from calibkit.options.boundary import METHODS
+from calibkit.options.levels import Order as LevelOrder
 from calibkit.summaries.resolution import Resolution
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
@@ -38,6 +41,13 @@ def threshold_json(value: float) -> Threshold:
 
 class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A part of a model: strict, like the whole."""
+
+
+#: How a boundary was found (``curved``: a path that a certificate is tested along), and how its levels
+#: and score bins lie.
+Method = Annotated[str, known((*METHODS, "curved"))]
+Order = Annotated[str, known(get_args(LevelOrder))]
+Randomise = Annotated[str, known(("block", "tie"))]
 
 
 class Objective(Part):
@@ -136,7 +146,7 @@ class Candidate(Part):
     difference; `within_bound` says that it is not short of the bound by two standard errors.
     """
 
-    method: str
+    method: Method
     uncertainty_bins: int
     precision: float | None
     recall: float | None
@@ -156,7 +166,7 @@ class Certificate(Part):
     confidence: float
     quantity: str
     bound: float
-    side: str
+    side: Annotated[str, known(("lower", "upper"))]
     rows: int
 
 
@@ -230,13 +240,13 @@ class Segment(Part):
     The fields are those of `BoundaryModel`.
     """
 
-    method: str
+    method: Method
     uncertainty_min: float | list[float | None] | None
     uncertainty_edges: list[float | list[float]]
     score_thresholds: list[Threshold]
     fit: SegmentFit
-    order: str = "uncertainty-score"
-    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    order: Order = "uncertainty-score"
+    randomise: Randomise | msgspec.UnsetType = msgspec.UNSET
     random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
     seed: int | msgspec.UnsetType = msgspec.UNSET

@@ -61,8 +61,9 @@ def solve(points: Points, goal: Goal, cap: int) -> exact.Solution:
         assert isinstance(goal, RecallWithin)
         use, whole = _combined(points, 1, -goal.spared, up=True)
         limit = goal.limit
-    found = _largest_gain(points, points.gain, use, limit, cap)
-    share = found.ceiling / goal.totals.gain if goal.totals.gain else 0.0
+    gains, unit, rows = _then_fewest_rows(points)
+    found = _largest_gain(points, gains, use, limit, cap)
+    share = (found.ceiling + rows) / unit / goal.totals.gain if goal.totals.gain else 0.0
     proven = found.proven and whole
     if proven:
         gain = points.total_gain(found.choice)
@@ -103,6 +104,18 @@ def _most_precise(points: Points, goal: PrecisionAtRecall, cap: int) -> exact.So
     proven = found.proven and whole
     value = hits / selected
     return exact.Solution(choice, selected, hits, proven, value if proven else 1.0)
+
+
+def _then_fewest_rows(points: Points) -> tuple[Int64s, int, int]:
+    """Return gains of which no two are equal unless their rows are, the unit, and what rows take of it.
+
+    Where such integers would be too large, the gains as they are: of equal ones any is as good.
+    """
+    last = points.ends[points.ends > points.offsets[: points.levels]] - 1
+    rows, most = int(points.selected[last].sum()), int(points.gain[last].sum())
+    if (most + 1) * (rows + 1) >= _MOST:
+        return points.gain, 1, 0
+    return points.gain * (rows + 1) - points.selected, rows + 1, rows
 
 
 class _Within(RecallWithin):

@@ -1,4 +1,4 @@
-"""Boosting: many shallow partitions in turn, each a small step of the linear score."""
+"""Partitions in turn, each from the linear score that the last one left: boosted, or sequential."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from numpy.typing import NDArray
 from calibkit.methods.hetcal.bins import sorted_bins
 from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.grow import Room, Rules, Subsets, grow
-from calibkit.methods.hetcal.maps import Found, line_through, mean_loss
+from calibkit.methods.hetcal.maps import (
+    Found,
+    Maps,
+    fit_maps,
+    line_through,
+    mean_loss,
+    pooled_line,
+)
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,
     CrossValidated,
-    LeafMap,
     Line,
     PartitionPart,
 )
@@ -33,20 +39,34 @@ Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Ends = NDArray[np.int32]
 
-#: Partitions at most, their depth, and the least rows of a part, unless the user says otherwise.
-MOST_TREES = 1000
-DEPTH = 5
-LEAST_ROWS = 20
 
-#: Share of its step that a partition takes, and the ridge on its steps.
+@dataclass(frozen=True)
+class Course:
+    """How partitions follow each other, unless the user says otherwise.
+
+    Attributes
+    ----------
+    trees, depth, least_rows
+        Partitions at most, their depth, and the least rows of a part.
+    feature_share
+        Share of the features that a partition may use.
+    patience
+        Partitions without a gain on the held-out rows after which no more are tried.
+    """
+
+    trees: int
+    depth: int
+    least_rows: int
+    feature_share: float
+    patience: int
+
+
+#: Small steps over features and score, and the whole maps of a few partitions of the features.
+COURSES = {"boosted": Course(1000, 5, 20, 0.5, 50), "sequential": Course(10, 3, 200, 1.0, 2)}
+
+#: Share of its step that a boosted partition takes, and the ridge on the steps that find its parts.
 RATE = 0.05
 RIDGE = 5.0
-
-#: Share of the features that a partition may use.
-FEATURE_SHARE = 0.5
-
-#: Partitions without a gain on the held-out rows after which no more are tried.
-PATIENCE = 50
 
 #: Up to this many rows each fold is held out in turn; beyond, one of them once.
 FEW_ROWS = 50_000
@@ -56,11 +76,11 @@ _FEATURES = 3
 
 @dataclass
 class Steps:
-    """The partitions of one run in turn: trees, and the step (a, b) of each of their nodes.
+    """The partitions of one run in turn: trees, and the map (a, b) of each of their nodes.
 
     Attributes
     ----------
-    trees, steps
+    trees, maps
         The partitions.
     held_ends, losses
         After each of them: the node of each row held out, and the loss of these.
@@ -70,7 +90,7 @@ class Steps:
 
     score: Floats
     trees: list[Tree] = field(default_factory=list)
-    steps: list[Floats] = field(default_factory=list)
+    maps: list[Maps] = field(default_factory=list)
     held_ends: list[NDArray[Any]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     best: int = 0
@@ -85,6 +105,11 @@ class Booster:
     folds: Folds | None
     scale: float
     dtype: np.dtype[Any]
+
+    @property
+    def course(self) -> Course:
+        """How the partitions follow each other."""
+        return COURSES[self.options.partition]
 
     def run(
         self,
@@ -114,8 +139,8 @@ class Booster:
         made.score[:] = rows.score
         rules = Rules(
             criteria.NEWTON,
-            DEPTH if options.max_depth is None else options.max_depth,
-            max(1, round((options.min_leaf or LEAST_ROWS) / rows.size)),
+            self.course.depth if options.max_depth is None else options.max_depth,
+            max(1, round((options.min_leaf or self.course.least_rows) / rows.size)),
             1.0 / self.scale,
             RIDGE / rows.size,
         )
@@ -128,10 +153,13 @@ class Booster:
             )  # fmt: skip
             if len(tree.nodes) == 1:
                 break
-            steps = self._steps(tree, ends, payload)
-            kernels.move_scores(score, ends, steps)
+            if options.partition == "sequential":
+                maps = self._maps(tree, ends, score, None if held is None else ~held)
+            else:
+                maps = self._steps(tree, ends, payload)
+            kernels.move_scores(score, ends, maps.lines)
             made.trees.append(tree)
-            made.steps.append(steps)
+            made.maps.append(maps)
             if held is not None:
                 if few:
                     made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
@@ -139,23 +167,30 @@ class Booster:
                 if number == 0 or made.losses[-1] < made.losses[made.best]:
                     made.best = number
                     made.score[:] = score
-                if number - made.best >= PATIENCE:
+                if number - made.best >= self.course.patience:
                     break
         return made
 
-    def _steps(self, tree: Tree, ends: Ends, payload: NDArray[Any]) -> Floats:
+    def _steps(self, tree: Tree, ends: Ends, payload: NDArray[Any]) -> Maps:
         """Return the step of each node: a Newton step, made small."""
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
         bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
         steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
-        return steps
+        return Maps(steps)
+
+    def _maps(self, tree: Tree, ends: Ends, score: Floats, used: NDArray[np.bool_] | None) -> Maps:
+        """Return Platt's map of each node from the scores as they are now, of some rows."""
+        rows = replace(self.rows, score=score)
+        node = ends if used is None else np.where(used, ends, np.int32(-1))
+        pooled = pooled_line(rows, used)
+        return fit_maps(rows, node, len(tree.nodes), pooled, 0.0, "platt")
 
     def _subset(self, number: int) -> Subsets:
         """Return what draws the features (the last is the score) that one partition may use."""
         features = len(self.rows.features.bins)
-        kept = max(min(features, 2), round(FEATURE_SHARE * features))
+        kept = max(min(features, 2), round(self.course.feature_share * features))
         chosen = np.zeros(features, np.bool_)
         chosen[stream(self.options.seed, _FEATURES, number).permutation(features)[:kept]] = True
         return lambda nodes: np.tile(chosen, (nodes, 1))
@@ -169,18 +204,28 @@ def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
 
 
 def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
-    """Return the partitions of a boosted model."""
-    rows = replace(rows, features=_with_scores(rows, options.bins or BOOSTED_BINS))
+    """Return the partitions of a boosted or a sequential model.
+
+    Notes
+    -----
+    Durfee, Gupta, Basu, "Heterogeneous calibration", section 13: each partition is grown on what the
+    scores so far miss, as boosted trees are, and the map of a part is fitted to the linear scores that
+    the last partition left.  `sequential` takes the whole of these maps, as written there; `boosted`
+    takes small steps of their intercepts, and may part rows by their scores too.
+    """
+    if options.partition == "boosted":
+        rows = replace(rows, features=_with_scores(rows, options.bins or BOOSTED_BINS))
     booster = Booster(rows, options, folds, *_scale_of(rows))
-    most = options.trees or MOST_TREES
+    most = options.trees or booster.course.trees
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(options.workers) as pool:
         if folds is None:
             made = booster.run(most, pool, options.workers)
         else:
-            # Of the parts of many rows only the last: where they go forward in time, the latest.
-            parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
+            # Small steps over many rows: only the last part; where they go forward in time, the latest.
+            once = options.partition == "boosted" and rows.count > FEW_ROWS
+            parts = folds.judged()[-1:] if once else folds.judged()
 
             def one(part: int, pool: Executor | None = None, threads: int = 1) -> Steps:
                 return booster.run(most, pool, threads, part, few=len(parts) > 1)
@@ -193,7 +238,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             else:
                 made = one(parts[0], pool, options.workers)
                 count, linear = _best_count([made.losses]), made.score
-                made.trees, made.steps = made.trees[:count], made.steps[:count]
+                made.trees, made.maps = made.trees[:count], made.maps[:count]
             judged = folds.among(parts)
             slope, intercept = line_through(rows, linear, judged)
             checked = CrossValidated(
@@ -202,7 +247,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
                 folds=len(parts),
             )
     if not made.trees:  # a partition of one part, which moves nothing
-        made.trees, made.steps = [Tree([Node(rows.count, rows.count, 0)])], [np.array([[1.0, 0.0]])]
+        made.trees, made.maps = [Tree([Node(rows.count, rows.count, 0)])], [Maps(np.eye(1, 2))]
     return _written(rows, made, Line(a=slope, b=intercept), options, checked)
 
 
@@ -235,8 +280,8 @@ def _held_out_scores(
     linear = rows.score.copy()
     for own, run in zip(held, runs, strict=True):
         score = rows.score[own]
-        for ends, steps in zip(run.held_ends[:count], run.steps[:count], strict=True):
-            kernels.move_scores(score, ends.astype(np.int32), steps)
+        for ends, maps in zip(run.held_ends[:count], run.maps[:count], strict=True):
+            kernels.move_scores(score, ends.astype(np.int32), maps.lines)
         linear[own] = score
     return linear
 
@@ -250,18 +295,18 @@ def _written(
 ) -> Found:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
     parts, features = [], rows.features
-    for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
+    for number, (tree, maps) in enumerate(zip(made.trees, made.maps, strict=True)):
         size = None if number else rows.size  # of the first one all is told
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
         nodes = described_tree(ordered, features.columns, features.categories, size)
-        maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
-        parts.append(PartitionPart(tree=nodes, maps=maps))
+        parts.append(PartitionPart(tree=nodes, maps=maps.of_nodes(tree.ends()).described(rows)))
     leaf, _ = rows.leaves(made.trees[0])
     line = np.array([[final.a, final.b]])
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
         leaf_kernels.leaf_probabilities(score, root, line, probability[own])
-    least = options.min_leaf or LEAST_ROWS
-    depth = DEPTH if options.max_depth is None else options.max_depth
+    course = COURSES[options.partition]
+    least = options.min_leaf or course.least_rows
+    depth = course.depth if options.max_depth is None else options.max_depth
     return Found(parts, probability, leaf, depth, least, checked=checked, final=final)

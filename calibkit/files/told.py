@@ -1,0 +1,82 @@
+"""How text was read, where other text could have been read otherwise: what states and models keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from calibkit.errors import DataError
+from calibkit.files.dialect import NULL_VALUES, YEAR_FIRST, Mark
+
+
+class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How the text of some rows was read, as far as other rows may have been read otherwise.
+
+    Attributes
+    ----------
+    marks
+        The decimal marks that columns have for certain.
+    taken
+        The one that numbers were read with which leave it open, as ``1.234`` does.
+    null_values
+        What stood for missing values, if that was said.
+    dates
+        The format of dates, or that they were taken in the order of text.
+    """
+
+    marks: tuple[Mark, ...] = ()
+    taken: Mark | None = None
+    null_values: tuple[str, ...] | None = None
+    dates: str | None = None
+
+    def clash(self, other: Told) -> str | None:
+        """Return what rows together would have been read otherwise, and the option that settles it."""
+        both = self.besides(other)
+        marks = {*both.marks, self.taken, other.taken} - {None}
+        if both.taken is not None and len(marks) > 1:
+            return (
+                "numbers such as 1.234 or 1,234 leave open which mark is that of decimals, and others "
+                "have both; make all parts with --decimal . or --decimal ,"
+            )
+        if self.null_values != other.null_values:
+            said = [",".join(one.null_values or NULL_VALUES) for one in (self, other)]
+            return (
+                f"missing values are {' in some, '.join(said)} in others; make all parts with the "
+                "same --null-values"
+            )
+        if None not in (self.dates, other.dates) and self.dates != other.dates:
+            return (
+                f"dates are {self.dates} in some, {other.dates} in others; make all parts with the "
+                "same --date-format"
+            )
+        return None
+
+    def besides(self, other: Told) -> Told:
+        """Return how rows were read of which some were read so, and others as `other` says."""
+        marks = tuple(sorted({*self.marks, *other.marks}))
+        dates = self.dates or other.dates
+        return Told(marks, self.taken or other.taken, self.null_values, dates)
+
+    @property
+    def unusual(self) -> Told | None:
+        """What a model says of it: nothing of numbers and dates as calibkit writes them."""
+        usual = "," not in (*self.marks, self.taken) and self.null_values is None
+        return None if usual and self.dates in (None, *YEAR_FIRST) else self
+
+
+def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
+    """Return how all rows were read, of files and how each was; None of no text.
+
+    Raises
+    ------
+    DataError
+        Files that would have been read otherwise together.
+    """
+    text: Told | None = None
+    for path, own in parts:
+        problem = None if own is None or text is None else text.clash(own)
+        if problem is not None:
+            raise DataError(f"{path}: not read as the other rows: {problem}", file=path)
+        text = own if text is None else text if own is None else text.besides(own)
+    return text
