@@ -27,17 +27,17 @@ _CONFIDENCE = 0.95
 
 def answer(model: BoundaryModel) -> str:
     """Say which rows to flag, and what that leads to on new data."""
-    return f"{_rule(model)} {_expectation(model)}"
+    return f"{rule(model)} {_expectation(model)}"
 
 
-def _rule(model: BoundaryModel) -> str:
+def rule(model: BoundaryModel) -> str:
     """Say which rows to flag where one threshold says it; else what decides."""
     if model.groups:
         return f"Flag rows by {model.columns['by'].name}."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
-    rule = str(level_rows(model, [None])[0][-1])
-    return f"Flag rows {rule}." if rule in ("never", "always") else f"Flag rows with {rule}."
+    which = str(level_rows(model, [None])[0][-1])
+    return f"Flag rows {which}." if which in ("never", "always") else f"Flag rows with {which}."
 
 
 def figure_name(model: BoundaryModel) -> str:
@@ -94,19 +94,19 @@ def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str
     """Say precision and recall as counts of a hundred, which need no definition."""
     if judged.precision is None:
         return "no alerts"
-    said = f"{_hundredths(judged.precision)} of 100 alerts to be right"
+    said = f"{hundredths(judged.precision)} of 100 alerts to be right"
     counts = _counts(model)
     if counts is not None:
         low, high = (float(limit) for limit in interval(*counts, _CONFIDENCE))
-        said += f" (95 % interval {_hundredths(low)} to {_hundredths(high)})"
+        said += f" (95 % interval {hundredths(low)} to {hundredths(high)})"
     if judged.recall is None:
         return said
     value = model.columns.get("value")
     of = "the positives" if value is None else value.name
-    return f"{said} and {_hundredths(judged.recall)} % of {of} found"
+    return f"{said} and {hundredths(judged.recall)} % of {of} found"
 
 
-def _hundredths(share: float) -> str:
+def hundredths(share: float) -> str:
     """Return a share in hundredths, with decimals where whole ones would say 0 or 100."""
     distance = min(share, 1.0 - share)
     digits = 0 if distance >= 0.01 or not distance else 1 if distance >= 0.001 else 2

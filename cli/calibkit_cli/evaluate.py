@@ -83,18 +83,18 @@ class EvaluateLine(StateLine, Gated):
 
     @property
     def beside(self) -> dict[str, str]:
-        """The files beside that of the metrics, each with what is done to it."""
+        """The files beside that of the metrics, each with what it is."""
         done = {
-            self.reliability: "write reliability diagrams to",
-            self.plot: "draw a picture to",
-            self.report: "write a page to",
+            self.reliability: "Reliability diagrams",
+            self.plot: "Picture",
+            self.report: "Report",
         }
         return {path: what for path, what in done.items() if path is not None}
 
     @property
     def steps(self) -> list[str]:
         """What is done to these files, in words."""
-        return [f"{what} {path}" for path, what in self.beside.items()]
+        return [f"write the {what.lower()} to {path}" for path, what in self.beside.items()]
 
     def check(self) -> None:
         """Refuse files that cannot be written, and those that a state has no rows for."""
@@ -145,7 +145,9 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         options = replace(options, boundary=options.model)
 
     def judge(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        delivery = Delivery("Metrics", _view, partial(_write_beside, options, line, source))
+        delivery = Delivery(
+            "Metrics", _view, partial(_write_beside, options, line, source), line.beside
+        )
         found = partial(find, curves=bool(line.beside))
         delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
 
