@@ -99,6 +99,7 @@ def _how(model: BoundaryModel) -> list[str]:
         beside.append(
             f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
         )
+        beside += _why(model)
     if model.method != "st" and single is not None and fit.certificate is None:
         beside.append(
             f"A single threshold reaches {name} {rate(single.objective_value)} there."
@@ -106,6 +107,32 @@ def _how(model: BoundaryModel) -> list[str]:
             else "A single threshold selects nothing there."
         )
     return [*lines, " ".join(beside)] if beside else lines
+
+
+def _why(model: BoundaryModel) -> list[str]:
+    """Say why the choice fell on a candidate where a simpler one that met the bound found more."""
+    candidates = model.fit.candidates or []
+    chosen = [place for place, one in enumerate(candidates) if _is_of(one, model)]
+    if not chosen or not model.objective.subject_to:
+        return []
+    own = candidates[chosen[0]]
+    simpler = [one for one in candidates[: chosen[0]] if one.within_bound]
+    best = max(simpler, key=lambda one: one.recall or 0.0, default=None)
+    if best is None or (best.recall or 0.0) <= (own.recall or 0.0):
+        return []
+    return [
+        f"{best.method} found more there, recall {rate(best.recall)} at precision "
+        f"{rate(best.precision)}, {own.method} {rate(own.recall)} at {rate(own.precision)}: moved to "
+        f"the bound, {own.method} is worth {best.gap - own.gap:.4f} more (in recall; standard error of "
+        f"the gap to the best {best.gap_standard_error:.4f})."
+    ]
+
+
+def _is_of(one: Candidate, model: BoundaryModel) -> bool:
+    """Tell whether a candidate became the model; a surface may have fewer levels than it was given."""
+    return one.method == model.method and (
+        one.method == "logistic" or one.uncertainty_bins == model.levels
+    )
 
 
 def _surface_lines(model: BoundaryModel) -> list[str]:

@@ -101,6 +101,28 @@ def test_a_kept_bound_gives_no_warning(tmp_path: Path, invoke: Invoke) -> None:
     assert "Warning" not in done.stderr
 
 
+def test_a_choice_against_more_recall_is_explained(tmp_path: Path, invoke: Invoke) -> None:
+    path, model = write(simulate(600), tmp_path / "rows.parquet"), tmp_path / "m.json"
+    fit = ["boundary", path, "--precision", "0.6", "--method", "exact", "-q", "-o", model]
+    assert invoke(*fit).code == 0
+    content = json.loads(model.read_text())
+    bins = len(content["score_thresholds"])
+    own = {"precision": 0.72, "recall": 0.3, "objective_value": 0.3, "within_bound": True}
+    rival = {**own, "precision": 0.61, "recall": 0.32, "objective_value": 0.32}
+    content["fit"]["candidates"] = [
+        {**rival, "method": "st", "uncertainty_bins": 1, "gap": 0.02, "gap_standard_error": 0.004},
+        {**own, "method": "exact", "uncertainty_bins": bins, "gap": 0.005}
+        | {"gap_standard_error": 0.006},
+    ]
+    model.write_text(json.dumps(content))
+    said = invoke("show", model).stdout.decode()
+    assert "st found more there, recall 0.3200 at precision 0.6100, exact 0.3000 at 0.7200" in said
+    assert "exact is worth 0.0150 more" in said
+    content["fit"]["candidates"][0]["recall"] = 0.2
+    model.write_text(json.dumps(content))
+    assert "found more there" not in invoke("show", model).stdout.decode()
+
+
 def test_segments_that_miss_their_bound_are_named(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(900).with_columns(shop=pl.Series(["a", "b", "c"] * 300))
     path, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
