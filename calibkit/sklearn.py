@@ -34,7 +34,7 @@ from calibkit.files.frames import frame_of_arrays
 __all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
 
 Array = NDArray[Any]
-Scale = Literal["probability", "logit", "raw"]
+Scale = Literal["probability", "percent", "logit", "raw"]
 
 
 class _Binary(ClassifierMixin, BaseEstimator):

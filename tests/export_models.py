@@ -55,6 +55,10 @@ FITS: dict[str, list[str]] = {
         *("boundary", "ROWS", "--score", "logit", "--scale", "raw", "--precision", "0.8"),
         *("--uncertainty-bins", "2", "--method", "exact"),
     ],
+    "three-way": [
+        *("boundary", "ROWS", "--precision", "0.8", "--recall", "0.7"),
+        *("--uncertainty-bins", "3", "--method", "exact"),
+    ],
     "vad": ["vad", "ROWS", "--members", "member_*"],
     "vad-identity": ["vad", "ROWS", "--members", "member_*", "--link", "identity"],
     "vad-by": ["vad", "ROWS", "--members", "member_*", "--by", "region"],

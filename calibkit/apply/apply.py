@@ -194,9 +194,10 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
 
 
 def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
-    """Return which rows are selected: those with a positive decision, or an action but pass."""
+    """Return which rows are selected: those with a positive decision, or any but pass."""
     if applier.added[0] == "decision":
-        return by_name(added[0]).as_expr() == 1
+        declined = PASS if getattr(applier, "three_way", False) else 0
+        return by_name(added[0]).as_expr() != declined
     if applier.added[-1] == ACTION and any(one.startswith("decision_") for one in applier.added):
         return by_name(added[-1]).as_expr() != PASS
     return None

@@ -151,6 +151,8 @@ def impossible(steps: Sequence[Step]) -> str | None:
         return "a bundle has at least one part"
     names: set[str] = set()
     for step in steps:
+        if step.decides and getattr(step.model, "review_thresholds", None):
+            return f"{step.label} blocks, reviews or passes by itself; a bundle names each action"
         if step.name is None:
             if step.decides:
                 return "a boundary in a bundle needs a name, its action: write NAME=FILE"

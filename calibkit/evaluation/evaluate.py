@@ -63,7 +63,7 @@ def evaluate_rows(
         if rows.cells is not None:
             _add_cells(findings, rows.cells, views, part, small)
         for name, taken in rows.decisions.items():
-            _add_decisions(findings, name, _sample(rows, part, taken), part.name, small)
+            _add_decisions(findings, rows, name, taken, part, small)
         if curves and not small:
             findings.drawn += [curve_rows(view, findings.confidence) for view in views.values()]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
@@ -122,9 +122,16 @@ def _add_cells(
         findings.metrics.signature[metric] = cell_metrics.signature(metric, cells, asked.settings)
 
 
-def _add_decisions(findings: Findings, score: str, sample: Sample, part: str, small: bool) -> None:
+def _add_decisions(
+    findings: Findings,
+    rows: EvaluateRows,
+    name: str,
+    taken: NDArray[Any],
+    part: Slice,
+    small: bool,
+) -> None:
     asked = findings.asked
-    confusion = decisions.confusion_of(sample, score, part, asked.settings)
+    confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, asked.settings)
     names = decisions.names(asked.chosen)
     signature = partial(signed, options={}, settings=asked.settings)
     findings.judge(confusion, decisions.compute(confusion, names), signature, small)

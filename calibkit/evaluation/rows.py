@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -31,10 +32,11 @@ from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
-from calibkit.models.applier import Applier, Request
+from calibkit.models.applier import ACTIONS, Applier, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
+from calibkit.models.scales import measure
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import FrameLike
 from calibkit.summaries.score_batches import Reading, rows_within
@@ -63,7 +65,7 @@ class EvaluateRows:
     segments
         The values of the ``--by`` column.
     decisions
-        Decisions, by the name under which they are reported.
+        Decisions by the name under which they are reported.
     cells
         The cell of each row in the grid.
     base_rate
@@ -80,7 +82,7 @@ class EvaluateRows:
     group: NDArray[np.int64] | None
     top: Floats | None
     segments: Segments | None
-    decisions: dict[str, Floats]
+    decisions: Mapping[str, Floats]
     cells: Cells | None
     base_rate: float
     warnings: tuple[str, ...]
@@ -179,7 +181,7 @@ def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows
 
 def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     """Return how the rows of an evaluation are read; what is made of other columns stands beside."""
-    probability = options.scale == "probability"
+    probability = measure(options.scale) == "probability"
     others = {_SCORE + name: probability for name in options.ranked[1:]}
     if options.top_by is not None:
         others["top"] = False
@@ -224,7 +226,7 @@ def rows_of(
     scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
     weight = _reweighted(options, rows)
     top, decision, cell = column("top"), column("decision"), column("cell")
-    decisions = {} if decision is None else {options.decision or BOUNDARY: decision}
+    decisions = {} if decision is None else _decisions(options, decision)
     return EvaluateRows(
         scores=scores,
         label=rows.label,
@@ -241,6 +243,16 @@ def rows_of(
         notes=rows.notes,
         condensing=rows.condensing,
     )
+
+
+def _decisions(options: EvaluateOptions, decision: Floats) -> dict[str, Floats]:
+    """Return decisions by name: of three-way ones what is blocked, and that with what is reviewed."""
+    if getattr(options.model, "review_thresholds", msgspec.UNSET) is msgspec.UNSET:
+        return {options.decision or BOUNDARY: decision}
+    block, review = (
+        (decision >= least).astype(np.uint8) for least in map(ACTIONS.index, ("block", "review"))
+    )
+    return {BOUNDARY: block, f"{BOUNDARY}:review": review}
 
 
 def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
@@ -329,7 +341,10 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     check_makers(model, apply.columns, source)
 
     def decide(frame: pl.DataFrame, where: RowFinder) -> pl.Series:
-        return applier.values(frame, where, reads, apply)[0].cast(pl.UInt8)
+        found = applier.values(frame, where, reads, apply)[0]
+        if found.dtype == pl.String:
+            found = found.replace_strict(ACTIONS, range(len(ACTIONS)))
+        return found.cast(pl.UInt8)
 
     return _Beside([*reads.needed.values(), *reads.optional], decide)
 

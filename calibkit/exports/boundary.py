@@ -24,6 +24,7 @@ from calibkit.expressions.nodes import (
     Node,
     Number,
     Ref,
+    Text,
     Words,
     chosen,
     node_of,
@@ -34,7 +35,8 @@ from calibkit.expressions.program import Program, Rising
 from calibkit.expressions.scales import at_least, bind_input, near_knots
 from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.methods.boundary.result.parts import Threshold, threshold_value
+from calibkit.models.applier import ACTIONS
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:
@@ -50,8 +52,10 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
-    probability = model.columns["score"].scale in (None, "probability")
-    decision = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
+    probability = model.columns["score"].measure == "probability"
+    decision: Node = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
+    if model.review_thresholds is not msgspec.UNSET:
+        decision = _three_way(rows, decision, model.review_thresholds)
     needed = [rows.score, *([rows.uncertainty] if rows.uncertainty else [])]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
@@ -65,6 +69,15 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         found["decision_probability"] = chance
         needed.append(key)
     return {name: program.result(needed, value) for name, value in found.items()}
+
+
+def _three_way(rows: _Rows, block: Node, thresholds: Sequence[Threshold]) -> Node:
+    """Return which of three actions a row gets."""
+    cuts = [[threshold_value(value) for value in thresholds]]
+    cut = rows.level_value("review_threshold", cuts)
+    passed, review, blocked = map(Text, ACTIONS)
+    below = passed if cut == NAN else when(rows.reaches(cut, cuts), review, passed)
+    return below if block == NO else when(block.equals(1.0), blocked, below)
 
 
 class _Rows:

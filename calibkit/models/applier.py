@@ -15,7 +15,8 @@ from calibkit.models.model import Model
 #: The column of a bundle that says which decision fired first, and what it says where none did.
 ACTION = "action"
 PASS = "pass"
-
+#: What three-way decisions are called: neither, reviewed, blocked.
+ACTIONS = (PASS, "review", "block")
 
 #: The column of a row's uncertainty level, from 0.
 LEVEL = "level"

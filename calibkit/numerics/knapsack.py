@@ -12,6 +12,7 @@ minimal algorithm for the multiple-choice knapsack problem, 1995).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,7 @@ def pareto_band(
     budget: float,
     window: Window,
     cap: int = STATE_CAP,
+    compared: Callable[[Int64s], Int64s] | None = None,
 ) -> Band | None:
     """Return the Pareto-optimal choices within a budget of loss and a window.
 
@@ -78,6 +80,8 @@ def pareto_band(
         Other choices may be left out; those inside are complete up to dominated ones.
     cap
         How many combinations one level may need.
+    compared
+        What of totals is to be small, and what large: rows and positives, unless it says otherwise.
 
     Returns
     -------
@@ -113,7 +117,8 @@ def pareto_band(
         totals, states, origins = kernels.combine(
             totals, states, point_totals, measures, limits, pairs
         )
-        kept = kernels.undominated(totals, np.lexsort((totals[:, 0], -totals[:, 1])))
+        both = totals if compared is None else compared(totals)
+        kept = kernels.undominated(both, np.lexsort((both[:, 0], -both[:, 1])))
         totals, states = totals[kept], states[kept]
         history.append((level, origins[kept, 0], points[origins[kept, 1]]))
     return Band(totals[:, 0], totals[:, 1], _trace(history, len(totals)))

@@ -47,9 +47,9 @@ class ApplyOptions(Options):
             read=listed,
         ),
     ] = None
-    selected: Annotated[bool, option(group=OUTPUT, help="Only rows with a positive decision.")] = (
-        False
-    )
+    selected: Annotated[
+        bool, option(group=OUTPUT, help="Only rows with a positive decision, or any but pass.")
+    ] = False
     add_level: Annotated[
         bool,
         option(

@@ -124,6 +124,25 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             help="Least expected cost; costs are numbers or columns.",
         ),
     ] = None
+    review_capacity: Annotated[
+        Number | None,
+        option(
+            metavar="N",
+            group=OBJECTIVE,
+            help="Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
+            "--precision binds block, --recall block with review. With one of them most of the other; "
+            "with both the least review, and N is a check. Without N, both do the same.",
+        ),
+    ] = None
+    review_cost: Annotated[
+        Number | None,
+        option(
+            metavar="C",
+            group=OBJECTIVE,
+            help="Block, review or pass at least cost, a reviewed row costing C; with --minimize "
+            "cost:FP,FN.",
+        ),
+    ] = None
     prevalence: Annotated[
         Number | None,
         option(
@@ -246,6 +265,8 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             raise UsageError(f"--folds is {self.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
         if self.groups is not None and self.time is not None:
             raise UsageError("give --groups or --time: folds follow one of them.")
+        if self.target.review is not None:
+            self._check_review()
         if not self.auto_levels:
             return
         if self.folds == 0:
@@ -258,10 +279,22 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
                 "of."
             )
 
+    def _check_review(self) -> None:
+        for flag, given in (
+            ("--confidence", self.confidence),
+            ("--by", self.by),
+            ("--score-bins", self.score_bins),
+            ("--order score-uncertainty", self.order != "uncertainty-score"),
+        ):
+            if given:
+                raise UsageError(f"three-way decisions do not go with {flag}; leave it out.")
+
     def check_comparison(self) -> None:
         """Refuse what a comparison of methods would ignore."""
         if self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
+        if self.target.review is not None:
+            raise UsageError("--compare is of boundaries with one threshold a level; leave it out.")
         self._need_one_boundary()
         if self.by is not None:
             raise UsageError("--compare fits all rows together; leave --by out.")
@@ -269,6 +302,10 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
     def check_frontier(self) -> None:
         """Refuse what the frontier of precision and recall would ignore."""
         reweighted = "--prevalence" if self.target.prevalence else self.target.worths
+        if self.target.review is not None:
+            raise UsageError(
+                "--frontier is that of one threshold a level, not of three-way decisions."
+            )
         if self.by is not None or reweighted:
             raise UsageError(
                 "--frontier counts rows as they are; it does not go with "
@@ -286,7 +323,8 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
     def target(self) -> Target:
         """The objective."""
         given = {name: getattr(self, name) for name in OPTIONS}
-        return read_target(given, value=self.value, prevalence=self.prevalence)
+        review = {name: getattr(self, name) for name in ("review_capacity", "review_cost")}
+        return read_target(given, value=self.value, prevalence=self.prevalence, review=review)
 
     @property
     def confidence_level(self) -> Bound | None:

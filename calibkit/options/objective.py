@@ -14,8 +14,65 @@ from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
 #: The options that state an objective, in the order of the help.
 OPTIONS = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
 
+#: The objective of three-way decisions, which several options state.
+REVIEW = "review"
+
 #: How a bound is written: at least, or at most.
 _SIGNS = {"precision": ">=", "recall": ">=", "fpr": "<=", "capacity": "<="}
+
+
+@dataclass(frozen=True)
+class Review:
+    """Three-way decisions: precision binds what is blocked, recall that with what is reviewed.
+
+    Attributes
+    ----------
+    precision, recall, capacity
+        The bounds, two of them or all; a capacity below 1 is a share of the rows.
+    costs
+        Instead: what a false positive, a miss and a review cost.
+    """
+
+    precision: Bound | None = None
+    recall: Bound | None = None
+    capacity: Bound | None = None
+    costs: tuple[Bound, ...] = ()
+
+    @property
+    def objective(self) -> str:
+        """What is minimised (``review`` or costs) or maximised."""
+        if self.costs:
+            return f"cost:{self.costs[0]},{self.costs[1]}"
+        if self.precision is not None and self.recall is not None:
+            return REVIEW
+        return "recall" if self.recall is None else "precision"
+
+    @property
+    def bounds(self) -> dict[str, Bound]:
+        """The bounds by name."""
+        given = {
+            "precision": self.precision,
+            "recall": self.recall,
+            "review_capacity": self.capacity,
+        }
+        return {name: bound for name, bound in given.items() if bound is not None}
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The options that state it, in their shortest form."""
+        if self.costs:
+            return {"minimize": self.objective, "review_cost": str(self.costs[2])}
+        return {name: bound.text for name, bound in self.bounds.items()}
+
+    @property
+    def text(self) -> str:
+        """The objective in a few words."""
+        if self.costs:
+            return f"block, review or pass at least {self.objective}, {self.costs[2]} a review"
+        words = {"precision": "precision of block >=", "recall": "recall of block and review >="}
+        words["review_capacity"] = "rows to review <="
+        bounds = ", ".join(f"{words[name]} {bound}" for name, bound in self.bounds.items())
+        return f"block, review or pass with {bounds}"
 
 
 @dataclass(frozen=True)
@@ -36,6 +93,8 @@ class Target:
         The column of whose sum the recall is a share, if it does not count rows.
     prevalence
         The base rate to which the classes are reweighted, if not that of the rows.
+    review
+        What there is to review beside, for three-way decisions.
     """
 
     option: str
@@ -45,6 +104,25 @@ class Target:
     costs: tuple[Bound | str, ...] = ()
     value_column: str | None = None
     prevalence: Bound | None = None
+    review: Review | None = None
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The options that state the objective, in their shortest form."""
+        return {self.option: self.value} if self.review is None else self.review.said
+
+    @property
+    def flags(self) -> str:
+        """The options that state the objective, as typed."""
+        said = self.said.items()
+        return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in said)
+
+    @property
+    def minimised(self) -> bool:
+        """Whether the objective is to be small."""
+        if self.review is not None:
+            return self.review.objective == REVIEW or bool(self.review.costs)
+        return self.option == "minimize"
 
     @property
     def value_columns(self) -> dict[str, str]:
@@ -72,6 +150,8 @@ class Target:
     @property
     def text(self) -> str:
         """The objective in a few words, such as ``precision >= 0.9`` or ``maximize f1``."""
+        if self.review is not None:
+            return self.review.text
         said = f"{self.option} {self.value}"
         if self.bound is not None:
             of = f" of {self.value_column}" if self.value_column and self.option == "recall" else ""
@@ -83,6 +163,8 @@ class Target:
         """The classes without which the objective means nothing: some of ``pn``."""
         if self.prevalence is not None:
             return "pn"
+        if self.review is not None:
+            return "p" if self.review.recall is not None or not self.review.costs else ""
         if self.bound is not None:
             return "pn" if self.option == "fpr" else "p"
         from calibkit.numerics.confusion import OBJECTIVES
@@ -95,6 +177,7 @@ def read_target(
     *,
     value: str | None = None,
     prevalence: str | float | None = None,
+    review: Mapping[str, str | float | None] | None = None,
 ) -> Target:
     """Return the one objective that was given.
 
@@ -106,6 +189,8 @@ def read_target(
         The column of whose sum the recall is to be a share.
     prevalence
         The base rate to which the classes are reweighted.
+    review
+        ``review_capacity`` and ``review_cost``, if they were given.
 
     Raises
     ------
@@ -113,6 +198,9 @@ def read_target(
         None or several were given, or the value is impossible.
     """
     named = {name: text for name, text in given.items() if text is not None}
+    asked = {name: text for name, text in (review or {}).items() if text is not None}
+    if asked or named.keys() == {"precision", "recall"}:
+        return _three_way(named, asked, value, prevalence)
     if len(named) != 1:
         options = ", ".join(f"--{name}" for name in given)
         seen = " and ".join(f"--{name}" for name in named) or "none"
@@ -121,12 +209,52 @@ def read_target(
     base_rate = _base_rate(prevalence)
     if name in ("maximize", "minimize"):
         return _unbounded(name, str(text), value, base_rate)
-    bound = decimal_bound(text, f"--{name}", most=None if name == "capacity" else 1)
-    if name == "capacity" and (bound.numerator == 0 or (bound.numerator > bound.denominator > 1)):
-        raise UsageError(
-            f"--capacity is {text}; expected a whole number of rows, or a share below 1."
-        )
+    bound = _rows(text, "--capacity") if name == "capacity" else decimal_bound(text, f"--{name}")
     return Target(name, bound, value_column=value, prevalence=base_rate)
+
+
+def _rows(text: str | float, option: str, least: int = 1) -> Bound:
+    """Return a number of rows, or a share of them."""
+    bound = decimal_bound(text, option, most=None)
+    if bound.numerator < least or (bound.numerator > bound.denominator > 1):
+        raise UsageError(
+            f"{option} is {text}; expected a whole number of rows, or a share below 1."
+        )
+    return bound
+
+
+def _three_way(
+    named: Mapping[str, str | float],
+    asked: Mapping[str, str | float],
+    value: str | None,
+    prevalence: str | float | None,
+) -> Target:
+    """Return the target of three-way decisions."""
+    if value is not None or prevalence is not None:
+        raise UsageError(
+            "three-way decisions count rows as they are; leave --value and --prevalence out."
+        )
+    if "review_cost" in asked:
+        if named.keys() != {"minimize"} or "review_capacity" in asked:
+            raise UsageError(
+                "--review-cost goes with --minimize cost:FP,FN, and with no bound: leave --precision, "
+                "--recall, --review-capacity and other objectives out."
+            )
+        measure, parameters, columns = _parsed(str(named["minimize"]), "--minimize")
+        if measure != "cost" or columns:
+            raise UsageError("--review-cost goes with --minimize cost:FP,FN, both of them numbers.")
+        cost = decimal_bound(asked["review_cost"], "--review-cost", most=10**9)
+        return Target(REVIEW, review=Review(costs=(*parameters, cost)))
+    if not named or named.keys() - {"precision", "recall"}:
+        raise UsageError(
+            "--review-capacity goes with --precision, which binds what is blocked, with --recall, "
+            "which binds what is blocked or reviewed, or with both; and with no other objective."
+        )
+    bounds = {name: decimal_bound(text, f"--{name}") for name, text in named.items()}
+    capacity = asked.get("review_capacity")
+    room = None if capacity is None else _rows(capacity, "--review-capacity", 0)
+    review = Review(bounds.get("precision"), bounds.get("recall"), room)
+    return Target(REVIEW, review=review)
 
 
 def _unbounded(name: str, text: str, value: str | None, base_rate: Bound | None) -> Target:

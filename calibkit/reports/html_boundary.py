@@ -44,11 +44,12 @@ def in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
 
 def _finder(metrics: Metrics) -> Callable[[str], Number | Span | None]:
     """Return what finds a figure of the boundary, with its interval where there is one."""
-    values = metrics.metrics.get(BOUNDARY, {}).get(ALL, {})
-    bounds = metrics.intervals.get(BOUNDARY, {}).get(ALL, {})
 
     def found(name: str) -> Number | Span | None:
-        interval, value = bounds.get(name), values.get(name)
+        reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
+        under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
+        interval = metrics.intervals.get(under, {}).get(ALL, {}).get(name)
+        value = metrics.metrics[under][ALL].get(name)
         return value if interval is None else Span(value, interval.low, interval.high)
 
     return found

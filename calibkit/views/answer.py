@@ -34,6 +34,12 @@ def rule(model: BoundaryModel) -> str:
     """Say which rows to flag where one threshold says it; else what decides."""
     if model.groups:
         return f"Flag rows by {model.columns['by'].name}."
+    if model.review_thresholds:
+        if model.levels > 1:
+            return "Block or review rows by level."
+        reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+        block, review = (level_rows(one, [None])[0][-1] for one in (model, reach))
+        return f"Block rows: {block}. Review others: {review}."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
     which = str(level_rows(model, [None])[0][-1])
@@ -49,7 +55,7 @@ def figure_name(model: BoundaryModel) -> str:
 def bounds_text(model: BoundaryModel) -> str:
     """Return the bounds as they are written: ``precision >= 0.9``."""
     return " and ".join(
-        f"{name} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        f"{name.replace('_', ' ')} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
         for name, bound in model.objective.subject_to.items()
     )
 
@@ -125,7 +131,12 @@ def _counts(model: BoundaryModel) -> tuple[int, int] | None:
         return None
     if fit.test is not None:
         hits, alerts = fit.test.true_positives, fit.test.selected
-    elif options.get("time") or "value" in model.columns or model.randomise is not msgspec.UNSET:
+    elif (
+        model.review_thresholds
+        or options.get("time")
+        or "value" in model.columns
+        or model.randomise is not msgspec.UNSET
+    ):
         return None
     else:
         assert fit.cross_validated is not None
@@ -194,7 +205,7 @@ def _seen(model: BoundaryModel, name: str) -> float | None:
     judged = fit.test or fit.cross_validated
     if judged is None or name in ("precision", "recall"):
         return getattr(judged, name, None)
-    if "value" in model.columns:
+    if "value" in model.columns or model.review_thresholds or name not in _NAMES:
         return None
     if fit.test is not None:
         return fit.test.false_positive_rate if name == "fpr" else fit.test.selected / fit.test.rows

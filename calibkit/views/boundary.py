@@ -59,9 +59,15 @@ def _answer(model: BoundaryModel, page: Page) -> None:
         )
     else:
         name = model.columns["uncertainty"].name
-        table = level_rows(model, rows)
+        table, header = level_rows(model, rows), ["rows", "positive if"]
+        if model.review_thresholds:
+            header[-1:] = ["block if", "else review if"]
+            reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+            table = [
+                [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
+            ]
         some = spread(table, page.shown(len(table), _LEVELS - 2 * bool(model.fit.candidates)))
-        page.table(["level", f"{name} from", "to below", "rows", "positive if"], some)
+        page.table(["level", f"{name} from", "to below", *header], some)
         if len(some) < model.levels:
             more = "--all shows more" if len(some) < len(table) else "the model has them all"
             page.say(f"Some of {model.levels} levels; {more}.")
@@ -78,6 +84,18 @@ def _how(model: BoundaryModel) -> list[str]:
         f"rows, {cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
         + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
+    if model.review_thresholds:
+        lines[1] = lines[1].replace("; selects ", "; blocks ")
+        lines.append(
+            f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
+            "them positive; precision is that of block, recall that of block with review."
+        )
+    if model.review_thresholds:
+        lines[0] = lines[0].replace("; selects ", "; blocks ")
+        lines.append(
+            f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
+            "them positive; precision is that of block, recall that of block with review."
+        )
     if not fit.exact_arithmetic:
         what = "Weights are" if "weight" in model.columns else "Amounts are"
         if model.objective.prevalence and "value" not in model.columns:
@@ -101,9 +119,10 @@ def _how(model: BoundaryModel) -> list[str]:
         )
         beside += _why(model)
     if model.method != "st" and single is not None and fit.certificate is None:
+        one = "One threshold each" if model.review_thresholds else "A single threshold"
         beside.append(
-            f"A single threshold reaches {name} {rate(single.objective_value)} there."
-            if single.selected
+            f"{one} reaches {name} {rate(single.objective_value)} there."
+            if single.selected or model.review_thresholds
             else "A single threshold selects nothing there."
         )
     return [*lines, " ".join(beside)] if beside else lines
@@ -139,7 +158,7 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
     """Say what the surface is, and from which fitted probability on it selects."""
     weights, score = model.coefficients, model.columns["score"]
     assert weights
-    s = f"logit {score.name}" if score.scale == "probability" else score.name
+    s = f"logit {score.said}" if score.measure == "probability" else score.name
     terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
     if model.levels > 1:
         name = f"rank of {model.columns['uncertainty'].name}"
@@ -169,6 +188,8 @@ def _proof(model: BoundaryModel) -> str:
     if not fit.optimal_in_sample:
         word = "at least" if model.objective.minimize else "at most"
         return f" ({word} {fit.upper_bound:.6g} is possible)"
+    if model.method == "st" and model.review_thresholds:
+        return ", the best pair of thresholds"
     if model.method == "st":
         return f", the best single threshold{' of each segment' if model.groups else ''}"
     if model.bound == "each":
@@ -267,7 +288,8 @@ def _one_measure(model: BoundaryModel) -> bool:
     """Whether one threshold was sought that is best by a measure of counts, without bounds."""
     amounts = {"value", "cost_fp", "cost_fn"} & model.columns.keys()
     objective = model.objective
-    return not (amounts or objective.subject_to or objective.prevalence or model.levels > 1)
+    more = model.levels > 1 or model.review_thresholds
+    return not (amounts or objective.subject_to or objective.prevalence or more)
 
 
 def _slope(model: BoundaryModel, rows: int) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from calibkit.errors import DataError, UsageError
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, cell_text, numeric, printable, table_text
+from calibkit.runtime.kernels import tell_of_compiling
 from calibkit.runtime.progress import Progress
 
 from .progress import clear_line, progress_line
@@ -72,6 +73,8 @@ class Console:
     _told: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        if self.quiet:
+            tell_of_compiling(None)
         if self.as_json and self.output == "-":
             raise UsageError(
                 "--json and -o - both want standard output; give -o a file, or leave one out."

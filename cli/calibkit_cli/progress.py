@@ -18,6 +18,8 @@ DELAY = 2.0
 
 #: Seconds after the last row until a run is said to work on what it has read.
 _AT_WORK = 1.0
+#: So many kernels are compiled in a second; a wait for more is explained.
+FEW_KERNELS = 4
 
 #: The line that is shown, or will be.
 _lines: list[ProgressLine] = []
@@ -130,6 +132,14 @@ def end_lines() -> None:
     """Forget the lines of a run that has ended."""
     clear_line()
     _lines.clear()
+
+
+def say_it_compiles(before: int) -> None:
+    """Say why a command takes its time, when it compiles so many kernels that one notices."""
+    if before == FEW_KERNELS:
+        clear_line()
+        sys.stderr.write("Compiling for first use, about 15 s; `calibkit warmup` does it ahead.\n")
+        sys.stderr.flush()
 
 
 def _rounded(speed: float) -> str:

@@ -7,11 +7,13 @@ else is edited in the page.  Tables are data here and Markdown there.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "evidence"
@@ -40,6 +42,11 @@ def arguments(
         print(f"{given.folder}: no {' and no '.join(missing)} there; nothing is written.")
         sys.exit(0)
     return given
+
+
+def prototype(name: str) -> Any:
+    """Return figures of the earlier prototype, a library without commands, from prototype.json."""
+    return json.loads((FOLDER / "prototype.json").read_bytes())[name]
 
 
 def fill(name: str, **parts: str) -> None:

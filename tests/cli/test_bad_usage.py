@@ -108,7 +108,7 @@ def test_json_and_the_result_cannot_share_standard_output(
     ("given", "words"),
     [
         ([], ["--precision", "--recall", "none"]),
-        (["--precision", "0.5", "--recall", "0.5"], ["exactly one", "--precision and --recall"]),
+        (["--precision", "0.5", "--fpr", "0.5"], ["exactly one", "--precision and --fpr"]),
         (["--precision", "1.5"], ["--precision is 1.5", "0 to 1"]),
         (["--precision", "-0.1"], ["--precision is -0.1"]),
         (["--precision", "much"], ["'much'", "decimal"]),

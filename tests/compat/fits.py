@@ -154,6 +154,16 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("calibrate", "--method", "auto", "--optimize", "brier"),
         *("--by", "segment", "--min-rows", "20"),
     ),
+    "three-way": ("boundary", "--precision", "0.7", "--recall", "0.8"),
+    "three-way of weights": (
+        *("boundary", "--precision", "0.7", "--review-capacity", "0.2", "--method", "exact"),
+        *("--weight", "weight"),
+    ),
+    "three-way by recall": (
+        *("boundary", "--recall", "0.8", "--review-capacity", "20", "--method", "st"),
+        *("--groups", "user"),
+    ),
+    "three-way of costs": ("boundary", "--minimize", "cost:1,3", "--review-cost", "0.5"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}

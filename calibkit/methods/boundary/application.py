@@ -11,9 +11,15 @@ from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import decide, draw, levels_of, probabilities
+from calibkit.methods.boundary.result.decide import (
+    decide,
+    draw,
+    levels_of,
+    probabilities,
+    reviewed,
+)
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.models.applier import LEVEL, Reads, Request, find_columns
+from calibkit.models.applier import ACTIONS, LEVEL, Reads, Request, find_columns
 
 #: The key that is no column but the number of the row.
 ROW_NUMBER = "row-number"
@@ -22,12 +28,15 @@ ROW_NUMBER = "row-number"
 class BoundaryApplier:
     """Adds `decision` and `margin`; a stochastic boundary also `decision_probability`.
 
+    A decision is 0 or 1, of three-way decisions one of `ACTIONS`; their margin is that of block.
+
     Where levels are asked for, also `level` and, of a boundary that has it, `probability`.
     """
 
     def __init__(self, model: BoundaryModel) -> None:
         self.model = model
         self.random = model.randomise is not msgspec.UNSET
+        self.three_way = model.review_thresholds is not msgspec.UNSET
         self.added = ("decision", "margin") + (("decision_probability",) if self.random else ())
 
     def reads(self, source: Source, request: Request) -> Reads:
@@ -85,7 +94,11 @@ class BoundaryApplier:
             placed = [pl.Series(level), pl.Series(probability, nan_to_null=True)]
             placed = placed[: 1 + self._has_probability]
         if not self.random:
-            return [pl.Series(decision), pl.Series(margin, nan_to_null=True), *placed]
+            decided = pl.Series(decision)
+            if self.three_way:
+                also = reviewed(self.model, *columns[:2])
+                decided = pl.Series(ACTIONS).gather(pl.Series(2 * decision + also))
+            return [decided, pl.Series(margin, nan_to_null=True), *placed]
         chance = probabilities(self.model, *columns)
         seed = self.model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # `BoundaryModel.check` holds it

@@ -35,7 +35,7 @@ from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.judge import Judge, Places, Tried, marginal_rate
+from calibkit.methods.boundary.judge import Judge, Places, Tried, marginal_prices
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.result.figures import cross_validate
@@ -85,7 +85,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
         try:
             fitted = fit_summary(_merged(tried.summary))
         except InfeasibleError as error:
-            failure = error
+            failure = min(failure or error, error, key=lambda one: getattr(one, "least", 0.0))
             continue
         model = fitted.model
         if choice.seen:
@@ -160,7 +160,7 @@ def choose_levels(
     if not tried:
         assert failure is not None
         raise failure
-    judge = Judge(single.aim()[1], marginal_rate(single), None, single.minimised)
+    judge = Judge(single.aim()[1], marginal_prices(single), None, single.minimised)
     best = max((one for _, one in tried), key=judge.worth)
     least = judge.worth(best) - judge.error_alone(best)
     return next(fitted for fitted, one in tried if judge.worth(one) >= least)
@@ -208,7 +208,7 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     if shared:
         dealt = _deal(base, options).reweighted(goal.totals.classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
-    price = marginal_rate(counted[0][0])
+    price = marginal_prices(counted[0][0])
     return _rank(tried, dealt, goal, price)
 
 
@@ -233,7 +233,8 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
         wanted = [("st", levels)]
     else:
         wanted = [("st", levels)]
-        if data.options.scale == "probability" or not np.isinf(data.score).any():
+        finite = data.options.measure == "probability" or not np.isinf(data.score).any()
+        if options.target.review is None and finite:
             wanted.append(("logistic", levels))
         wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]
     plans, refused = [], None
@@ -305,7 +306,7 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
     return Tried(summary, checked, fine)
 
 
-def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> Choice:
+def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
     judge = Judge(goal, price, dealt, tried[0].summary.minimised)
     worth = [judge.worth(one) for one in tried]

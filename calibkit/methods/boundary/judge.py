@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.figures import Judged, Validation, standard_error
 from calibkit.methods.boundary.result.parts import Candidate
-from calibkit.methods.boundary.solvers.exact import isotonic_blocks
+from calibkit.methods.boundary.solvers import exact, three_way
 from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing
@@ -57,9 +58,13 @@ class Judge:
     worth the objective itself, and errors come from the folds.
     """
 
-    def __init__(self, goal: Goal, price: float, dealt: Tally | None, minimised: bool) -> None:
-        self.goal, self.price, self.dealt, self.minimised = goal, price, dealt, minimised
-        self.priced = bool(goal.bounded) and not goal.uses_gain
+    def __init__(
+        self, goal: Goal, prices: tuple[float, ...], dealt: Tally | None, minimised: bool
+    ) -> None:
+        self.goal, self.prices, self.dealt, self.minimised = goal, prices, dealt, minimised
+        self.price = prices[0]
+        self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
+        self.priced = bool(goal.bounded) and self.rows_alone
 
     def worth(self, tried: Tried) -> float:
         """Return the worth of a candidate, in shares of the positives or in the objective's unit."""
@@ -68,7 +73,10 @@ class Judge:
     def _worth(self, seen: Judged) -> float:
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
-        value = self._goal(seen).value(*seen[2:]) or 0.0
+        goal = self._goal(seen)
+        if isinstance(goal, ThreeWay):
+            return goal.priced(self.prices, seen[2:])
+        value = goal.value(*seen[2:]) or 0.0
         return -value if self.minimised else value
 
     def _goal(self, seen: Judged) -> Goal:
@@ -83,6 +91,8 @@ class Judge:
 
     def within(self, tried: Tried) -> bool:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
+        if isinstance(self.goal, ThreeWay):  # what its bounds are missed by is paid for
+            return True
         seen, classes = tried.pooled, self.goal.totals.classes
         selected, hits = seen.selected, seen.true_positives
         positives, negatives = seen.positives, seen.rows - seen.positives
@@ -116,7 +126,7 @@ class Judge:
             return standard_error([self._worth(fold) for fold in other.folds]) or 0.0
         over_folds = standard_error(apart) or 0.0
         options = one.summary.planned.options
-        if one.fine is None or other.fine is None or self.goal.uses_gain:
+        if one.fine is None or other.fine is None or not self.rows_alone:
             return over_folds
         found = self._error_of_rows(one, other)
         independent = options.groups is None and not self.dealt.squares.size
@@ -125,7 +135,7 @@ class Judge:
     def error_alone(self, tried: Tried) -> float:
         """Return the standard error of a candidate's worth."""
         assert tried.checked is not None
-        if not self.priced:
+        if not self.priced and self.rows_alone | self.goal.uses_gain:
             return tried.checked.figures.standard_error or 0.0
         worths = [self._worth(fold) for fold in tried.folds if fold.positives]
         return standard_error(worths) or 0.0
@@ -185,17 +195,15 @@ def _units_per_row(tried: Tried) -> float:
     return 1.0 if problem.tally.unit.size == 1.0 else problem.totals().rows / tried.summary.rows
 
 
-def marginal_rate(summary: Summary) -> float:
-    """Return the rate of positives at which the bound stops one more row.
+def marginal_prices(summary: Summary) -> tuple[float, ...]:
+    """Return the rate of positives at which the bound stops one more row; of three-way decisions more.
 
     It is 0 without a bound, and where what rows are worth counts.
     """
     tally, goal = summary.aim()
+    if isinstance(goal, ThreeWay):
+        return three_way.prices(three_way.every_prefix(tally), goal)
     if goal.uses_gain:
-        return 0.0
+        return (0.0,)
     assert isinstance(goal, CountGoal)
-    blocks = isotonic_blocks(tally.points())
-    _, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
-    if margin is None:
-        return 0.0
-    return float(blocks.true_positives[margin] / blocks.selected[margin])
+    return (exact.margin(tally.points(), goal),)

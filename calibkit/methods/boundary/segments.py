@@ -346,7 +346,7 @@ def _cross_validated(
         value = goal.of(totals).value(selected, hits, gain)
         if value is not None:
             values.append(value)
-    counted = [sum(fold[k] for fold in folds) for k in (2, 3, 4)]
+    counted = [*(sum(fold[k] for fold in folds) for k in (2, 3, 4)), 0.0, 0.0]
     forward = base.planned.options.time is not None  # the first block of time is judged by no fit
     pooled = goal
     if forward:

@@ -78,7 +78,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     DataError
         Rows on which the method has no finite solution.
     """
-    scale, threads = rows.options.scale, options.workers
+    scale, threads = rows.options.measure, options.workers
     segments = _segments(rows, options)
     fingerprint = later(threads, _rows_hash, rows, segments)
     tally = _tally(rows, segments, options)
@@ -217,12 +217,12 @@ def _by_segment(
         if not own.score.size:  # its rows have no weight
             shared.append(name)
             continue
-        points = pooled(own, rows.options.scale)
+        points = pooled(own, rows.options.measure)
         made = None
         if _is_large(points, options):
             try:
                 what = f"the rows with {segments.column} = {name}"
-                made, said = _map(own, rows.options.scale, method, options, what)
+                made, said = _map(own, rows.options.measure, method, options, what)
                 warnings += said
             except DataError as error:
                 warnings.append(f"{error}: {name} uses the map of all rows")

@@ -117,7 +117,7 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     own = distinct(uncertainty_levels(rows, wanted if rows.uncertainty is not None else 1))
     level = own.of(rows.uncertainty, rows.score.size)
     tally = count_rows(rows.score, level, rows.label, own.count)
-    probability = rows.options.scale == "probability"
+    probability = rows.options.measure == "probability"
     finite = probability or bool(np.isfinite(tally.score).all())
     curved = fit_curved(tally, sizes, probability=probability) if finite else None
     if method == "exact":

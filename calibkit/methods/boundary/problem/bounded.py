@@ -60,7 +60,9 @@ class RecallGoal(BoundedGoal):
         best = np.flatnonzero(caught == most)
         return int(best[np.argmin(selected[best])])
 
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+    def value(
+        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
+    ) -> float | None:
         """Return the recall."""
         return self.recall(true_positives, gain)
 
@@ -131,7 +133,7 @@ class RecallAtPrecision(RecallGoal):
         share = self._share(slope)
         return self._ceiling_of(best / share if share > 0.0 else np.inf)
 
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the precision is at least the bound."""
         return true_positives * self.denominator >= self.numerator * selected
 
@@ -192,11 +194,13 @@ class PrecisionAtRecall(BoundedGoal):
         """Return the precision of the linear relaxation."""
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+    def value(
+        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
+    ) -> float | None:
         """Return the precision."""
         return true_positives / selected if selected else None
 
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the recall is at least the bound."""
         return (gain if self.uses_gain else true_positives) >= self.least
 
@@ -261,7 +265,7 @@ class RecallWithin(RecallGoal):
         hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
         return self._ceiling_of(hits)
 
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the amount is within the limit."""
         return selected - self.spared * true_positives <= self.limit
 

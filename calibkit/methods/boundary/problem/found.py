@@ -58,6 +58,9 @@ class Found:
         where none is.
     gain
         What the selected rows are worth, in units, where that counts.
+    review, reviewed, reviewed_positives
+        Of three-way decisions: the lowest reviewed score of each level, and the rows and positive
+        rows from there up to `thresholds`.
     """
 
     thresholds: Floats
@@ -68,6 +71,15 @@ class Found:
     surface: Surface | None = None
     cut: float = math.nan
     gain: int = 0
+    review: Floats | None = None
+    reviewed: int = 0
+    reviewed_positives: int = 0
+
+    @property
+    def counts(self) -> tuple[float, float, int, int, int]:
+        """Selected rows, true positives, gain, and rows and positive rows that are reviewed."""
+        more = self.reviewed, self.reviewed_positives
+        return self.selected, self.true_positives, self.gain, *more
 
 
 def lowest_scores(tally: Tally, points: Points, choice: NDArray[np.int64]) -> Floats:

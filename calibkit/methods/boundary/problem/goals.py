@@ -63,23 +63,28 @@ class Goal(ABC):
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows."""
 
-    @abstractmethod
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the best of some totals by the canonical rule, or -1 where none meets the bound.
 
         `gain` is what the rows are worth; it is looked at where `uses_gain` is set.
         """
+        raise NotImplementedError(f"{self.maximised} depends on more than one selection of rows")
 
     @abstractmethod
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
-        """Return the objective of totals, which may be expected ones; None where undefined."""
+    def value(
+        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
+    ) -> float | None:
+        """Return the objective of totals, which may be expected ones; None where undefined.
+
+        `reviewed` are rows and positive rows that are reviewed, of three-way decisions.
+        """
 
     def recall(self, true_positives: float, gain: float = 0) -> float | None:
         """Return the recall of totals; None without positives."""
         return true_positives / self.totals.positives if self.totals.positives else None
 
     @abstractmethod
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether totals meet the bound, in exact arithmetic."""
 
 
@@ -116,6 +121,13 @@ class CountGoal(Goal):
     def ceiling(self, best: float, slope: float) -> float:
         """Return an upper bound of the objective over all choices."""
 
+    def compared(self, totals: Int64s) -> Int64s:
+        """Return what of totals (selected, true positives) is to be small, and what large.
+
+        Of two choices the one that is as good in both can take the place of the other.
+        """
+        return totals
+
     @abstractmethod
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Return how many groups of rows to take whole, and what share of the next one.
@@ -148,12 +160,14 @@ class LeastCost(Goal):
         best = np.flatnonzero(gain == gain.max())
         return int(best[np.argmin(selected[best])])
 
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+    def value(
+        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
+    ) -> float | None:
         """Return the cost a row."""
         cost = (self.totals.gain - gain) * self.totals.gain_unit.size
         rows = self.totals.rows / float(self.totals.row_units)
         return cost / rows if rows else None
 
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return True: there is no bound."""
         return True

@@ -81,7 +81,9 @@ class Measure(CountGoal):
         rows, hits = np.append(0, selected), np.append(0, true_positives)
         return self.pick(rows, hits), None
 
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+    def value(
+        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
+    ) -> float | None:
         """Return the measure."""
         return float(self.reported(np.array([selected]), np.array([true_positives]))[0])
 
@@ -108,7 +110,7 @@ class Measure(CountGoal):
         taken = int(best[np.argmin(at_rows[best])])
         return taken, Fraction(float(shares[taken]))
 
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return True: there is no bound."""
         return True
 

@@ -8,11 +8,14 @@ from calibkit.columns.weights import AS_THEY_ARE, ClassWeights, at_prevalence
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
 from calibkit.methods.boundary.problem.measures import Measure
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.options.objective import Target
 
 
 def goal_of(target: Target, totals: Totals) -> Goal:
     """Return the goal for rows with some totals."""
+    if target.review is not None:
+        return ThreeWay(target.review, totals)
     if target.costs:
         return LeastCost(target.value, totals)
     if target.bound is None:

@@ -147,6 +147,14 @@ def _probabilities(
     return np.where((chance == 0.0) & (reaches(score, level, wide) == 1), share, chance)
 
 
+def reviewed(model: BoundaryModel, score: Floats, uncertainty: Floats | None) -> NDArray[np.bool_]:
+    """Return which rows are reviewed: below the threshold of block, and not below that of review."""
+    assert model.review_thresholds is not msgspec.UNSET
+    level, lowest = row_levels(model, score, uncertainty), level_thresholds(model)
+    review = np.array([threshold_value(value) for value in model.review_thresholds])
+    return (reaches(score, level, review) > reaches(score, level, lowest)).astype(np.bool_)
+
+
 def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.uint8]:
     """Decide rows at random, each by the hash of its key.
 
@@ -172,7 +180,7 @@ def decide(
     The margin is score minus threshold, in logits for scores that are probabilities; NaN where the
     row's level never or always decides for.
     """
-    probability = model.columns["score"].scale in (None, "probability")
+    probability = model.columns["score"].measure == "probability"
     decision, margin = np.empty(score.size, np.uint8), np.empty(score.size)
     for rule, rows in of_segments(model, by):
         own, spread = score[rows], None if uncertainty is None else uncertainty[rows]

@@ -156,6 +156,10 @@ def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[
         rule["uncertainty_min"] = summary.levels.minimum
         rule["uncertainty_edges"] = summary.levels.edges.tolist()
     rule["score_thresholds"] = [threshold_json(value) for value in lowest]
+    if found.review is not None:
+        review = np.broadcast_to(problem.scores(found.review), lowest.shape)
+        rule["block_thresholds"] = rule["score_thresholds"]
+        rule["review_thresholds"] = [threshold_json(value) for value in review]
     if planned.method.mix is not None:
         rule |= _random(summary, found, rule["score_thresholds"])
     if found.surface is not None:
@@ -190,7 +194,7 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
 def _surface(summary: Summary, surface: Surface, cut: float) -> dict[str, Any]:
     """Return the surface, and the fitted probability from which on rows are selected."""
     tally = summary.problem.tally
-    probability = summary.problem.columns["score"].scale == "probability"
+    probability = summary.problem.columns["score"].measure == "probability"
     return {
         "coefficients": {name: getattr(surface, name) for name in COEFFICIENTS},
         "uncertainty_ranks": surface.ranks.tolist(),
@@ -220,7 +224,12 @@ def _objective(target: Target, totals: Totals) -> Objective:
     found = Objective(subject_to={})
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
-    if target.bound is not None:
+    if (asked := target.review) is not None:
+        setattr(found, "minimize" if target.minimised else "maximize", asked.objective)
+        found.subject_to = {name: float(bound) for name, bound in asked.bounds.items()}
+        if asked.costs:
+            found.review_cost = float(asked.costs[2])
+    elif target.bound is not None:
         found.maximize = goal_of(target, totals).maximised
         found.subject_to = {target.option: float(target.bound)}
     elif target.option == "minimize":
@@ -242,8 +251,13 @@ def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
     coarse = model.fit.resolution is not msgspec.UNSET
     if model.method == "exact" and not model.fit.optimal_in_sample and not coarse:
         found.append(
-            f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at most "
-            f"{_rate(model.fit.upper_bound)} is possible"
+            f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at "
+            f"{'least' if target.minimised else 'most'} {_rate(model.fit.upper_bound)} is possible"
+        )
+    if target.review is not None and target.review.precision and not figures_seen.selected:
+        found.append(
+            f"no rows reach precision {target.review.precision}: none is blocked, and what is wanted "
+            "of recall is reviewed"
         )
     return found
 

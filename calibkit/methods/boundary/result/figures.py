@@ -20,8 +20,9 @@ from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import classes_of
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.problem.values import read_values
-from calibkit.methods.boundary.result.decide import OTHER, probabilities
+from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
 from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, Figures, SegmentFit, TestFigures
@@ -40,25 +41,29 @@ class Judged(NamedTuple):
     selected: float
     true_positives: float
     gain: float = 0.0
+    reviewed: float = 0.0
+    reviewed_positives: float = 0.0
 
 
-def figures(
-    selected: float, true_positives: float, goal: Goal, unit: Unit, gain: float = 0
-) -> Figures:
-    """Return the figures of a boundary from its totals, in units of weight.
+def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
+    """Return the figures of a boundary from its totals, in units of weight; see `Found.counts`.
 
     The rates are those of reweighted classes where they are, the counts those of the rows.
     """
+    selected, true_positives, gain, *more = counts
     negatives = goal.totals.rows - goal.totals.positives
     rows, hits = goal.totals.classes.rows(selected, true_positives)
-    return Figures(
+    found = Figures(
         selected=unit.amount(rows),
         true_positives=unit.amount(hits),
         precision=true_positives / selected if selected else None,
-        recall=goal.recall(true_positives, gain),
+        recall=goal.recall(true_positives + more[1], gain),
         false_positive_rate=(selected - true_positives) / negatives if negatives else None,
-        objective_value=goal.value(selected, true_positives, gain),
+        objective_value=goal.value(*counts),
     )
+    if isinstance(goal, ThreeWay):
+        found.reviewed, found.reviewed_positives = map(unit.amount, more)
+    return found
 
 
 class Validation(NamedTuple):
@@ -125,14 +130,14 @@ def pooled_figures(
 ) -> CrossValidated:
     """Return the figures of what boundaries select of the folds that their fits left out.
 
-    `counted` are selected rows, true positives and gain over all folds, `goal` is that of them, and
-    `error` the standard error of the objective.
+    `counted` are totals over all folds, see `Found.counts`, `goal` is that of them, and `error` the
+    standard error of the objective.
     """
-    selected, hits, gain = counted
+    selected, hits, gain, _, also = counted
     return CrossValidated(
         precision=hits / selected if selected else None,
-        recall=goal.recall(hits, gain),
-        objective_value=goal.value(selected, hits, gain),
+        recall=goal.recall(hits + also, gain),
+        objective_value=goal.value(*counted),
         standard_error=error,
         folds=folds,
     )
@@ -178,16 +183,19 @@ def standard_error(values: Sequence[float]) -> float | None:
     return math.sqrt(spread / len(values))
 
 
-def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float]:
-    """Return what a boundary selects of a fold; the expected numbers of a randomised one."""
+def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float, float, float]:
+    """Return what a boundary selects of a fold, see `Found.counts`; if randomised, what to expect."""
     selected, hits = dealt.selected(found.thresholds, part=fold)
+    if found.review is not None:
+        reach, caught = dealt.selected(found.review, part=fold)
+        return selected, hits, 0, reach - selected, caught - hits
     if found.wide is None or found.probability == 0.0:
-        return selected, hits, dealt.gained(found.thresholds, part=fold)
+        return selected, hits, dealt.gained(found.thresholds, part=fold), 0, 0
     more, more_hits = dealt.selected(found.wide, part=fold)
     return (
         selected + found.probability * (more - selected),
         hits + found.probability * (more_hits - hits),
-        0,
+        *(0, 0, 0),
     )
 
 
@@ -218,10 +226,14 @@ def judge_rows(
         whole = int(values.gain[values.gain > 0].sum())
         goal = make_goal(replace(totals, gain=whole, gain_unit=values.unit))
         gain = _expected(values.gain, chance)
+    counts: tuple[float, ...] = selected, true_positives, gain, 0, 0
+    if model.review_thresholds is not msgspec.UNSET:
+        also = reviewed(model, rows.score, rows.uncertainty)
+        counts = *counts[:3], int(units[also].sum()), int(units[also & hits].sum())
     return TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
-        **msgspec.structs.asdict(figures(selected, true_positives, goal, unit, gain)),
+        **msgspec.structs.asdict(figures(goal, unit, counts)),
     )
 
 
@@ -264,13 +276,13 @@ def judge_segments(
         own = stack.places(segment)
         inside, unit = _only(tally, own), tally.unit
         own_goal = _goal_of(goal, inside)
-        selected, hits, gain = held_out(inside, -1, found)
+        counts = held_out(inside, -1, found)
         totals = own_goal.totals
         rows, positives = totals.classes.rows(totals.rows, totals.positives)
         fit = SegmentFit(
             rows=unit.amount(rows),
             positives=unit.amount(positives),
-            in_sample=figures(selected, hits, own_goal, unit, gain),
+            in_sample=figures(own_goal, unit, counts),
         )
         if dealt is not None and checked is not None:
             fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, checked.found)
@@ -289,7 +301,7 @@ def _goal_of(goal: Goal, tally: Tally) -> Goal:
 
 
 def _cross_validated(dealt: Tally, goal: Goal, folds: dict[int, Found]) -> CrossValidated:
-    pooled, values = np.zeros(3), []
+    pooled, values = np.zeros(5), []
     for fold, found in sorted(folds.items()):
         counted = held_out(dealt, fold, found)
         pooled += counted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
 from calibkit.methods.boundary.result.figures import (
     Judged,
@@ -137,6 +139,9 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
     if found.selected == 0 and options.target.bound is not None:
         raise _infeasible(tally, goal, planned)
+    if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
+        floor = found.reviewed if optimum.proven else math.ceil(optimum.ceiling * goal.totals.rows)
+        raise OverCapacityError(planned, *map(tally.unit.amount, (found.reviewed, floor)))
     dealt_rows = dealt().reweighted(classes) if folds else None
     checked = None if dealt_rows is None else cross_validate(dealt_rows, planned, goal)
     optimal = _is_optimal(planned, found, optimum, goal)
@@ -182,7 +187,7 @@ def seen_in_sample(
     return BoundaryFit(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
-        in_sample=figures(found.selected, found.true_positives, goal, unit, found.gain),
+        in_sample=figures(goal, unit, found.counts),
         upper_bound=ceiling,
         optimal_in_sample=False,
         exact_arithmetic=goal.totals.exact and summary.problem.tally.gain_unit.exact,
@@ -208,9 +213,13 @@ def _of_rows(
     No boundary over the rows themselves does better than one that could take the positive rows of
     each coarse score without its negative ones.
     """
-    value = goal.value(found.selected, found.true_positives, found.gain)
+    value = goal.value(*found.counts)
     if planned.method.choose is None or planned.score_bins or value is None:
         return optimum, resolution
+    if isinstance(goal, ThreeWay):  # how many rows of a cell suffice is not known
+        return replace(
+            optimum, ceiling=float(not planned.options.target.minimised), proven=False
+        ), resolution
     points = tally.parted().points(together=planned.method.together)
     ceiling = best_choice(points, goal).ceiling
     low, high = sorted((value, ceiling))
@@ -222,7 +231,7 @@ def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
     """Return whether the bound is met; a randomised boundary meets it by its very probability."""
     if planned.method.mix is not None:
         return True
-    return goal.met(int(found.selected), int(found.true_positives), found.gain)
+    return goal.met(*map(int, found.counts))
 
 
 def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal) -> bool:
@@ -231,7 +240,7 @@ def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal
         return True
     if not optimum.proven or not _is_met(planned, found, goal):
         return False
-    return goal.value(found.selected, found.true_positives, found.gain) == optimum.ceiling
+    return goal.value(*found.counts) == optimum.ceiling
 
 
 def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
@@ -251,6 +260,20 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     return InfeasibleError(
         f"no boundary of --method {name} selects a row with {target.text}; {advice}."
     )
+
+
+class OverCapacityError(InfeasibleError):
+    """More rows have to be reviewed than can be."""
+
+    def __init__(self, planned: Plan, least: float, floor: float) -> None:
+        possible = f"the least review possible is {least:,} rows"
+        if floor < least:
+            possible = f"the least review found is {least:,} rows, at least {floor:,} are needed"
+        super().__init__(
+            f"--method {planned.method.name} cannot {planned.options.target.text}: {possible}; raise "
+            "the capacity, or lower a bound."
+        )
+        self.least = least
 
 
 def fold_count(summary: Summary, warnings: list[str]) -> int:
@@ -283,4 +306,4 @@ def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
         return None
     tally = tally.reweighted(goal.totals.classes)
     found = METHODS["st"].find(tally, goal)
-    return figures(found.selected, found.true_positives, goal, tally.unit, found.gain)
+    return figures(goal, tally.unit, found.counts)

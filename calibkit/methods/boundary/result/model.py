@@ -69,6 +69,9 @@ class BoundaryModel(Model):
     order, score_min, score_edges, take
         With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
         uncertainty bin takes; `score_thresholds` is then empty.
+    block_thresholds, review_thresholds
+        Of three-way decisions, one per level: block from the one up, review from the other up to it,
+        pass below.  `score_thresholds` are those of block.
     isotonic
         Of ``mist``, one for each level: the isotonic regression of the labels on the score, the
         share of positive rows in each block.
@@ -101,6 +104,8 @@ class BoundaryModel(Model):
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
     isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
+    block_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    review_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
     bound: Annotated[str, known(BOUNDS)] | msgspec.UnsetType = msgspec.UNSET
     pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
@@ -125,6 +130,7 @@ class BoundaryModel(Model):
             raise ModelError("a boundary names a score column; 'columns' has none")
         self._check_groups()
         self._check_rule()
+        self._check_review()
         self._check_reference()
 
     def of_group(self, name: str) -> BoundaryModel:
@@ -184,6 +190,24 @@ class BoundaryModel(Model):
             raise ModelError("'groups' holds at least one value of the column 'by'")
         for name in self.groups:
             self.of_group(name)._check_rule()
+
+    def _check_review(self) -> None:
+        block, review = self.block_thresholds, self.review_thresholds
+        if block is msgspec.UNSET and review is msgspec.UNSET:
+            return
+        if block is msgspec.UNSET or review is msgspec.UNSET or block != self.score_thresholds:
+            raise ModelError(
+                "three-way decisions have 'review_thresholds', and as 'block_thresholds' the same as "
+                "'score_thresholds'"
+            )
+        if len(review) != len(block) or self.groups is not msgspec.UNSET:
+            raise ModelError("'review_thresholds' needs one value per level, and no groups")
+        _check_thresholds(review)
+        for low, high in zip(
+            map(threshold_value, review), map(threshold_value, block), strict=True
+        ):
+            if not (np.isnan(high) or low <= high):
+                raise ModelError("a threshold of review is not above that of block")
 
     def _check_surface(self) -> None:
         names = ("coefficients", "uncertainty_ranks", "cut", "clipped")

@@ -54,17 +54,24 @@ class Objective(Part):
     """What was maximised (`maximize`) or minimised (`minimize`), under which bounds.
 
     `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
-    a column ``value``, recall is the share of its sum among the positive rows.
+    a column ``value``, recall is the share of its sum among the positive rows.  Of three-way decisions
+    ``review`` is the share of the rows that is reviewed, precision that of block, and recall that of
+    block with review; `review_cost` is what a reviewed row costs.
     """
 
     subject_to: dict[str, float]
     prevalence: float | msgspec.UnsetType = msgspec.UNSET
     maximize: str | msgspec.UnsetType = msgspec.UNSET
     minimize: str | msgspec.UnsetType = msgspec.UNSET
+    review_cost: float | msgspec.UnsetType = msgspec.UNSET
 
 
-class Figures(Part):
-    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined."""
+class Figures(Part, kw_only=True):
+    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined.
+
+    Of three-way decisions they are those of block, but for recall, which counts block with review;
+    `reviewed` and `reviewed_positives` are the rows and positive rows that are reviewed.
+    """
 
     selected: int | float
     true_positives: int | float
@@ -72,9 +79,11 @@ class Figures(Part):
     recall: float | None
     false_positive_rate: float | None
     objective_value: float | None
+    reviewed: int | float | msgspec.UnsetType = msgspec.UNSET
+    reviewed_positives: int | float | msgspec.UnsetType = msgspec.UNSET
 
 
-class TestFigures(Figures):
+class TestFigures(Figures, kw_only=True):
     """Figures on rows that the fit did not see."""
 
     rows: int | float

@@ -89,6 +89,13 @@ def isotonic_blocks(points: Points) -> Blocks:
     return Blocks(selected[order], hits[order], level_of[order], point[order])
 
 
+def margin(points: Points, goal: CountGoal) -> float:
+    """Return the rate of positives at the margin of a goal's relaxation, 0 where no block is left."""
+    blocks = isotonic_blocks(points)
+    _, found = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
+    return 0.0 if found is None else float(blocks.true_positives[found] / blocks.selected[found])
+
+
 def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Solution:
     """Return the best choice of one prefix per level.
 
@@ -118,7 +125,7 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
     budget = min(known, max(known * _FIRST_SHARE, 1.0 - slope))
     while True:
         window = goal.window(most, slope, budget)
-        band = knapsack.pareto_band(prefixes, slope, best, budget, window, cap)
+        band = knapsack.pareto_band(prefixes, slope, best, budget, window, cap, goal.compared)
         if band is None:
             return Solution(choice, selected, true_positives, False, goal.ceiling(most, slope))
         # The choice at hand comes last: of equals one from the band is taken.

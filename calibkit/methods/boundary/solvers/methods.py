@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.solvers import classic, exact, grid_methods, value
+from calibkit.methods.boundary.problem.three_way import ThreeWay
+from calibkit.methods.boundary.solvers import classic, exact, grid_methods, three_way, value
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.knapsack import STATE_CAP
-from calibkit.options.objective import OPTIONS
+from calibkit.options.objective import OPTIONS, REVIEW
 from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
@@ -84,6 +85,8 @@ class Method:
         excluded
             A part of a dealt tally that takes no part.
         """
+        if isinstance(goal, ThreeWay):
+            return three_way.find(tally, goal, excluded=excluded, together=self.together)[0]
         if self.mix is not None:
             return self.mix(tally, goal, excluded)
         if self.surface is not None:
@@ -100,6 +103,10 @@ class Method:
 
     def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
         """Find a boundary on a tally, and the best one over the same prefixes."""
+        if isinstance(goal, ThreeWay):
+            found, pair = three_way.find(tally, goal, together=self.together)
+            totals = int(found.selected), int(found.true_positives)
+            return found, exact.Solution(pair.block, *totals, pair.proven, pair.ceiling)
         if self.mix is not None or self.surface is not None:  # it is the optimum of its class
             found = self.find(tally, goal)
             rows, hits = found.selected, found.true_positives
@@ -171,11 +178,11 @@ _BOTH = ("precision", "recall")
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (
-        Method("exact", "the optimum, with proof", OPTIONS, exact_choice, values=True),
+        Method("exact", "the optimum, with proof", (*OPTIONS, REVIEW), exact_choice, values=True),
         Method(
             "st",
             "a single threshold",
-            OPTIONS,
+            (*OPTIONS, REVIEW),
             classic.single_threshold,
             together=True,
             values=True,
@@ -225,6 +232,8 @@ def method(name: str, objective: str, worths: str = "") -> Method:
     found = METHODS[name]
     if objective not in found.objectives:
         able = ", ".join(other.name for other in METHODS.values() if objective in other.objectives)
+        if objective == REVIEW:
+            raise UsageError(f"three-way decisions go with --method auto, {able}, not {name}.")
         raise UsageError(
             f"--method {name} does not take --{objective}, only "
             f"{', '.join('--' + option for option in found.objectives)}; methods for "

@@ -72,7 +72,7 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
             raise UsageError(
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
-        chosen = on_scale(chosen, data.options.scale, options.workers)
+        chosen = on_scale(chosen, data.options.measure, options.workers)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
     if options.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")

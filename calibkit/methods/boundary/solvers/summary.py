@@ -118,7 +118,7 @@ class Summary:
     @property
     def minimised(self) -> bool:
         """Whether the objective is to be small."""
-        return self.planned.options.target.option == "minimize"
+        return self.planned.options.target.minimised
 
     def need_classes(self) -> None:
         """Refuse rows of one class where the objective needs both, or the other one."""
@@ -128,9 +128,8 @@ class Summary:
         for needed, word in (("p", "positive"), ("n", "negative")):
             if needed in target.needs and not counts[needed]:
                 raise DataError(
-                    f"{self.file}: column {column!r}: no {word} row, but --{target.option} "
-                    f"{target.value} needs some; name the positive class by --positive if labels "
-                    "are not 0/1",
+                    f"{self.file}: column {column!r}: no {word} row, but {target.flags} "
+                    "needs some; name the positive class by --positive if labels are not 0/1",
                     column=column,
                     file=self.file,
                     rows=totals.rows,
@@ -242,7 +241,7 @@ def _problem_of_rows(
 def need_finite(problem: Problem, data: ScoreRows) -> None:
     """Refuse infinite scores, which no surface can be fitted to; probabilities have their logits."""
     score = problem.tally.score
-    if data.options.scale == "probability" or np.isfinite(score[[0, -1]]).all():
+    if data.options.measure == "probability" or np.isfinite(score[[0, -1]]).all():
         return
     rows = int(np.count_nonzero(np.isinf(data.score)))
     raise DataError(
@@ -261,7 +260,7 @@ def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) ->
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
     options = planned.options
     said: dict[str, Any] = {
-        options.target.option: options.target.value,
+        **options.target.said,
         "method": options.method,
         "uncertainty_bins": planned.levels,
         "score_bins": planned.score_bins,

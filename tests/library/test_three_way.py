@@ -1,0 +1,160 @@
+"""Three-way decisions against the enumeration of all pairs of nested prefixes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.problem.three_way import ThreeWay
+from calibkit.methods.boundary.solvers import three_way
+from calibkit.options.objective import Review, Target, read_target
+from calibkit.summaries.tally import Tally, count_rows
+
+#: Score, level, label, weight.
+Row = tuple[int, int, int, int]
+#: Rows and positives that are blocked, then blocked or reviewed.
+Counts = tuple[int, int, int, int]
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(0, 1), st.integers(1, 3)),
+    min_size=1,
+    max_size=11,
+)
+BOUNDS = st.sampled_from(["0.2", "0.5", "0.7", "0.9", "1"])
+
+
+def tally_of(rows: list[Row]) -> Tally:
+    score, level, label, weight = zip(*rows, strict=True)
+    return count_rows(
+        np.array(score, np.float64),
+        np.array(level, np.uint16),
+        np.array(label, np.uint8),
+        3,
+        weight=np.array(weight, np.float64),
+    )
+
+
+def enumerated(rows: list[Row]) -> set[Counts]:
+    """Return what every pair of nested prefixes in each level comes to."""
+    found = {(0, 0, 0, 0)}
+    for level in range(3):
+        own = [row for row in rows if row[1] == level]
+        cuts = [8, *sorted({row[0] for row in own}, reverse=True)]
+        prefixes = [
+            (sum(r[3] for r in own if r[0] >= cut), sum(r[3] * r[2] for r in own if r[0] >= cut))
+            for cut in cuts
+        ]
+        pairs = [one + other for k, one in enumerate(prefixes) for other in prefixes[k:]]
+        found = {
+            (a + e, b + f, c + g, d + h)
+            for (a, b, c, d), (e, f, g, h) in product(found, set(pairs))
+        }
+    return found
+
+
+def best(rows: list[Row], asked: Review) -> Fraction:
+    """Return the best objective by its definition."""
+    positives, whole = sum(r[3] * r[2] for r in rows), sum(r[3] for r in rows)
+    values = []
+    for blocked, hits, reach, caught in enumerated(rows):
+        if asked.costs:
+            alarm, miss, review = (Fraction(cost.text) for cost in asked.costs)
+            cost = alarm * (blocked - hits) + miss * (positives - caught)
+            values.append((cost + review * (reach - blocked)) / whole)
+            continue
+        if asked.precision and hits < Fraction(asked.precision.text) * blocked:
+            continue
+        if asked.recall and caught < Fraction(asked.recall.text) * positives:
+            continue
+        if asked.objective == "review":
+            values.append(Fraction(reach - blocked, whole))
+        elif asked.capacity and reach - blocked > Fraction(asked.capacity.text):
+            continue
+        elif asked.objective == "recall":
+            values.append(-Fraction(caught, positives))
+        elif blocked:
+            values.append(-Fraction(hits, blocked))
+    return abs(min(values))
+
+
+def check(rows: list[Row], target: Target) -> None:
+    tally = tally_of(rows)
+    goal = goal_of(target, tally_totals(tally))
+    assert isinstance(goal, ThreeWay) and target.review is not None
+    found, pair = three_way.find(tally, goal)
+    value = goal.value(*found.counts)
+    assert value == pytest.approx(float(best(rows, target.review)), abs=1e-12)
+    assert pair.proven and pair.ceiling == value
+    assert found.review is not None
+    counted = [0, 0, 0, 0]
+    for score, level, label, weight in rows:
+        blocked = score >= found.thresholds[level]
+        reach = score >= found.review[level]
+        assert reach or not blocked
+        counted = [
+            old + weight * new
+            for old, new in zip(
+                counted, (blocked, blocked * label, reach, reach * label), strict=True
+            )
+        ]
+    selected, hits, reach, caught = counted
+    assert found.counts == (selected, hits, 0, reach - selected, caught - hits)
+
+
+@settings(max_examples=300, deadline=None)
+@given(ROWS, BOUNDS, BOUNDS)
+def test_least_review(rows: list[Row], precision: str, recall: str) -> None:
+    if any(row[2] for row in rows):
+        check(rows, read_target({"precision": precision, "recall": recall}))
+
+
+@settings(max_examples=300, deadline=None)
+@given(ROWS, st.sampled_from(["precision", "recall"]), BOUNDS, st.integers(0, 6))
+def test_most_within_a_capacity(rows: list[Row], bounded: str, bound: str, capacity: int) -> None:
+    if any(row[2] for row in rows):
+        review = {"review_capacity": str(capacity)}
+        check(rows, read_target({bounded: bound}, review=review))
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 5)))
+def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
+    alarm, miss, review = costs
+    given_cost = {"minimize": f"cost:{alarm},{miss}"}
+    check(rows, read_target(given_cost, review={"review_cost": str(review)}))
+
+
+def test_a_search_cut_short_keeps_a_bound() -> None:
+    """Prefixes that do not nest, and no room to search: a pair within the bounds, and a bound."""
+    random = np.random.default_rng(3)
+    short = 0
+    for _ in range(400):
+        rows = [
+            (int(s), int(lev), int(y), int(w))
+            for s, lev, y, w in zip(
+                random.integers(0, 8, 10),
+                random.integers(0, 3, 10),
+                random.integers(0, 2, 10),
+                random.integers(1, 4, 10),
+                strict=True,
+            )
+        ]
+        if not any(row[2] for row in rows):
+            continue
+        tally = tally_of(rows)
+        goal = goal_of(read_target({"precision": "0.6", "recall": "0.6"}), tally_totals(tally))
+        assert isinstance(goal, ThreeWay)
+        points = three_way.every_prefix(tally)
+        pair, optimum = (three_way.solve(points, goal, cap) for cap in (0, 10**6))
+        (selected, hits), (reach, caught) = points.totals(pair.block), points.totals(pair.review)
+        assert goal.met(selected, hits, 0, reach - selected, caught - hits)
+        assert pair.ceiling <= optimum.ceiling <= (reach - selected) / goal.totals.rows
+        short += not pair.proven
+    assert short
