@@ -85,12 +85,6 @@ def _how(model: BoundaryModel) -> list[str]:
         + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
     if model.review_thresholds:
-        lines[1] = lines[1].replace("; selects ", "; blocks ")
-        lines.append(
-            f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
-            "them positive; precision is that of block, recall that of block with review."
-        )
-    if model.review_thresholds:
         lines[0] = lines[0].replace("; selects ", "; blocks ")
         lines.append(
             f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
