@@ -17,6 +17,8 @@ DEMO := build/demo
 # Made again only when pyproject.toml changes; the install is editable, so edits need none.
 INSTALLED := .venv/installed.stamp
 EQUIPPED := .venv/equipped.stamp
+# Beside what a plain install has, the pictures.
+PICTURED := .venv/pictured.stamp
 
 # What users have: no scipy beside numba, which would slow its start.
 RUN_BIN := build/bench/venv/bin
@@ -34,12 +36,13 @@ PEERS := build/bench/peers/installed.stamp
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to other rows, judge it there
+demo: $(PICTURED)  ## install, fit a boundary on the sample data, apply it to other rows, and write a report on them
 	@mkdir -p $(DEMO)
 	$(BIN)/calibkit warmup
 	$(BIN)/calibkit boundary sample_data/calib.parquet --precision 0.7 --uncertainty-bins 3 --test sample_data/test.parquet -o $(DEMO)/boundary.json
 	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
-	$(BIN)/calibkit show $(DEMO)/boundary.json
+	$(BIN)/calibkit evaluate sample_data/test.parquet --boundary $(DEMO)/boundary.json --report $(DEMO)/report.html -q -o $(DEMO)/metrics.json
+	@echo "Open the report: file://$(CURDIR)/$(DEMO)/report.html"
 
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
 	$(BIN)/calibkit warmup
@@ -228,6 +231,10 @@ clean:  ## remove the environment and everything that was built
 $(INSTALLED): pyproject.toml | .venv/bin/python
 	$(PIP) install --upgrade 'pip>=25.1'
 	$(PIP) install --editable .
+	@touch $@
+
+$(PICTURED): $(INSTALLED)
+	$(PIP) install --editable '.[plot]'
 	@touch $@
 
 $(EQUIPPED): $(INSTALLED)

@@ -40,7 +40,7 @@ def lines(model: CalibratorModel) -> list[str]:
         lines.append(f"{model.method}: no labels were read, so nothing was judged.")
     positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
     lines += _choice(model)
-    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
+    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. Map: {map_text(model.own_map)}")
     if fit.inputs_clipped:
         lines.append(
             f"{cell_text(fit.inputs_clipped)} rows have a score within 1e-6 of 0 or 1; it was moved "

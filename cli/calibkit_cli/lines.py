@@ -83,6 +83,16 @@ Warnings = Annotated[
 ]
 
 
+Annotate = Annotated[
+    Literal["github"] | None,
+    option(
+        group=OUTPUT,
+        help="Also say what is wrong as annotations of GitHub Actions, on standard error.",
+        shown=False,
+    ),
+]
+
+
 def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
