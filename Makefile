@@ -31,7 +31,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist evidence-estimate same-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,7 +126,7 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
 
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
-	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS))
+	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS) --kinds $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
 reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
@@ -153,6 +153,10 @@ vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder
 
 evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidates on real score files (folder DATA)
 	$(BIN)/python docs/evidence/write_auto.py $(DATA)
+
+evidence-calibrators: $(EQUIPPED)  ## calibrators and the choice among them beside scikit-learn, netcal and venn-abers (installs them) on real score files (folder DATA)
+	$(PIP) install 'netcal==1.4.*' 'venn-abers==1.5.*'
+	$(BIN)/python docs/evidence/write_calibrators.py $(DATA)
 
 evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs it) on real score files (folder DATA)
 	$(PIP) install 'mapie==1.6.*'

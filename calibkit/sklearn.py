@@ -157,8 +157,8 @@ class ScoreCalibrator(_Calibrator):
     Parameters
     ----------
     method
-        ``"platt"``, ``"isotonic"``, ``"histogram"`` or ``"venn-abers"``; of probabilities and logits
-        also ``"beta"``, ``"temperature"`` and ``"scaling-binning"``.
+        ``"platt"``, or another of `calibkit.fit_calibrator`; ``"auto"`` chooses.  Of raw scores there
+        are no ``"beta"``, ``"temperature"``, ``"prior-shift"`` and ``"none"``.
     bins, clip
         Bins of the methods that have some; how far results stay from 0 and 1.
     scale

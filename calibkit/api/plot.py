@@ -33,11 +33,14 @@ from calibkit.options.pictures import KINDS
 from calibkit.options.plot import (
     AucLiftOptions,
     BiasOptions,
+    CostCurveOptions,
+    DecisionCurveOptions,
     DisagreementOptions,
     DispersionOptions,
     PlotOptions,
     PrecisionRecallOptions,
     ReliabilityOptions,
+    RiskCoverageOptions,
     RocOptions,
     ThresholdOptions,
 )
@@ -79,6 +82,9 @@ reliability = _drawn(ReliabilityOptions)
 precision_recall = _drawn(PrecisionRecallOptions)
 roc = _drawn(RocOptions)
 threshold = _drawn(ThresholdOptions)
+decision_curve = _drawn(DecisionCurveOptions)
+cost_curve = _drawn(CostCurveOptions)
+risk_coverage = _drawn(RiskCoverageOptions)
 positivity = _drawn(PositivityOptions)
 heatmap = _drawn(HeatmapOptions)
 recall_gain = _drawn(RecallGainOptions)

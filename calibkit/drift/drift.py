@@ -18,7 +18,7 @@ from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
 from calibkit.measures.result import Difference, Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Certificate
+from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import canonical_json
 from calibkit.models.page import Shown
 from calibkit.numerics.sums import exact_group_sums
@@ -160,9 +160,9 @@ def judged(
                 name: Interval(rate.low, rate.high) for name, rate in rates.items()
             }
     certificates = {
-        one.name: one.model.fit.certificate
+        one.name: sure
         for one in watched
-        if one.model.fit.certificate is not None and options.label is not None
+        if (sure := _certificate(one.model)) is not None and options.label is not None
     }
     metrics = Metrics(signature={}, rows=rows, metrics=values, intervals=intervals)
     told = (*warnings, *(_blind(one, options) for one in watched if options.estimate))
@@ -305,12 +305,22 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
             **judged,
         }
     }
-    sure = fit.certificate
+    sure = _certificate(model)
     if sure is not None:
-        found[CERTIFICATE] = {certified_as(sure): sure.bound, "confidence": sure.confidence}
+        bounds = {certified_as(one): one.bound for one in sure.all}
+        found[CERTIFICATE] = {**bounds, "confidence": sure.confidence}
     return found
 
 
-def certified_as(certificate: Certificate) -> str:
-    """Return the metric that a certificate bounds."""
-    return _CERTIFIED.get(certificate.quantity, certificate.quantity)
+def _certificate(model: BoundaryModel) -> Certificate | None:
+    """Return what is certified of rows that count once each, all of them together."""
+    sure = model.fit.certificate
+    apart = {"weight", "value"} & model.columns.keys()
+    if sure is None or apart or model.objective.prevalence or sure.failed:
+        return None
+    return sure
+
+
+def certified_as(promise: Promise) -> str:
+    """Return the metric that a promise bounds."""
+    return _CERTIFIED.get(promise.quantity, promise.quantity)

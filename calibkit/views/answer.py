@@ -150,14 +150,16 @@ def _counts(model: BoundaryModel) -> tuple[int, int] | None:
 
 def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
     """Say what is guaranteed on new data, and what was seen of the rest."""
-    sign = ">=" if certificate.side == "lower" else "<="
     seen, where = model.fit.in_sample, "on all rows of the fit"
     if model.fit.test:
         seen, where = model.fit.test, "on the test rows"
+    promised = " and ".join(one.text for one in certificate.all)
+    if model.bound == "each":
+        promised += f" in each segment of {model.columns['by'].name} that has thresholds"
     return (
-        f"On new data guaranteed: {certificate.quantity} {sign} {certificate.bound:g} with confidence "
-        f"{certificate.confidence:g} ({certificate.rows:,} rows set aside certify it); precision "
-        f"{rate(seen.precision)}, recall {rate(seen.recall)} {where}."
+        f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
+        f"({certificate.rows:,} rows set aside certify it); precision {rate(seen.precision)}, "
+        f"recall {rate(seen.recall)} {where}."
     )
 
 

@@ -14,7 +14,7 @@ from calibkit.views.segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.boundary.result.parts import Candidate
+    from calibkit.methods.boundary.result.parts import Candidate, Certificate
 
 #: Levels that one screen has room for.
 _LEVELS = 5
@@ -100,6 +100,8 @@ def _how(model: BoundaryModel) -> list[str]:
     if model.clipped:
         lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
     lines += _meaning(model)
+    if fit.certificate is not None:
+        lines += _terms(fit.certificate)
     if model.groups:
         lines += segment_lines(model)
     beside = []
@@ -171,6 +173,26 @@ def _meaning(model: BoundaryModel) -> list[str]:
     if model.objective.prevalence:
         lines.append(
             f"Rates are those at a base rate of {model.objective.prevalence:g}; counts are of rows."
+        )
+    return lines
+
+
+def _terms(certificate: Certificate) -> list[str]:
+    """Say what a certificate promises, what it takes for granted, and of which segments it fails."""
+    lines = [
+        "The promise is one about all runs like this one, those that certify nothing among them: at "
+        f"most {100 * (1 - certificate.confidence):.10g} % break it."
+    ]
+    if certificate.assumes:
+        names = {name: name.replace("_", " ") for name in certificate.assumes}
+        said = [
+            f"{names[name]} {value if isinstance(value, str) else f'{value:g}'}"
+            for name, value in certificate.assumes.items()
+        ]
+        lines.append(f"It assumes: {', '.join(said)}.")
+    if certificate.failed:
+        lines.append(
+            f"Nothing is certified, and nothing selected, in: {', '.join(certificate.failed)}."
         )
     return lines
 

@@ -103,12 +103,18 @@ def _certificate_lines(found: Drift, name: str) -> list[str]:
     sure = found.certificates.get(name)
     if sure is None:
         return []
-    metric = certified_as(sure)
-    ends = found.metrics.intervals[name][ALL].get(metric)
-    if ends is None or ends.low is None or ends.high is None:
-        return []
-    lower = sure.side == "lower"
-    refuted = ends.high < sure.bound if lower else ends.low > sure.bound
-    text = f"{metric} {'>=' if lower else '<='} {sure.bound:g} (certified at {sure.confidence:g})"
-    verdict = "no longer holds" if refuted else "is not refuted"
-    return [f"{name}: {text} {verdict}: between {ends.low:.4f} and {ends.high:.4f} here."]
+    lines = []
+    for one in sure.all:
+        metric = certified_as(one)
+        ends = found.metrics.intervals[name][ALL].get(metric)
+        if ends is None or ends.low is None or ends.high is None:
+            continue
+        lower = one.side == "lower"
+        refuted = ends.high < one.bound if lower else ends.low > one.bound
+        text = f"{metric} {'>=' if lower else '<='} {one.bound:g}"
+        verdict = "no longer holds" if refuted else "is not refuted"
+        lines.append(
+            f"{name}: {text} (certified at {sure.confidence:g}) {verdict}: between {ends.low:.4f} "
+            f"and {ends.high:.4f} here."
+        )
+    return lines

@@ -25,6 +25,8 @@ SHOWN_ROWS = 20
 
 #: A first column so narrow is not broken on a narrow terminal: other headers give way.
 _KEPT_WHOLE = 30
+#: Files of a folder that are named where they are written.
+_NAMED = 3
 
 
 @dataclass
@@ -214,10 +216,17 @@ class Console:
             quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal
         )
 
-    def wrote(self, what: str) -> None:
-        """Say on standard error what went to the output file, unless ``-q`` or ``--json``."""
+    def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
+        """Say on standard error what went to the output file, unless ``-q`` or ``--json``.
+
+        `outputs`: the files, where the output is a folder.
+        """
         if self.output not in (None, "-") and not self.as_json:
-            self.summary(f"{what} written to {self.output}.")
+            where = outputs[0] if len(outputs) == 1 else self.output
+            if len(outputs) > 1:
+                more = f" and {len(outputs) - _NAMED} more" if len(outputs) > _NAMED else ""
+                where = f"{where}: {', '.join(outputs[:_NAMED])}{more}"
+            self.summary(f"{what} written to {where}.")
 
     def say(self, *lines: str) -> None:
         """Print lines of a result on standard output, on a terminal broken between words."""

@@ -49,15 +49,20 @@ def prototype(name: str) -> Any:
     return json.loads((FOLDER / "prototype.json").read_bytes())[name]
 
 
-def fill(name: str, **parts: str) -> None:
-    """Write the parts of a page; each that it has, and no other, must be given."""
+def fill(name: str, *, some: bool = False, **parts: str) -> None:
+    """Write the parts of a page; each that it has, unless `some` do, and no other, must be given."""
     page = FOLDER / f"{name}.md"
     text = page.read_text(encoding="utf-8")
     known = _PART.findall(text)
-    if sorted(known) != sorted(parts):
+    if not set(parts) <= set(known) or (not some and len(known) != len(parts)):
         raise ValueError(f"{page.name} has the parts {sorted(known)}, not {sorted(parts)}")
     page.write_text(
-        _PART.sub(lambda part: f"{part[1]} -->\n\n{parts[part[1]].strip()}\n\n", text),
+        _PART.sub(
+            lambda part: (
+                f"{part[1]} -->\n\n{parts[part[1]].strip()}\n\n" if part[1] in parts else part[0]
+            ),
+            text,
+        ),
         encoding="utf-8",
     )
     print(f"{page.relative_to(ROOT)} written.")
