@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-several evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,6 +143,9 @@ vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder
 
 evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidates on real score files (folder DATA)
 	$(BIN)/python docs/evidence/write_auto.py $(DATA)
+
+evidence-several: $(INSTALLED)  ## judge several uncertainties against the best of them on real score files (folder DATA)
+	$(BIN)/python docs/evidence/write_several.py $(DATA)
 
 evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs it) on real score files (folder DATA)
 	$(PIP) install 'mapie==1.6.*'

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.models.page import Page, cell_text
-from calibkit.views.rules import level_rows, rates, spread
+from calibkit.views.rules import level_rows, rates, rule_rows, spread
 from calibkit.views.segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
@@ -213,6 +213,9 @@ def view(model: BoundaryModel, page: Page) -> None:
     else:
         header = ["level", *_level_header(model), "rows", "positive if"]
         table = level_rows(model, rows)
+        if model.partition:
+            page.table(["level", "where"], rule_rows(model))
+            page.say("")
         if model.review_thresholds:
             header[-1:] = ["block if", "else review if"]
             reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
@@ -240,7 +243,7 @@ def view(model: BoundaryModel, page: Page) -> None:
 
 
 def _level_header(model: BoundaryModel) -> list[str]:
-    if model.levels == 1:
+    if model.levels == 1 or model.partition:
         return []
     return [f"{model.columns['uncertainty'].name} from", "to below"]
 
