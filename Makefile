@@ -26,22 +26,23 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
+.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-several evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-several evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to other rows, judge it there
 	@mkdir -p $(DEMO)
+	$(BIN)/calibkit warmup
 	$(BIN)/calibkit boundary sample_data/calib.parquet --precision 0.7 --uncertainty-bins 3 --test sample_data/test.parquet -o $(DEMO)/boundary.json
 	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
 	$(BIN)/calibkit show $(DEMO)/boundary.json
 
-# Those of the kernels come first, each file in one worker: every kernel is compiled once.
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
+	$(BIN)/calibkit warmup
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
 	$(BIN)/python -m pytest -n auto --ignore tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
@@ -65,7 +66,10 @@ fuzz: $(EQUIPPED)  ## damage COUNT inputs (100,000) at random and put them throu
 faults: $(EQUIPPED)  ## disturb every command that writes: kills, full disks, shrinking inputs
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.faults.run --times $(or $(TIMES),3)
 
-robustness: $(EQUIPPED)  ## both, into docs/evidence/robustness.md
+schedules: $(EQUIPPED)  ## run COUNT schedules (10,000): shards, merges, tasks and files in any order, twice, lost, damaged, killed
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.schedules.run --count $(or $(COUNT),10000)
+
+robustness: $(EQUIPPED)  ## fuzz and faults, into docs/evidence/robustness.md
 	PYTHONPATH=.:kernels:cli $(BIN)/python docs/evidence/write_robustness.py --count $(or $(COUNT),100000) --times $(or $(TIMES),3)
 
 compat: $(EQUIPPED)  ## store models and states of this version, which later versions must read: tests/compat
@@ -119,10 +123,13 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
 
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
-	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS))
+	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS) --kinds $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
-reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
+
+reproduce-papers: $(INSTALLED)  ## the scoreboard, from the pages of the others: docs/evidence/papers.md
+	$(BIN)/python docs/evidence/write_papers.py
 
 reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md
 	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--runs 5 --epochs 100 --rates 8)
@@ -147,6 +154,10 @@ evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidate
 evidence-several: $(INSTALLED)  ## judge several uncertainties against the best of them on real score files (folder DATA)
 	$(BIN)/python docs/evidence/write_several.py $(DATA)
 
+evidence-calibrators: $(EQUIPPED)  ## calibrators and the choice among them beside scikit-learn, netcal and venn-abers (installs them) on real score files (folder DATA)
+	$(PIP) install 'netcal==1.4.*' 'venn-abers==1.5.*'
+	$(BIN)/python docs/evidence/write_calibrators.py $(DATA)
+
 evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs it) on real score files (folder DATA)
 	$(PIP) install 'mapie==1.6.*'
 	$(BIN)/python docs/evidence/write_certified.py $(DATA)
@@ -166,6 +177,9 @@ evidence-ties: $(EQUIPPED)  ## thresholds with and without chance (Singh and Khi
 
 evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is none (folder DATA): docs/evidence/drift.md
 	$(BIN)/python docs/evidence/write_drift.py $(DATA)
+
+evidence-estimate: $(INSTALLED)  ## rates without labels beside those that labels show (folder DATA): docs/evidence/estimate.md
+	$(BIN)/python docs/evidence/write_estimate.py $(DATA)
 
 evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
 	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
@@ -187,7 +201,13 @@ sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 
 dist: $(EQUIPPED)  ## build sdist and wheel (from that sdist) into dist/
 	rm -rf dist
+	PYTHONPATH=. $(BIN)/python release/write_sbom.py
 	$(BIN)/python -m build --outdir dist .
+
+same-dist: dist  ## build twice: the same bytes
+	rm -rf build/dist
+	$(BIN)/python -m build --outdir build/dist .
+	diff -r dist build/dist
 
 test-dist: dist  ## install the wheel into an empty environment elsewhere, and run the README's story there
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \

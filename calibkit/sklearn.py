@@ -34,7 +34,7 @@ from calibkit.files.frames import frame_of_arrays
 __all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
 
 Array = NDArray[Any]
-Scale = Literal["probability", "logit", "raw"]
+Scale = Literal["probability", "percent", "logit", "raw"]
 
 
 class _Binary(ClassifierMixin, BaseEstimator):
@@ -157,8 +157,8 @@ class ScoreCalibrator(_Calibrator):
     Parameters
     ----------
     method
-        ``"platt"``, ``"isotonic"``, ``"histogram"`` or ``"venn-abers"``; of probabilities and logits
-        also ``"beta"``, ``"temperature"`` and ``"scaling-binning"``.
+        ``"platt"``, or another of `calibkit.fit_calibrator`; ``"auto"`` chooses.  Of raw scores there
+        are no ``"beta"``, ``"temperature"``, ``"prior-shift"`` and ``"none"``.
     bins, clip
         Bins of the methods that have some; how far results stay from 0 and 1.
     scale

@@ -128,7 +128,7 @@ FITS: dict[str, list[str]] = {
     "prior-shift-raw": [
         *("calibrate", "ROWS", "--method", "prior-shift", "--negatives-kept", "0.1", "--clip", "0"),
     ],
-    "clipped": ["calibrate", "ROWS", "--out-of-range", "clip"],
+    "clipped": ["calibrate", "ROWS", "--method", "beta", "--out-of-range", "clip"],
     **{
         f"{method}{suffix}": ["calibrate", "ROWS", "--method", method, *more]
         for method in ("beta", "platt", "histogram", "scaling-binning", "temperature")
@@ -218,7 +218,7 @@ def fit(name: str, folder: Path, size: int = 800) -> Path:
     return path
 
 
-FITS["inner"] = ["calibrate", "ROWS", "--score", "member_0"]
+FITS["inner"] = ["calibrate", "ROWS", "--method", "beta", "--score", "member_0"]
 
 
 def _bundle(name: str, folder: Path, size: int) -> Path:

@@ -49,6 +49,16 @@ def test_every_script_of_a_page_is_run_by_a_target() -> None:
         assert f"docs/evidence/{script.name}" in MAKEFILE, script.name
 
 
+def test_the_scoreboard_says_what_its_pages_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import write_papers
+
+    page = (FOLDER / "papers.md").read_text(encoding="utf-8")
+    assert write_papers.scoreboard() in page
+    for module in ("pages", "write_papers"):
+        monkeypatch.delitem(sys.modules, module)
+
+
 @pytest.fixture
 def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The writer of pages, with a page of two parts to write."""

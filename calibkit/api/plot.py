@@ -33,11 +33,14 @@ from calibkit.options.pictures import KINDS
 from calibkit.options.plot import (
     AucLiftOptions,
     BiasOptions,
+    CostCurveOptions,
+    DecisionCurveOptions,
     DisagreementOptions,
     DispersionOptions,
     PlotOptions,
     PrecisionRecallOptions,
     ReliabilityOptions,
+    RiskCoverageOptions,
     RocOptions,
 )
 from calibkit.reports import plots
@@ -77,6 +80,9 @@ def _drawn(options: Callable[P, Asked]) -> FrameFunction[P, Axes]:
 reliability = _drawn(ReliabilityOptions)
 precision_recall = _drawn(PrecisionRecallOptions)
 roc = _drawn(RocOptions)
+decision_curve = _drawn(DecisionCurveOptions)
+cost_curve = _drawn(CostCurveOptions)
+risk_coverage = _drawn(RiskCoverageOptions)
 positivity = _drawn(PositivityOptions)
 heatmap = _drawn(HeatmapOptions)
 recall_gain = _drawn(RecallGainOptions)

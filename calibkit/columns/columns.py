@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibkit.columns.cell_grid import CellGrid
 from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import FloatArray, numeric_column, weight_column
+from calibkit.columns.numeric import FloatArray, numeric_column, of_percent, weight_column
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
@@ -43,6 +43,8 @@ __all__ = [
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")
 
+#: Scores beyond this are no probabilities that were rounded badly.
+_LEAST_PERCENT: Final = 2
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
 
@@ -309,9 +311,14 @@ def score_column(
     column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
 ) -> FloatArray:
     """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
+    if scale == "percent":
+        advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
+        return of_percent(numeric_column(column, where, low=0.0, high=100.0, advice=advice))
     if scale != "probability":
         return numeric_column(column, where, finite=finite)
     advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
+        advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
     return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calibkit.models.scales import measure
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreColumns:
@@ -27,6 +29,11 @@ class ScoreColumns:
         """The column of each role that has one."""
         roles = ("score", "label", "uncertainty", "weight")
         return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+
+    @property
+    def measure(self) -> str:
+        """What scores are once they are read; see `measure`."""
+        return measure(self.scale)
 
     @property
     def sampled(self) -> bool:

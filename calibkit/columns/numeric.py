@@ -82,6 +82,11 @@ def as_fitted(
     """
     if not values.len():
         return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    single = column.dtype == "float32"
+    if column.scale == "percent":
+        advice = "the model was fitted on percentages, in [0, 100]: name their column by --score"
+        array = numeric_column(values, where, low=0.0, high=100.0, advice=advice)
+        return of_percent(array.astype(np.float32, copy=False) if single else array)
     probability = column.scale == "probability"
     array = numeric_column(
         values,
@@ -92,7 +97,14 @@ def as_fitted(
         advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
         "--score, or fit on these scores with --scale logit or --scale raw",
     )
-    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array
+    return array.astype(np.float32, copy=False) if single else array
+
+
+def of_percent(array: FloatArray) -> FloatArray:
+    """Return percentages as probabilities, in their dtype."""
+    found: FloatArray = array / array.dtype.type(100.0)
+    found.flags.writeable = False
+    return found
 
 
 def _has_negative_zero(array: FloatArray) -> bool:

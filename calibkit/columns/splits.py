@@ -24,12 +24,20 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> P
     DataError
         For a row without a group.
     """
+    return (group_keys(groups, str(seed), where) % np.uint64(parts)).astype(np.uint8)
+
+
+def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> NDArray[np.uint64]:
+    """Return a hash of each row's group, as text, and of a salt; errors as `group_parts`."""
     refuse_missing(groups, where)
     if not groups.dtype.is_integer():
         groups = groups.cast(pl.String)
     values = groups.unique()
-    part_of = [_hash(f"{seed}:{value}") % parts for value in values.cast(pl.String)]
-    found: Parts = groups.replace_strict(values, part_of, return_dtype=pl.UInt8).to_numpy()
+    keys = [_hash(f"{salt}:{value}") for value in values.cast(pl.String)]
+    keys_of = pl.Series(keys, dtype=pl.UInt64)
+    found: NDArray[np.uint64] = groups.replace_strict(
+        values, keys_of, return_dtype=pl.UInt64
+    ).to_numpy()
     return found
 
 

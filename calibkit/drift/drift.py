@@ -8,22 +8,28 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from calibkit.drift.counts import Counts
+from calibkit.drift.estimate import Basis, Cells, estimate
 from calibkit.drift.psi import Stability, stability
-from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
+from calibkit.drift.rows import BOUNDARY, Watched, base_rate, count, fitted_rows, plan_watch
 from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
-from calibkit.measures.result import Interval, Metrics, Number, Values
+from calibkit.measures.result import Difference, Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Certificate
+from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import canonical_json
 from calibkit.models.page import Shown
+from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.drift import DriftOptions
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
 ALL, FIT, CERTIFICATE = "all", "fit", "certificate"
+
+#: The slice of what is estimated without labels.
+ESTIMATED = "estimated"
 
 #: What stands at the top of the result too, before all metrics.
 HEADLINE = (
@@ -65,11 +71,14 @@ class Drift(Shown):
         Of the boundaries that have one, where there were labels.
     warnings
         What the user should be told.
+    assumes
+        What rates without labels were estimated by; None: they were not.
     """
 
     metrics: Metrics
     certificates: dict[str, Certificate]
     warnings: tuple[str, ...] = ()
+    assumes: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return ``drift.json`` as plain dictionaries.
@@ -95,6 +104,12 @@ class Drift(Shown):
         found: dict[str, Any] = {key: values[key] for key in HEADLINE if key in values}
         if name in self.certificates:
             found["certificate"] = msgspec.to_builtins(self.certificates[name])
+        if self.assumes is not None:
+            ends = self.metrics.intervals[name][ESTIMATED]
+            found[ESTIMATED] = {"assumes": self.assumes} | {
+                rate: {"value": value, "low": ends[rate].low, "high": ends[rate].high}
+                for rate, value in self.metrics.metrics[name][ESTIMATED].items()
+            }
         return found
 
 
@@ -121,19 +136,50 @@ def drift(options: DriftOptions, source: Source, *, batch: int | None = None) ->
     watch = plan_watch(options, source)
     allowed = _BATCH if source.memory is None else source.memory.batch
     counted = count(watch, source, batch or allowed)
+    return judged(options, watch.watched, counted, source.rows, source.warnings)
+
+
+def judged(
+    options: DriftOptions,
+    watched: Sequence[Watched],
+    counted: Mapping[str, Counts],
+    rows: int,
+    warnings: Sequence[str] = (),
+) -> Drift:
+    """Return what the counts of new rows say, a boundary each."""
     values: dict[str, dict[str, dict[str, Number]]] = {}
     intervals: dict[str, dict[str, dict[str, Interval]]] = {}
-    for one in watch.watched:
+    for one in watched:
         found = _figures(one, counted[one.name], options)
         values[one.name] = {ALL: found.values, **_expected(one.model)}
         intervals[one.name] = {ALL: found.bounds}
+        if options.estimate:
+            rates = _estimated(one, counted[one.name], options)
+            values[one.name][ESTIMATED] = {name: rate.value for name, rate in rates.items()}
+            intervals[one.name][ESTIMATED] = {
+                name: Interval(rate.low, rate.high) for name, rate in rates.items()
+            }
     certificates = {
-        one.name: one.model.fit.certificate
-        for one in watch.watched
-        if one.model.fit.certificate is not None and options.label is not None
+        one.name: sure
+        for one in watched
+        if (sure := _certificate(one.model)) is not None and options.label is not None
     }
-    metrics = Metrics(signature={}, rows=source.rows, metrics=values, intervals=intervals)
-    return Drift(metrics, certificates, source.warnings)
+    metrics = Metrics(signature={}, rows=rows, metrics=values, intervals=intervals)
+    told = (*warnings, *(_blind(one, options) for one in watched if options.estimate))
+    return Drift(metrics, certificates, tuple(filter(None, told)), options.assumed)
+
+
+def _blind(one: Watched, options: DriftOptions) -> str:
+    """Say where probabilities do not know what the boundary decides by; nothing otherwise."""
+    own = one.model.columns.get("uncertainty")
+    maker = options.calibrator
+    if own is None or (maker is not None and own.name in {c.name for c in maker.columns.values()}):
+        return ""
+    return (
+        f"{one.name} decides by {own.name!r} too, which the probabilities do not know: where positives "
+        "at a score depend on it, the estimated precision and recall are off. Give --calibrator a "
+        f"model of `calibkit hetcal` with {own.name!r} among its --features."
+    )
 
 
 @dataclass
@@ -163,18 +209,18 @@ def _figures(one: Watched, counts: Counts, options: DriftOptions) -> _Figures:
     """Return the metrics of the new rows, and their intervals."""
     found = _Figures(Level(options.confidence), {"count": counts.read})
     found.rate("missing_share", counts.missing, counts.read, counts.read)
-    total, square = counts.value("rows"), counts.value("squares")
-    kish = total**2 / square if one.sampled and square else total
+    total = counts.value("rows")
+    thinned = _independent(one, counts)
+    kish = total * thinned
     for name, part in (("selected_share", "selected"), ("outside_range", "outside")):
         found.rate(name, counts.value(part), total, kish)
     for role in ("score", "uncertainty"):
         index = None
         if role in one.outline and total:
             bins = _filled(counts.sums[role], one.outline[role].counts)
-            index = stability(*bins, (kish, _fitted_rows(one)), options.confidence)
+            index = stability(*bins, (kish, fitted_rows(one.model)), options.confidence)
         found.stability(f"psi_{role}", index)
     if options.label is not None:
-        thinned = kish / total if total else 1.0  # independent rows in a unit of weight
         names = ("labelled", "positives", "labelled_selected", "hits")
         rows, positives, selected, hits = (counts.value(name) for name in names)
         found.values["labelled"] = rows
@@ -188,12 +234,39 @@ def _figures(one: Watched, counts: Counts, options: DriftOptions) -> _Figures:
     return found
 
 
-def _fitted_rows(one: Watched) -> float:
-    """Return how many the fitting rows are: by weight, but no more than rows that were sampled."""
-    rows = float(one.model.fit.rows)
-    if one.sampled and one.model.provenance is not None:
-        return min(rows, float(one.model.provenance.rows))
-    return rows
+def _estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str, Difference]:
+    """Return the rates of the new rows without their labels."""
+    source = one.model if options.calibrator is None else options.calibrator
+    basis = Basis(fitted_rows(source), base_rate(source) or 0.5)
+    cells = counts.cells()
+    places = np.array([cell[:3] for cell in cells], np.int64).reshape(-1, 3)
+    rows, means = np.array([cell[3:] for cell in cells], np.float64).reshape(-1, 2).T
+    old = np.array(one.outline["score"].counts)
+    # Bins that held no fitting row count with the next that did, as in the index.
+    filled = np.flatnonzero(old)
+    bins = np.minimum(np.searchsorted(filled, places[:, 0]), filled.size - 1)
+    known = basis.rows * (old[filled] / old.sum())[bins]
+    own = exact_group_sums(rows, bins, filled.size)[bins]
+    return estimate(
+        Cells(
+            rank=places[:, 1],
+            rows=rows,
+            probability=means / rows,
+            selected=places[:, 2] == 1,
+            known=known,
+            ratio=own / known,
+        ),
+        basis,
+        str(options.assumed),
+        Level(options.confidence),
+        independent=_independent(one, counts),
+    )
+
+
+def _independent(one: Watched, counts: Counts) -> float:
+    """Return how many independent rows there are in a unit of weight (Kish)."""
+    total, square = counts.value("rows"), counts.value("squares")
+    return total / square if one.sampled and square else 1.0
 
 
 def _filled(new: Sequence[Fraction], old: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -232,12 +305,22 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
             **judged,
         }
     }
-    sure = fit.certificate
+    sure = _certificate(model)
     if sure is not None:
-        found[CERTIFICATE] = {certified_as(sure): sure.bound, "confidence": sure.confidence}
+        bounds = {certified_as(one): one.bound for one in sure.all}
+        found[CERTIFICATE] = {**bounds, "confidence": sure.confidence}
     return found
 
 
-def certified_as(certificate: Certificate) -> str:
-    """Return the metric that a certificate bounds."""
-    return _CERTIFIED.get(certificate.quantity, certificate.quantity)
+def _certificate(model: BoundaryModel) -> Certificate | None:
+    """Return what is certified of rows that count once each, all of them together."""
+    sure = model.fit.certificate
+    apart = {"weight", "value"} & model.columns.keys()
+    if sure is None or apart or model.objective.prevalence or sure.failed:
+        return None
+    return sure
+
+
+def certified_as(promise: Promise) -> str:
+    """Return the metric that a promise bounds."""
+    return _CERTIFIED.get(promise.quantity, promise.quantity)

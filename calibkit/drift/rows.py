@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,9 @@ from calibkit.methods.boundary.application import ROW_NUMBER
 from calibkit.methods.boundary.result.decide import probabilities, spread_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import Reads, Request, find_columns
+from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
+from calibkit.numerics.row_hash import hash_rows
 from calibkit.options.drift import DriftOptions
 
 Floats = NDArray[Any]
@@ -64,6 +66,19 @@ class Watched:
 
 
 @dataclass(frozen=True)
+class Calibrating:
+    """What makes probabilities of the rows."""
+
+    applier: Any
+    reads: Reads
+
+    def probabilities(self, frame: pl.DataFrame, where: RowFinder) -> Floats:
+        """Return the probability of each row."""
+        first: pl.Series = self.applier.values(frame, where, self.reads, Request())[0]
+        return first.to_numpy()
+
+
+@dataclass(frozen=True)
 class Watch:
     """How rows are read and what is watched in them, settled before any is read."""
 
@@ -72,6 +87,7 @@ class Watch:
     bundle: BundleApplier | None
     apply: Request
     options: DriftOptions
+    calibrating: Calibrating | None = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -126,12 +142,69 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
             "boundaries"
         )
     check_makers(model, elsewhere, source)
-    return Watch(tuple(watched), reads, applier, apply, options)
+    calibrating = _calibrating(options, watched, source) if options.estimate else None
+    if calibrating is not None:
+        own = {f"calibrator {role}": name for role, name in calibrating.reads.needed.items()}
+        more = (*reads.optional, *calibrating.reads.optional)
+        reads = replace(reads, needed=reads.needed | own, optional=more)
+    return Watch(tuple(watched), reads, applier, apply, options, calibrating)
+
+
+def _calibrating(
+    options: DriftOptions, watched: Sequence[Watched], source: Source
+) -> Calibrating | None:
+    """Return what makes probabilities of rows; None where their scores are some."""
+    model = options.calibrator
+    if model is None:
+        for one in watched:
+            scale = one.model.columns["score"].scale
+            if scale not in (None, "probability"):
+                raise UsageError(
+                    f"{one.name}: its score is of --scale {scale}, and --estimate goes by "
+                    "probabilities; name what makes them by --calibrator."
+                )
+    elif isinstance(options.fitted, BundleModel):
+        raise UsageError("a bundle calibrates its own scores; leave --calibrator out.")
+    makers = [model] if model is not None else [one.model for one in watched]
+    for maker in makers:
+        if options.assume == "prior" and base_rate(maker) is None:
+            raise UsageError(
+                "--assume prior shifts a base rate, and the model that makes the probabilities says "
+                "of none: it was not fitted on labels of both kinds."
+            )
+    if model is None:
+        return None
+    applier = KINDS[model.kind].applier(model)
+    reads = applier.reads(source, Request())
+    check_makers(model, {}, source)
+    return Calibrating(applier, reads)
+
+
+def fitted_rows(model: Any) -> float:
+    """Return how many the fitting rows are: by weight, but no more than rows that were sampled."""
+    rows, weight = float(model.fit.rows), model.columns.get("weight")
+    if weight is not None and weight.kind == "sampling" and model.provenance is not None:
+        return min(rows, float(model.provenance.rows))
+    return rows
+
+
+def base_rate(model: Any) -> float | None:
+    """Return the base rate of a model's probabilities, by its fitting rows; None unless in (0, 1)."""
+    rows, positives = model.fit.rows, model.fit.positives
+    if positives is None or not 0 < positives < rows:
+        return None
+    kept = getattr(model, "negatives_kept", None) or 1.0  # of a prior shift
+    return float(positives / (positives + (rows - positives) / kept))
 
 
 def _watched(
-    name: str, model: BoundaryModel, used: dict[str, str], source: Source, weight: str | None
+    name: str,
+    model: BoundaryModel,
+    used: dict[str, str],
+    source: Source | None,
+    weight: str | None,
 ) -> Watched:
+    """Return a boundary and its outline; `source` None: its rows were counted elsewhere."""
     if model.fit.reference is None:
         raise UsageError(
             f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; fit "
@@ -145,35 +218,56 @@ def _watched(
     found = outlines(model.fit.reference, uncertain=model.spreads == ["uncertainty"])
     fitted = model.columns.get("weight")
     weight = weight or (None if fitted is None else fitted.name)
-    if weight is not None:
+    if weight is not None and source is not None:
         source.require([weight], "--weight (the model was fitted on weighted rows)")
     return Watched(name, model, used, found, weight)
 
 
-def count(watch: Watch, source: Source, rows: int) -> dict[str, Counts]:
-    """Return what there is to count for each boundary, reading so many rows at a time."""
+def watched_of(model: Any) -> list[Watched]:
+    """Return the boundaries of a model whose rows were counted; their columns are not known."""
+    named = {BOUNDARY: model}
+    if isinstance(model, BundleModel):
+        steps = BundleApplier(model).steps
+        named = {str(one.name): one.model for one in steps if isinstance(one.model, BoundaryModel)}
+    return [_watched(name, one, {}, None, None) for name, one in named.items()]
+
+
+def count(watch: Watch, source: Source, rows: int, *, hashed: bool = False) -> dict[str, Counts]:
+    """Return what there is to count for each boundary, reading so many rows at a time.
+
+    With `hashed` the counts have a hash of the rows, which takes as long as the counting.
+    """
     needed = [*watch.columns.values(), *watch.reads.optional]
     found = {one.name: Counts() for one in watch.watched}
     for window in source.windows(list(dict.fromkeys(needed)), rows=rows):
-        for name, counts in _count_window(watch, window, list(dict.fromkeys(needed))):
+        for name, counts in _count_window(watch, window, list(dict.fromkeys(needed)), hashed):
             found[name] = found[name].merge(counts)
     return found
 
 
-def _count_window(watch: Watch, window: Source, columns: list[str]) -> Iterator[tuple[str, Counts]]:
+def _count_window(
+    watch: Watch, window: Source, columns: list[str], hashed: bool
+) -> Iterator[tuple[str, Counts]]:
     frame, where = window.read(columns), RowFinder(window)
     total = frame.height
     present = present_in([frame[name] for name in watch.reads.needed.values()])
     if present is not None:
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
+    total_hash = hash_rows(frame) if hashed else 0
     judged = _labels(watch.options, frame, where)
+    made = watch.calibrating
+    probability = None if made is None or not frame.height else made.probabilities(frame, where)
     if watch.bundle is not None:
         frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
     for one in watch.watched:
-        counts = Counts(read=total, missing=total - frame.height)
+        counts = Counts(read=total, missing=total - frame.height, hash=total_hash)
         if frame.height:
-            _add(counts, one, frame, where, judged)
+            values, chance, heavy = _add(counts, one, frame, where, judged)
+            if watch.options.estimate:
+                own = values["score"] if probability is None else probability
+                place = one.outline["score"].bins(values["score"])
+                counts.set_cells(own.astype(np.float64), place, chance, heavy)
         yield one.name, counts
 
 
@@ -202,7 +296,8 @@ def _add(
     frame: pl.DataFrame,
     where: RowFinder,
     judged: tuple[NDArray[np.int64], NDArray[np.uint8]] | None,
-) -> None:
+) -> tuple[dict[str, Floats], Floats, Floats]:
+    """Count the rows of a window; return what the boundary reads, its decisions and the weights."""
     model = one.model
     weight = None if one.weight is None else weight_column(frame[one.weight], where)
     values = {
@@ -221,11 +316,11 @@ def _add(
     counts.set("squares", heavy * heavy)
     counts.set("selected", chance * heavy)
     counts.set("outside", outside * heavy)
-    if judged is None:
-        return
-    places, label = judged
-    mass, taken = heavy[places], (chance * heavy)[places]
-    counts.set("labelled", mass)
-    counts.set("positives", mass * label)
-    counts.set("labelled_selected", taken)
-    counts.set("hits", taken * label)
+    if judged is not None:
+        places, label = judged
+        mass, taken = heavy[places], (chance * heavy)[places]
+        counts.set("labelled", mass)
+        counts.set("positives", mass * label)
+        counts.set("labelled_selected", taken)
+        counts.set("hits", taken * label)
+    return values, chance, heavy

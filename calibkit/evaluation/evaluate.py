@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from calibkit.columns.remarks import of_weights
+from calibkit.evaluation.decision_curves import decision_curves
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.rows import EvaluateRows, read_evaluate_rows
 from calibkit.evaluation.slices import Slice, check_names, slices_of
@@ -67,7 +68,8 @@ def evaluate_rows(
         if curves and not small:
             findings.drawn += [curve_rows(view, findings.confidence) for view in views.values()]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
-    return findings.evaluated(rows.rows, warnings, rows.notes, rows.condensing)
+    found = findings.evaluated(rows.rows, warnings, rows.notes, rows.condensing)
+    return replace(found, net_benefit=partial(decision_curves, options, rows)) if curves else found
 
 
 def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:

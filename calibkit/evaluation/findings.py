@@ -29,6 +29,8 @@ class Evaluated:
         The content of metrics.json.
     curves
         Reliability diagrams as rows, where they were asked for.
+    net_benefit
+        Returns the decision curves of the rows as a table; None where there are none.
     warnings, notes
         What the user has to be told, and what a summary should say.
     """
@@ -37,6 +39,7 @@ class Evaluated:
     curves: pl.DataFrame | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    net_benefit: Callable[[], pl.DataFrame] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the metrics as plain dictionaries."""

@@ -36,6 +36,7 @@ from calibkit.models.applier import ACTIONS, Applier, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
+from calibkit.models.scales import measure
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import FrameLike
 from calibkit.summaries.score_batches import Reading, rows_within
@@ -178,7 +179,7 @@ def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows
 
 def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     """Return how the rows of an evaluation are read; what is made of other columns stands beside."""
-    probability = options.scale == "probability"
+    probability = measure(options.scale) == "probability"
     others = {_SCORE + name: probability for name in options.ranked[1:]}
     if options.top_by is not None:
         others["top"] = False

@@ -52,7 +52,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
-    probability = model.columns["score"].scale in (None, "probability")
+    probability = model.columns["score"].measure == "probability"
     decision: Node = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     if model.review_thresholds is not msgspec.UNSET:
         decision = _three_way(rows, decision, model.review_thresholds)

@@ -278,4 +278,5 @@ def neighbours(values: Sequence[float], given: Input) -> np.ndarray:
     own = scores.keys([*known, 0.0, 1.0])
     keys = np.unique(np.concatenate([own - 1, own, own + 1]))
     ends = scores.keys([scores.low, scores.high])
-    return scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
+    found = scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
+    return np.minimum(found * 100.0, 100.0) if given.description.scale == "percent" else found

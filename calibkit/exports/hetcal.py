@@ -113,7 +113,7 @@ class _Rows:
             if score.name in program.inputs:
                 program.inputs[usable_score.name] = program.inputs[score.name]
             score = usable_score
-        scale = column.scale or "probability"
+        scale = column.measure
         linear = link(program, score, scale)
         before = model.precalibrate
         if before is not None:

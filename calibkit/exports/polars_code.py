@@ -111,6 +111,15 @@ class Polars(Module):
         ]
         return ["    frame = frame.with_columns(", *lines, "    )"]
 
+    def write(self, node: nodes.Node) -> str:
+        """Return an expression; what is divided by a number polars would multiply by its inverse."""
+        match node:
+            case nodes.Binary("/", left, nodes.Number(value)):
+                x = self.write(left)
+                return f"({x} / ({x} * 0.0 + {self.number(value)}))"
+            case _:
+                return super().write(node)
+
     def field(self, name: str, value: object) -> str:
         """Return a part of an expression; operators take numbers as they are, texts are constants."""
         if name in ("left", "right") and isinstance(value, nodes.Number):

@@ -16,7 +16,7 @@ def translate(program: Program, model: VadModel, request: Request) -> dict[str, 
     """Return `calibrated`."""
     request.refuse_key(model)
     column, name = model.columns["score"], str(request.column(model, "score"))
-    scale = column.scale or "probability"
+    scale = column.measure
     if model.calibrator is None:
         score = bind_input(program, "score", name, column)
         value: Node = score

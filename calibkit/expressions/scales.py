@@ -64,7 +64,11 @@ def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = T
     `column` tells scale and dtype, `finite` whether infinities are refused.
     """
     low, high = _range(column, finite)
-    found = Between(value, low, high)
+    found: Node = Between(value, low, high)
+    if column.scale == "percent":
+        read = program.bind("percent", found)
+        share = (Rounded(read) if column.dtype == "float32" else read) / 100.0
+        return Rounded(program.bind("read", share)) if column.dtype == "float32" else share
     if column.dtype != "float32":
         return found
     read = program.bind("read", found)
@@ -97,8 +101,8 @@ def at_least(program: Program, x: Ref, cut: Node) -> Node:
 
 
 def _range(column: Column, finite: bool) -> tuple[float, float]:
-    if column.scale == "probability":
-        return 0.0, 1.0
+    if column.measure == "probability":
+        return 0.0, 100.0 if column.scale == "percent" else 1.0
     if not finite:
         return -math.inf, math.inf
     most = math.nextafter(SINGLE_OVERFLOW, 0.0) if column.dtype == "float32" else LARGEST
@@ -108,7 +112,7 @@ def _range(column: Column, finite: bool) -> tuple[float, float]:
 def scores_of(column: Column) -> Scores:
     """Return the finite scores that a column may hold."""
     single = column.dtype == "float32"
-    if column.scale == "probability":
+    if column.measure == "probability":
         return Scores(single, 0.0, 1.0)
     most = SINGLE_LARGEST if single else LARGEST
     return Scores(single, -most, most)

@@ -20,8 +20,9 @@ _REPEATED: Final = re.compile(r"name '(.*)' has more than one occurrence")
 #: What pyarrow says of memory that it did not get; and how far compression goes, generously.
 _ALLOCATION: Final = re.compile(r"(?:malloc|realloc) of size (\d+) failed")
 _MOST_EXPANSION: Final = 100_000
-#: How polars begins what it says of a file elsewhere.
+#: How polars begins most of what it says of a file elsewhere, and how it asks who may read it.
 _STORE: Final = "object-store error: "
+_WHO_MAY: Final = re.compile(r"\b40[13]\b|[Cc]redential|token request|/api/token|Account must be")
 
 #: What seeking to an offset that a corrupt file names ends in.
 _NONSENSE: Final = frozenset({errno.EINVAL, errno.EOVERFLOW})
@@ -61,7 +62,7 @@ def explain(path: str, error: BaseException) -> CalibkitError:
     if starved and not _is_nonsense(path, said):
         problem = "memory ran out while it was read; read fewer columns or smaller files"
         return ResourceError(f"{path}: {problem}", file=path)
-    if _STORE in said:
+    if _STORE in said or ("://" in path and isinstance(error, OSError)):
         return _of_the_network(path, error)
     repeated = _REPEATED.search(said)
     if isinstance(error, pl.exceptions.DuplicateError) and repeated:
@@ -95,12 +96,12 @@ def repeated_name(names: Sequence[str], path: str) -> DataError:
 
 def _of_the_network(path: str, error: BaseException) -> CalibkitError:
     said = str(error)
-    reason = said.split(_STORE, 1)[1].splitlines()[0]
+    reason = said.rpartition(_STORE)[2].splitlines()[0]
     kind: type[CalibkitError] = UsageError
     if isinstance(error, FileNotFoundError) or "not found" in reason:
         kind, problem = MissingFileError, "there is no such file; check the address"
-    elif isinstance(error, PermissionError) or re.search(r"\b40[13]\b|[Cc]redential", said):
-        problem = f"may not be read ({reason}); check the credentials"
+    elif isinstance(error, PermissionError) or _WHO_MAY.search(said):
+        kind, problem = ResourceError, f"may not be read ({reason}); check the credentials"
     elif "Range request not supported" in reason:
         problem = "its server does not serve parts of files; download it first"
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -231,13 +232,16 @@ def make_folders(outputs: Sequence[str]) -> None:
 
 
 def _write_synced(temporary: Path, final: Path, write: Write) -> None:
-    """Write a new file with the permissions of the one it replaces, else of the umask."""
+    """Write a new file with the permissions of the one it replaces, from the first; else the umask."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
-        write(file)
-        file.flush()
+    mode = 0o666
+    with suppress(FileNotFoundError, PermissionError):
+        mode = stat.S_IMODE(final.stat().st_mode)
+    with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
         with suppress(FileNotFoundError, PermissionError):
             shutil.copymode(final, temporary)
+        write(file)
+        file.flush()
         os.fsync(file.fileno())
 
 

@@ -79,7 +79,7 @@ class CalibratorApplier:
         return into_unit_interval(array)[0]
 
     def _mapped(self, one: ScoreMap, score: FloatArray) -> tuple[Floats, ...]:
-        scale = self.model.columns["score"].scale or "probability"
+        scale = self.model.columns["score"].measure
         return mapped(self.method, one, score, scale, pl.thread_pool_size())
 
 

@@ -35,7 +35,7 @@ class Maker:
         segment: Ref | None,
     ) -> None:
         self.program, self.score, self.maps, self.segment = program, score, maps, segment
-        self.scale = column.scale or "probability"
+        self.scale = column.measure
         self.scores = scales.scores_of(column)
 
     def of_segment(self, name: str, found: Sequence[Operand]) -> Node:

@@ -58,8 +58,6 @@ class Method:
         Whether it takes logits of probabilities, so that these are moved inside (0, 1) first.
     splits
         Whether it can fit its steps on different parts of the rows.
-    folds
-        Whether it chooses by cross-validation: its fit takes the points of each fold.
     as_it_is
         Whether results stay as they are where no clip is asked for.
     """
@@ -71,7 +69,6 @@ class Method:
     added: tuple[str, ...] = ("calibrated",)
     takes_logits: bool = False
     splits: bool = False
-    folds: bool = False
     as_it_is: bool = False
 
     @property

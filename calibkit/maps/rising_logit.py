@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +28,8 @@ Knots = Callable[[Float64s, Float64s, Float64s], Float64s]
 _HUGE: Final = 1e150
 
 
-def fit_rising_logit(points: Points, knots: Knots, threads: int) -> Found:
-    """Fit a rising spline by maximum likelihood.
+def fit_rising_logit(points: Points, knots: Knots, threads: int, bend: float = math.inf) -> Found:
+    """Fit a rising spline by maximum likelihood, penalised where it is expected to `bend` little.
 
     Raises
     ------
@@ -47,7 +48,8 @@ def fit_rising_logit(points: Points, knots: Knots, threads: int) -> Found:
             f"{points.what} have scores from {x[0]:g} to {x[-1]:g}, too far apart for a curve; use "
             "--method platt"
         )
-    found = fit_rising_spline(x, positive, negative, knots(x, positive, negative), threads)
+    places = knots(x, positive, negative)
+    found = fit_rising_spline(x, positive, negative, places, threads, bend=bend)
     fields = {
         "logit_knots": found.knots.tolist(),
         "logits": found.logits.tolist(),

@@ -13,7 +13,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -21,14 +21,12 @@ from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.files.told import Told
 from calibkit.models.kinds import IN_PYTHON, KINDS
 from calibkit.models.page import Shown
+from calibkit.models.scales import SCALES, measure
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Array, Frame, Names
 
 _GIANT = re.compile(rb"[0-9]{300}")
-
-#: What scores may hold.
-SCALES: Final = ("probability", "logit", "raw")
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
@@ -75,6 +73,16 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     positive: str | None = None
     kind: Annotated[str, known(("number", "category", "frequency", "sampling"))] | None = None
     made_by: str | None = None
+
+    @property
+    def measure(self) -> str:
+        """What its scores are once they are read; see `calibkit.models.scales.measure`."""
+        return measure(self.scale)
+
+    @property
+    def said(self) -> str:
+        """What thresholds are compared with, in words."""
+        return f"{self.name} / 100" if self.scale == "percent" else self.name
 
 
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -196,6 +204,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         unlabelled: str = "error",
         weight: str | None = None,
         confidence: float = 0.95,
+        estimate: bool = False,
+        calibrator: Any = None,
+        assume: str | None = None,
+        threads: int | None = None,
     ) -> Any:
         """Compare new rows with those that a boundary, or those of a bundle, were fitted on.
 
@@ -209,6 +221,12 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             The labels, where there are any, and how they are read.
         weight, confidence
             A column of weights; of the intervals.
+        estimate, calibrator, assume
+            Whether precision, recall and AUC are estimated without labels, what makes probabilities
+            of the scores (a model or its file; None: they are some), and what has not changed:
+            ``covariate`` or ``prior``, see docs/drift.md.
+        threads
+            As of the fits; the result does not depend on it.
 
         Returns
         -------
@@ -239,6 +257,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             unlabelled=unlabelled,
             weight=weight,
             confidence=confidence,
+            estimate=estimate,
+            calibrator=calibrator,
+            assume=assume,
+            threads=threads,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -91,6 +91,11 @@ def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> 
 
     For weights that are no numbers of rows, where a tally cannot be dealt by counts.
     """
+    return (random_keys(columns, seed) % np.uint64(parts)).astype(np.uint8)
+
+
+def random_keys(columns: Mapping[str, NDArray[Any]], seed: int) -> NDArray[np.uint64]:
+    """Return the hash of each row, its number among identical rows and a seed."""
     hashes = row_hashes(columns)
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
@@ -100,7 +105,7 @@ def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> 
     number[order] = np.arange(ordered.size) - np.repeat(starts, sizes)
     # Scrambled: added to the row number as it is, neighbouring seeds would deal alike.
     kernels.absorb(hashes, number, np.uint64(kernels.mix(np.uint64(seed))))  # numba returns an int
-    return (hashes % np.uint64(parts)).astype(np.uint8)
+    return hashes
 
 
 def hash_rows(frame: pl.DataFrame, times: NDArray[Any] | None = None) -> int:

@@ -11,6 +11,7 @@ On the points of one cell between knots the logit is a plane in two features, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,7 +57,13 @@ class _Cell:
 
 
 def fit_rising_spline(
-    x: Floats, positive: Floats, negative: Floats, knots: Floats, threads: int = 1
+    x: Floats,
+    positive: Floats,
+    negative: Floats,
+    knots: Floats,
+    threads: int = 1,
+    *,
+    bend: float = np.inf,
 ) -> RisingSpline:
     """Minimise the sum of -(positive ln q + negative ln(1 - q)), q = expit of a rising spline of x.
 
@@ -70,6 +77,10 @@ def fit_rising_spline(
         Rising; with one the spline is a line.
     threads
         How many threads may sum; the result does not depend on it.
+    bend
+        How far the slope is expected to stray from the first knot to the last, as a share of the
+        slope of the best line.  A random walk that does so prices each change from knot to knot:
+        half its square, in units of its standard deviation, is added to the sum.
 
     Notes
     -----
@@ -83,12 +94,12 @@ def fit_rising_spline(
     start = np.append(np.full(knots.size, slope), line.slopes[0] * middle + line.intercept)
     if x.size >= MANY:
         (few,), ones, zeros = thinned((x,), positive, negative)
-        rough = fit_rising_spline(few, ones, zeros, knots)
+        rough = fit_rising_spline(few, ones, zeros, knots, bend=bend)
         start = np.append(rough.slopes * width, rough.logits[0])
     cells = _cells((x - middle) / width, positive, negative, places, threads)
     flat = x[0] == x[-1]
     found = newton(
-        _summer(cells, start.size),
+        _summer(cells, _stiffness(knots.size, bend * max(slope, 1.0))),
         start,
         kinds=[FIXED if flat else RISING] * knots.size + [FREE],
         scale=float(np.add.reduce(positive)) + float(np.add.reduce(negative)),
@@ -131,11 +142,19 @@ def _cells(
     return found
 
 
-def _summer(cells: list[_Cell], size: int) -> Sums:
-    """Return what sums loss, gradient and Hessian over all cells."""
+def _stiffness(knots: int, bend: float) -> Floats:
+    """Return the matrix of what changes of slope cost, those of a random walk that strays so far."""
+    changes = np.diff(np.eye(knots, knots + 1), axis=0) * (math.sqrt(max(knots - 1, 1)) / bend)
+    cost: Floats = np.add.reduce(changes[:, :, None] * changes[:, None, :], axis=0)
+    return cost
+
+
+def _summer(cells: list[_Cell], stiffness: Floats) -> Sums:
+    """Return what sums loss, gradient and Hessian over all cells, and what bends cost."""
 
     def sums(point: Floats) -> tuple[float, Floats, Floats]:
-        loss, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
+        gradient, hessian = np.add.reduce(stiffness * point, axis=1), stiffness.copy()
+        loss = 0.5 * float(np.add.reduce(gradient * point))
         for cell in cells:
             own = np.add.reduce(cell.rows * point, axis=1)
             value, rise, lower = cell.sums(own)

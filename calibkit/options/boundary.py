@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.levels import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_confidence, read_target
 from calibkit.options.option import listed, option
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
 
-OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
+OBJECTIVE, METHOD = "Objective (exactly one; bounds: several with --confidence)", "Method"
 
 #: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
 AUTO: Final = "auto"
@@ -51,6 +52,9 @@ MOST_UNCERTAINTIES: Final = 8
 
 #: A part of a split is kept in eight bits.
 MOST_FOLDS: Final = 255
+
+#: What a certificate takes to be limited, and by which option it is there.
+LIMITS: Final = {"max_weight": "weight", "max_value": "value", "max_group_rows": "groups"}
 
 #: A number, or the text of one, whose decimal digits count.
 Number = float | str
@@ -207,6 +211,34 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             shown="none: nothing is guaranteed",
         ),
     ] = None
+    max_weight: Annotated[
+        Number | None,
+        option(
+            metavar="W",
+            group=METHOD,
+            help="With --confidence: no weight is larger, of no row to come either.",
+            shown="twice the largest in the part of the rows that fits",
+        ),
+    ] = None
+    max_value: Annotated[
+        Number | None,
+        option(
+            metavar="V",
+            group=METHOD,
+            help="With --confidence: no value of a positive row is larger.",
+            shown="twice the largest in the part of the rows that fits",
+        ),
+    ] = None
+    max_group_rows: Annotated[
+        int | None,
+        option(
+            metavar="N",
+            group=METHOD,
+            least=1,
+            help="With --confidence: no group has more rows.",
+            shown="twice the most in the part of the rows that fits",
+        ),
+    ] = None
     test: Annotated[
         FrameLike | None,
         option(metavar="FILE", group=METHOD, path=True, help="Labelled rows to judge it on."),
@@ -275,6 +307,7 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             raise UsageError(f"{named} goes with --by, which names the segments.")
         if self.folds < 0 or self.folds == 1 or self.folds > MOST_FOLDS:
             raise UsageError(f"--folds is {self.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
+        self._check_limits()
         if self.groups is not None and self.time is not None:
             raise UsageError("give --groups or --time: folds follow one of them.")
         if self.target.review is not None:
@@ -313,6 +346,27 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             raise UsageError(
                 f"--method {self.method} takes one uncertainty; of several: {', '.join(SEVERAL)}."
             )
+
+    def _check_limits(self) -> None:
+        """Refuse limits of what is not there, and read those that are."""
+        for name, needs in LIMITS.items():
+            given, flag = getattr(self, name), f"--{name.replace('_', '-')}"
+            if given is None:
+                continue
+            if self.confidence is None or getattr(self, needs) is None:
+                raise UsageError(f"{flag} goes with --confidence and --{needs}.")
+            if not decimal_bound(given, flag, most=None).numerator:
+                raise UsageError(f"{flag} is {given}; expected a number above 0.")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What a certificate may take to be the largest weight, value and group, as far as said."""
+        given = {name: getattr(self, name) for name in LIMITS}
+        return {
+            name: float(decimal_bound(limit, most=None))
+            for name, limit in given.items()
+            if limit is not None
+        }
 
     def _check_review(self) -> None:
         for flag, given in (
@@ -361,7 +415,13 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         """The objective."""
         given = {name: getattr(self, name) for name in OPTIONS}
         review = {name: getattr(self, name) for name in ("review_capacity", "review_cost")}
-        return read_target(given, value=self.value, prevalence=self.prevalence, review=review)
+        return read_target(
+            given,
+            value=self.value,
+            prevalence=self.prevalence,
+            review=review,
+            several=self.confidence is not None,
+        )
 
     @property
     def confidence_level(self) -> Bound | None:

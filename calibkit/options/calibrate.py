@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
@@ -20,13 +20,25 @@ from calibkit.options.maps import (
     penalties,
 )
 from calibkit.options.option import option
-from calibkit.options.shared import INPUT, By, Counts, FitOptions, LabelledColumns, Probs
+from calibkit.options.shared import (
+    INPUT,
+    By,
+    Counts,
+    FitOptions,
+    Groups,
+    LabelledColumns,
+    Probs,
+    Time,
+)
 
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (
     *("targets", "bins", "bin_strategy", "split", "negatives_kept", "optimize"),
-    *("by", "clip", "out_of_range", "positive", "weight"),
+    *("groups", "time", "by", "clip", "out_of_range", "positive", "weight"),
 )
+
+#: Options of the choice among methods.
+_OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +52,7 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             group=METHOD,
             help=f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
             "temperature, vector or matrix.",
-            shown="beta; temperature with --probs",
+            shown="auto; temperature with --probs",
         ),
     ] = None
     optimize: Annotated[
@@ -61,6 +73,8 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             shown="cv",
         ),
     ] = None
+    groups: Groups = None
+    time: Time = None
     by: By = None
     min_rows: Annotated[
         int,
@@ -105,8 +119,11 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
                 f"--method {self.method!r} is not known{nearest(self.named, known)}; use "
                 f"one of {', '.join(known)}."
             )
-        if self.optimize is not None and self.named != AUTO:
-            raise UsageError(f"--optimize goes with --method auto, not with {self.named}.")
+        for name in self._given(_OF_CHOICES):
+            if self.named != AUTO:
+                raise UsageError(f"--{name} goes with --method auto, not with {self.named}.")
+        if self.groups is not None and self.time is not None:
+            raise UsageError("give --groups or --time: folds follow one of them.")
         own = {name for entry in SCORE_METHODS.values() for name in entry.options}
         for name in self._given(sorted(own - set(self.entry.options))):
             having = [other for other, entry in SCORE_METHODS.items() if name in entry.options]
@@ -174,9 +191,18 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
         return self.of_classes
 
     @property
+    def segments(self) -> list[str]:
+        """The columns that rows are set apart or dealt by."""
+        return [name for name in (self.by, self.groups, self.time) if name is not None]
+
+    @property
     def named(self) -> str:
         """The method."""
-        return self.method or ("temperature" if self.of_classes else "beta")
+        return self.method or ("temperature" if self.of_classes else AUTO)
+
+    def chosen(self, name: str) -> CalibrateOptions:
+        """Return the options of a fit by one of the methods that are compared."""
+        return replace(self, method=name, optimize=None, groups=None, time=None)
 
     @property
     def clipped_at(self) -> float | None:

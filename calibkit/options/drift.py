@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
-from calibkit.options.option import Options, option
+from calibkit.options.option import option
 from calibkit.options.shared import (
     COLUMNS,
     OUTPUT,
     ModelLike,
     Positive,
     ScoreElsewhere,
+    Threaded,
     UncertaintyElsewhere,
     Unlabelled,
     elsewhere,
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 
+ESTIMATE: Final = "Without labels"
+
+
 @dataclass(frozen=True, kw_only=True)
-class DriftOptions(Options):
+class DriftOptions(Threaded):
     """What new rows are compared with, and on which columns.
 
     Rows without a label, where ``unlabelled`` lets them pass, judge nothing but count otherwise.
@@ -59,15 +63,54 @@ class DriftOptions(Options):
     confidence: Annotated[
         float, option(metavar="C", group=OUTPUT, help="Confidence of the intervals.")
     ] = 0.95
+    estimate: Annotated[
+        bool,
+        option(
+            group=ESTIMATE,
+            help="Estimate precision, recall and AUC without labels, from calibrated scores.",
+        ),
+    ] = False
+    calibrator: Annotated[
+        Any,
+        option(
+            metavar="FILE",
+            group=ESTIMATE,
+            help="The model that makes probabilities of scores (of calibrate or hetcal).",
+            shown="none: the score is a probability",
+            read=model_of,
+        ),
+    ] = None
+    assume: Annotated[
+        Literal["covariate", "prior"] | None,
+        option(
+            group=ESTIMATE,
+            help="What has not changed: the probability of a positive at a score (covariate), or the "
+            "scores of positives and of negatives, of which there are more or fewer (prior).",
+            shown="covariate",
+        ),
+    ] = None
 
     def check(self) -> None:
-        """Refuse how labels are read where there are none, and an impossible confidence."""
+        """Refuse how labels are read, or rates estimated, where they are not; a wrong confidence."""
         if self.label is None and (self.positive is not None or self.unlabelled != "error"):
             raise UsageError("--positive and --unlabelled say how --label is read; name it.")
         if not 0.0 < self.confidence < 1.0:
             raise UsageError(
                 f"--confidence is {self.confidence:g}; expected a number above 0 and below 1."
             )
+
+        if not self.estimate and (self.calibrator is not None or self.assume is not None):
+            raise UsageError("--calibrator and --assume say how to --estimate; ask for it.")
+        if self.calibrator is not None and "score" not in self.calibrator.columns:
+            raise UsageError(
+                f"--calibrator holds a model of kind {self.calibrator.kind!r} that reads no score; "
+                "give one of `calibkit calibrate` or `calibkit hetcal`."
+            )
+
+    @property
+    def assumed(self) -> str | None:
+        """What is taken not to have changed, where rates are estimated."""
+        return (self.assume or "covariate") if self.estimate else None
 
     @property
     def fitted(self) -> Model:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError
+from calibkit.models.scales import measure
 from calibkit.options.judging import (
     BIN_STRATEGY,
     METRICS,
@@ -295,7 +296,7 @@ class EvaluateOptions(Threaded):
 
         bounds = self._chosen[1]
         return Settings(
-            scale=self.scale,
+            scale=measure(self.scale),
             bins=self.bins,
             strategy=self.bin_strategy,
             precisions=tuple(bounds["recall_at_precision"]),

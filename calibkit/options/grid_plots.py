@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError
+from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options.option import Option, listed, option
 from calibkit.options.plot import BINS, PICTURE, Boundaries, PlotOptions, named_models, read_models
@@ -74,7 +75,7 @@ class GridPlot(BinnedPlot):
     def check(self) -> None:
         """Refuse log-odds of what is no probability."""
         super().check()
-        if self.axis == "logit" and self.scale != "probability":
+        if self.axis == "logit" and measure(self.scale) != "probability":
             raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
 
 

@@ -105,7 +105,7 @@ SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
         step="fit quadratic calibration", fields=("logit_knots", "logits", "slopes")
     ),
     "spline": ScoreMethod(
-        step="fit a rising spline, its knots chosen by cross-validation",
+        step="fit a rising spline",
         fields=("logit_knots", "logits", "slopes"),
     ),
     "isotonic": ScoreMethod(step="fit isotonic", fields=("knots", "values")),

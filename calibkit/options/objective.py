@@ -6,7 +6,7 @@ With the totals of the rows it becomes a goal: `calibkit.methods.boundary.proble
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibkit.errors import UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
@@ -95,6 +95,8 @@ class Target:
         The base rate to which the classes are reweighted, if not that of the rows.
     review
         What there is to review beside, for three-way decisions.
+    beside
+        Further figures that are bounded, with their bounds.
     """
 
     option: str
@@ -105,11 +107,21 @@ class Target:
     value_column: str | None = None
     prevalence: Bound | None = None
     review: Review | None = None
+    beside: tuple[tuple[str, Bound], ...] = ()
+
+    @property
+    def each(self) -> tuple[Target, ...]:
+        """The same with one bound, for each of them in the order of `OPTIONS`."""
+        pairs = [(self.option, self.bound), *self.beside]
+        pairs.sort(key=lambda pair: OPTIONS.index(pair[0]))
+        return tuple(replace(self, option=name, bound=bound, beside=()) for name, bound in pairs)
 
     @property
     def said(self) -> dict[str, str]:
         """The options that state the objective, in their shortest form."""
-        return {self.option: self.value} if self.review is None else self.review.said
+        if self.review is not None:
+            return self.review.said
+        return {one.option: one.value for one in self.each}
 
     @property
     def flags(self) -> str:
@@ -152,11 +164,15 @@ class Target:
         """The objective in a few words, such as ``precision >= 0.9`` or ``maximize f1``."""
         if self.review is not None:
             return self.review.text
-        said = f"{self.option} {self.value}"
-        if self.bound is not None:
-            of = f" of {self.value_column}" if self.value_column and self.option == "recall" else ""
-            said = f"{self.option}{of} {_SIGNS[self.option]} {self.bound}"
+        said = " and ".join(one._said for one in self.each)
         return f"{said} at prevalence {self.prevalence}" if self.prevalence else said
+
+    @property
+    def _said(self) -> str:
+        if self.bound is None:
+            return f"{self.option} {self.value}"
+        of = f" of {self.value_column}" if self.value_column and self.option == "recall" else ""
+        return f"{self.option}{of} {_SIGNS[self.option]} {self.bound}"
 
     @property
     def needs(self) -> str:
@@ -166,7 +182,7 @@ class Target:
         if self.review is not None:
             return "p" if self.review.recall is not None or not self.review.costs else ""
         if self.bound is not None:
-            return "pn" if self.option == "fpr" else "p"
+            return "pn" if "fpr" in (self.option, *dict(self.beside)) else "p"
         from calibkit.numerics.confusion import OBJECTIVES
 
         return OBJECTIVES[self.measure].needs
@@ -178,8 +194,9 @@ def read_target(
     value: str | None = None,
     prevalence: str | float | None = None,
     review: Mapping[str, str | float | None] | None = None,
+    several: bool = False,
 ) -> Target:
-    """Return the one objective that was given.
+    """Return the objective that was given.
 
     Parameters
     ----------
@@ -191,6 +208,9 @@ def read_target(
         The base rate to which the classes are reweighted.
     review
         ``review_capacity`` and ``review_cost``, if they were given.
+    several
+        Whether several bounds may be given.  Recall is then maximised within them; the other ones
+        come first, for they are what limits it.
 
     Raises
     ------
@@ -199,12 +219,20 @@ def read_target(
     """
     named = {name: text for name, text in given.items() if text is not None}
     asked = {name: text for name, text in (review or {}).items() if text is not None}
+    if several and not asked and len(named) > 1 and named.keys() <= _SIGNS.keys():
+        bounds = [
+            read_target({name: text}, value=value, prevalence=prevalence)
+            for name, text in sorted(named.items(), key=lambda pair: pair[0] == "recall")
+        ]
+        pairs = [(one.option, one.bound) for one in bounds if one.bound is not None]
+        return replace(bounds[0], beside=tuple(pairs[1:]))
     if asked or named.keys() == {"precision", "recall"}:
         return _three_way(named, asked, value, prevalence)
     if len(named) != 1:
         options = ", ".join(f"--{name}" for name in given)
         seen = " and ".join(f"--{name}" for name in named) or "none"
-        raise UsageError(f"give exactly one objective of {options}; got {seen}.")
+        more = "; several bounds go with --confidence" if named.keys() <= _SIGNS.keys() else ""
+        raise UsageError(f"give exactly one objective of {options}; got {seen}{more}.")
     ((name, text),) = named.items()
     base_rate = _base_rate(prevalence)
     if name in ("maximize", "minimize"):

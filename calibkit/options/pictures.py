@@ -15,11 +15,14 @@ from calibkit.options.grid_plots import (
 from calibkit.options.plot import (
     AucLiftOptions,
     BiasOptions,
+    CostCurveOptions,
+    DecisionCurveOptions,
     DisagreementOptions,
     DispersionOptions,
     PlotOptions,
     PrecisionRecallOptions,
     ReliabilityOptions,
+    RiskCoverageOptions,
     RocOptions,
 )
 
@@ -74,6 +77,30 @@ KINDS: Final[Mapping[str, Kind]] = {
             "test.parquet -o roc.svg",
             "test.parquet --score old,new --boundary boundary.json,other.json -o roc.png",
         ),
+    ),
+    "decision-curve": Kind(
+        DecisionCurveOptions,
+        "Decision curves",
+        (5.5, 4.5),
+        (
+            "test.parquet --score old,new -o benefit.svg",
+            "test.parquet --score calibrated --boundary boundary.json -o benefit.svg",
+        ),
+    ),
+    "cost-curve": Kind(
+        CostCurveOptions,
+        "Expected cost",
+        (5.5, 4.5),
+        (
+            "test.parquet --score old,new -o cost.svg",
+            "test.parquet --score calibrated --boundary boundary.json -o cost.svg",
+        ),
+    ),
+    "risk-coverage": Kind(
+        RiskCoverageOptions,
+        "Risk and coverage",
+        (5.5, 4.5),
+        ("test.parquet --score old,new -o risk.svg",),
     ),
     "positivity": Kind(
         PositivityOptions,

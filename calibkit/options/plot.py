@@ -232,6 +232,31 @@ class RocOptions(CurveOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DecisionCurveOptions(CurveOptions):
+    """Draw net benefit at every threshold probability: decision curves with simultaneous bands.
+
+    Of scores that are probabilities (a row is flagged from the threshold up), of `--boundary` and
+    `--decision`, of flagging every row and of flagging none (Vickers and Elkin, 2006).
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostCurveOptions(CurveOptions):
+    """Draw the expected cost of decisions at every ratio of costs, with simultaneous bands.
+
+    The two costs add up to 1; x is that of a false alarm. What is drawn is that of `decision-curve`.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskCoverageOptions(ScorePlot):
+    """Draw the share of errors among the rows of which a score is surest, and its area (AURC).
+
+    The score is a probability; a row is said to be positive from 1/2 up.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class BiasOptions(ScorePlot):
     """Draw calibration bias and error among the rows with the highest scores.
 

@@ -77,10 +77,11 @@ PROBS_HELP: Final = "Class probabilities: columns by a glob, or one column of li
 Score = Annotated[str, option(metavar="NAME", group=COLUMNS, help=SCORE_HELP)]
 
 Scale = Annotated[
-    Literal["probability", "logit", "raw"],
+    Literal["probability", "percent", "logit", "raw"],
     option(
         group=COLUMNS,
-        help="What the scores hold; raw: any real number, of which only the order counts.",
+        help="What the scores hold; percent: 0 to 100; raw: any real number, of which only the order "
+        "counts.",
     ),
 ]
 

@@ -62,6 +62,13 @@ class WatchOptions(Options):
     precision: Annotated[Any, _promise("P", "Each night's precision is at least this.")] = None
     recall: Annotated[Any, _promise("R", "Each night's recall is at least this.")] = None
     fpr: Annotated[Any, _promise("A", "Each night's false positive rate is at most this.")] = None
+    calibration: Annotated[
+        bool,
+        option(
+            group=PROMISES,
+            help="Each score is the probability of a positive: watch that, too.",
+        ),
+    ] = False
     confidence: Annotated[
         Any,
         option(
@@ -110,7 +117,7 @@ class WatchOptions(Options):
 
     def check(self) -> None:
         """Refuse an age without a date, and a state that is no file."""
-        if self.state in ("", "-"):
+        if self.state in ("", "-") or self.state.endswith("/"):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")

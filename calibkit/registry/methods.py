@@ -16,6 +16,7 @@ from calibkit.models.kinds import KINDS as GIVEN
 if TYPE_CHECKING:
     from calibkit.bins.run import Binned
     from calibkit.bundles.model import BundleModel
+    from calibkit.drift.drift import Drift
     from calibkit.evaluation.findings import Evaluated
     from calibkit.maps.calibrator import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from calibkit.options.bin import BinOptions
     from calibkit.options.boundary import BoundaryOptions
     from calibkit.options.calibrate import CalibrateOptions
+    from calibkit.options.drift import DriftOptions
     from calibkit.options.evaluate import EvaluateOptions
     from calibkit.options.hetcal import HetcalOptions
     from calibkit.options.vad import VadOptions
@@ -255,6 +257,25 @@ class Evaluation:
         return ScoreState
 
 
+class Comparison:
+    """``drift``: new rows against those of a fit, which is no model."""
+
+    def view(self) -> View:
+        from calibkit.views import drift
+
+        return drift
+
+    def run(self) -> Run[DriftOptions, Drift]:
+        from calibkit.drift import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.drift.run import DriftState
+
+        return DriftState
+
+
 class Grid:
     """``bin``: a table of counts, which is no model."""
 
@@ -270,14 +291,7 @@ class Grid:
 
 
 alpha, boundary, bundle, calibrator = Alpha(), Boundary(), Bundle(), Calibrator()
-hetcal, vad, evaluation, grid = Hetcal(), Vad(), Evaluation(), Grid()
-
-
-def drift_view() -> View:
-    """Return how drift is shown."""
-    from calibkit.views import drift
-
-    return drift
+hetcal, vad, evaluation, comparison, grid = Hetcal(), Vad(), Evaluation(), Comparison(), Grid()
 
 
 def watch_view() -> View:
@@ -318,6 +332,7 @@ RUNS: Final[Mapping[str, Callable[[], Run[Any, Any]]]] = {
     "boundary": boundary.run,
     "calibrate": calibrator.run,
     "calibrate --probs": calibrator.run,
+    "drift": comparison.run,
     "evaluate": evaluation.run,
     "hetcal": hetcal.run,
     "vad": vad.run,
@@ -328,6 +343,7 @@ STATES: Final[Mapping[str, Callable[[], type[State]]]] = {
     "boundary": boundary.state,
     "calibrate": calibrator.state,
     "calibrate --probs": calibrator.state_of_classes,
+    "drift": comparison.state,
     "evaluate": evaluation.state,
     "hetcal": hetcal.state,
     "vad": vad.state,
@@ -359,6 +375,6 @@ def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
 def give() -> None:
     """Fill the tables of `calibkit.models.kinds`."""
     GIVEN.update(KINDS)
-    VIEWS.update({"Drift": drift_view, "Metrics": evaluation.view, "Report": report_view})
+    VIEWS.update({"Drift": comparison.view, "Metrics": evaluation.view, "Report": report_view})
     VIEWS["Watched"] = watch_view
     IN_PYTHON["html"] = html_of_page

@@ -106,7 +106,7 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
         whole=grid.unit.size == 1.0 and not options.columns.sampled,
         words={
             "score": rows.options.score,
-            "scale": rows.options.scale,
+            "scale": rows.options.measure,
             "uncertainty": rows.options.uncertainty or "",
         },
         warnings=rows.warnings,
@@ -133,7 +133,7 @@ def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
         whole=found.grid.unit.size == 1.0,
         words={
             "score": score.name,
-            "scale": score.scale or "probability",
+            "scale": score.measure,
             "uncertainty": spread.name if spread is not None and found.grid.shape[0] > 1 else "",
         },
     )

@@ -57,9 +57,9 @@ def _bounds(model: BoundaryModel, found: Callable[[str], Number | Span | None]) 
             f"which {word} it{_chance(cell, bound, least)}."
         )
     if certificate is not None:
-        sign = ">=" if certificate.side == "lower" else "<="
+        promised = " and ".join(one.text for one in certificate.all)
         lines.append(
-            f"Certificate: {certificate.quantity} {sign} {number(certificate.bound)} on new rows of "
+            f"Certificate: {promised} on new rows of "
             f"the same kind, with confidence {certificate.confidence:g} over the drawing of the "
             f"{certificate.rows:,} rows that certified it."
         )

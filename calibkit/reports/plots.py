@@ -25,6 +25,7 @@ from calibkit.options.plot import JudgedPlot, PlotOptions
 from calibkit.reports import (
     auc_lift,
     bias,
+    cost_curves,
     dispersion,
     ece_at,
     heatmap,
@@ -32,6 +33,7 @@ from calibkit.reports import (
     ranking_curves,
     recall_gain,
     reliability,
+    risk_coverage,
 )
 from calibkit.reports.axes import AxesSheet
 from calibkit.reports.points import Points
@@ -59,6 +61,9 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "reliability": (reliability.points, reliability.draw),
     "precision-recall": (ranking_curves.points, ranking_curves.draw),
     "roc": (ranking_curves.points, ranking_curves.draw),
+    "decision-curve": (cost_curves.points, cost_curves.draw),
+    "cost-curve": (cost_curves.points, cost_curves.draw),
+    "risk-coverage": (risk_coverage.points, risk_coverage.draw),
     "positivity": (positivity.points, positivity.draw),
     "heatmap": (heatmap.points, heatmap.draw),
     "recall-gain": (recall_gain.points, recall_gain.draw),

@@ -20,6 +20,7 @@ import msgspec
 import polars as pl
 
 from calibkit.errors import ModelError
+from calibkit.files.explain import reading
 from calibkit.files.inputs import Part
 from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
@@ -383,7 +384,8 @@ def _opened(
         scan = scan.slice(0 if train else before, rows)
     own = options.train.columns if train and options.train is not None else options.columns
     scan = scan.select(pl.col(prefix + name).alias(name) for name in own)
-    kinds = dict(scan.collect_schema())
+    with reading(file.path):
+        kinds = dict(scan.collect_schema())
     found = [Part(name, "csv" if text else "arrow", {}, 0, name) for name in names]
     tables = [Table(pl.DataFrame(schema=kinds), kinds, 0) for _ in names]
     found[0] = replace(found[0], rows=rows)

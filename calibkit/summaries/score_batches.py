@@ -294,7 +294,7 @@ class _Pass:
 
 
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
-    probability = rows.options.scale == "probability"
+    probability = rows.options.measure == "probability"
     found = [Role("score", SCORE, probability)]
     if rows.uncertainty is not None:
         found.append(Role("uncertainty", "" if levels else SPREAD))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import polars as pl
@@ -34,7 +34,7 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     rows_read: int
     dropped: int
     remarks: tuple[Remark, ...]
-    hashes: dict[str, str]
+    hashes: dict[str, Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]]
     lowest: float | None
 
 
@@ -88,13 +88,15 @@ class ScoreState(SummedState):
         Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
         """
         summary = self.summed()
+        names = ",".join(role for role in HASHED if role in summary.counted.frame.columns)
+        if set(summary.hashes) != {names, names.replace(",uncertainty", "")}:
+            raise ModelError("a damaged state: its hashes are not those of its columns")
         if not summary.counted.exact or summary.edges is not None:
             return
         frame = summary.counted.frame
         used: dict[str, NDArray[Any]]
         used = {role: frame[role].to_numpy() for role in HASHED if role in frame.columns}
-        said = summary.hashes.get(",".join(used))
-        if said != data_hash(used, frame[COUNT].to_numpy()):
+        if summary.hashes[names] != data_hash(used, frame[COUNT].to_numpy()):
             raise ModelError(
                 "a damaged state: its rows are not those that were written; make it again"
             )

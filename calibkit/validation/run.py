@@ -15,6 +15,7 @@ from calibkit.columns.patterns import natural_key
 from calibkit.columns.segments import segment_name
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
+from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
 from calibkit.validation.checks import (
     Findings,
@@ -119,16 +120,17 @@ class _Run:
 
     def scores(self) -> None:
         """Look at scores and members: their range, scale, ties, and members that are the same."""
-        probability = self.options.scale == "probability"
+        probability = measure(self.options.scale) == "probability"
+        most = 100.0 if self.options.scale == "percent" else 1.0
         for role in ("score", "member"):
             for values in self.of(role):
                 array = numbers(
                     self.findings,
                     values,
                     low=0.0 if probability else None,
-                    high=1.0 if probability else None,
+                    high=most if probability else None,
                     infinite=ERROR if role == "member" else WARNING,
-                    advice=_guess(values) if probability else "",
+                    advice=_guess(values) if self.options.scale == "probability" else "",
                 )
                 if array is None:
                     continue
@@ -327,7 +329,7 @@ def _guess(values: Values) -> str:
     least, most = float(array.min()), float(array.max())
     above, below = np.count_nonzero(array > 1), np.count_nonzero(array < 0)
     if not below and above > _MANY * array.size and _LEAST_PERCENT < most <= _PERCENT:
-        return "these look like percentages: divide them by 100, or use --scale raw"
+        return "these look like percentages: use --scale percent"
     if below > _MANY * array.size and max(-least, most) <= _LARGEST_LOGIT:
         return "these look like logits: use --scale logit, or --scale raw"
     return plain

@@ -52,6 +52,8 @@ def lines(model: BoundaryModel) -> list[str]:
             f"{what} rounded by less than 1e-12 of their sum; bounds are met with a margin of 1e-12."
         )
     lines += _meaning(model)
+    if fit.certificate is not None:
+        lines += _terms(fit.certificate)
     if model.groups:
         lines += segment_lines(model)
     elif model.coefficients:
@@ -78,7 +80,7 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
     """Say what the surface is, and from which fitted probability on it selects."""
     weights, score = model.coefficients, model.columns["score"]
     assert weights
-    s = f"logit {score.name}" if score.scale == "probability" else score.name
+    s = f"logit {score.said}" if score.measure == "probability" else score.name
     terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
     if model.levels > 1:
         name = f"rank of {model.columns['uncertainty'].name}"
@@ -143,15 +145,37 @@ def _bounds(model: BoundaryModel) -> str:
 
 def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
     """Say what is guaranteed on new data, and what was seen of the rest."""
-    sign = ">=" if certificate.side == "lower" else "<="
     seen, where = model.fit.in_sample, "on all rows of the fit"
     if model.fit.test:
         seen, where = model.fit.test, "on the test rows"
+    promised = " and ".join(one.text for one in certificate.all)
+    if model.bound == "each":
+        promised += f" in each segment of {model.columns['by'].name} that has thresholds"
     return (
-        f"On new data guaranteed: {certificate.quantity} {sign} {certificate.bound:g} with confidence "
-        f"{certificate.confidence:g} ({certificate.rows:,} rows set aside certify it); precision "
-        f"{_rate(seen.precision)}, recall {_rate(seen.recall)} {where}."
+        f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
+        f"({certificate.rows:,} rows set aside certify it); precision {_rate(seen.precision)}, "
+        f"recall {_rate(seen.recall)} {where}."
     )
+
+
+def _terms(certificate: Certificate) -> list[str]:
+    """Say what a certificate promises, what it takes for granted, and of which segments it fails."""
+    lines = [
+        "The promise is one about all runs like this one, those that certify nothing among them: at "
+        f"most {100 * (1 - certificate.confidence):.10g} % break it."
+    ]
+    if certificate.assumes:
+        names = {name: name.replace("_", " ") for name in certificate.assumes}
+        said = [
+            f"{names[name]} {value if isinstance(value, str) else f'{value:g}'}"
+            for name, value in certificate.assumes.items()
+        ]
+        lines.append(f"It assumes: {', '.join(said)}.")
+    if certificate.failed:
+        lines.append(
+            f"Nothing is certified, and nothing selected, in: {', '.join(certificate.failed)}."
+        )
+    return lines
 
 
 def _bounded(model: BoundaryModel) -> str:

@@ -41,8 +41,8 @@ def lines(model: CalibratorModel) -> list[str]:
     positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
     if model.candidates:
         lines.append(
-            f"{model.method} was chosen among {len(model.candidates)} methods: the simplest within one "
-            "standard error of the best on rows held out."
+            f"{model.method} was chosen among {len(model.candidates)} methods by rows held out: the "
+            "first that is as good as the best beyond noise."
         )
     lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
     if fit.inputs_clipped:

@@ -34,12 +34,13 @@ def lines(found: Drift) -> list[str]:
                 moved.append(f"{role} PSI {value:.4f} ({more}, which gives {expected:.4f})")
         lines.append(f"{name}: {', '.join(moved) if moved else 'no row has all values'}.")
         lines += _certificate_lines(found, name)
+        lines += _estimate_lines(found, name)
     return lines
 
 
 def view(found: Drift, page: Page) -> None:
     """Print what was found of each boundary."""
-    from calibkit.drift.drift import ALL, CERTIFICATE, FIT
+    from calibkit.drift.drift import ALL, CERTIFICATE, ESTIMATED, FIT
 
     page.say(*lines(found))
     for name, slices in found.metrics.metrics.items():
@@ -57,10 +58,42 @@ def view(found: Drift, page: Page) -> None:
                 at_fit,
             ]
             rows.append([*row, slices.get(CERTIFICATE, {}).get(metric)])
+        for metric, value in slices.get(ESTIMATED, {}).items():
+            own_ends = found.metrics.intervals[name][ESTIMATED][metric]
+            label = f"{metric} (estimated)"
+            rows.append([label, value, own_ends.low, own_ends.high, None, None])
         header = [name, "now", "low", "high", "expected", "certified"]
         kept = 6 if CERTIFICATE in slices else 5
         page.say("")
         page.table(header[:kept], [row[:kept] for row in rows])
+
+
+#: What is taken not to have changed, in words.
+_ASSUMED = {
+    "covariate": "if a score means what it meant",
+    "prior": "if only the share of positives has changed",
+}
+
+
+def _estimate_lines(found: Drift, name: str) -> list[str]:
+    """Say what the rates are without labels, and what that rests on."""
+    from calibkit.drift.drift import ESTIMATED
+
+    if found.assumes is None:
+        return []
+    values, ends = found.metrics.metrics[name][ESTIMATED], found.metrics.intervals[name][ESTIMATED]
+    told = [
+        f"{rate} {value:.4f}"
+        + ("" if ends[rate].low is None else f" ({ends[rate].low:.4f} to {ends[rate].high:.4f})")
+        for rate, value in values.items()
+        if value is not None
+    ]
+    if not told:
+        return []
+    return [
+        f"{name}: without labels, {_ASSUMED[found.assumes]}: {', '.join(told)}. Whether it is so, only "
+        "labels tell."
+    ]
 
 
 def _certificate_lines(found: Drift, name: str) -> list[str]:
@@ -70,12 +103,18 @@ def _certificate_lines(found: Drift, name: str) -> list[str]:
     sure = found.certificates.get(name)
     if sure is None:
         return []
-    metric = certified_as(sure)
-    ends = found.metrics.intervals[name][ALL].get(metric)
-    if ends is None or ends.low is None or ends.high is None:
-        return []
-    lower = sure.side == "lower"
-    refuted = ends.high < sure.bound if lower else ends.low > sure.bound
-    text = f"{metric} {'>=' if lower else '<='} {sure.bound:g} (certified at {sure.confidence:g})"
-    verdict = "no longer holds" if refuted else "is not refuted"
-    return [f"{name}: {text} {verdict}: between {ends.low:.4f} and {ends.high:.4f} here."]
+    lines = []
+    for one in sure.all:
+        metric = certified_as(one)
+        ends = found.metrics.intervals[name][ALL].get(metric)
+        if ends is None or ends.low is None or ends.high is None:
+            continue
+        lower = one.side == "lower"
+        refuted = ends.high < one.bound if lower else ends.low > one.bound
+        text = f"{metric} {'>=' if lower else '<='} {one.bound:g}"
+        verdict = "no longer holds" if refuted else "is not refuted"
+        lines.append(
+            f"{name}: {text} (certified at {sure.confidence:g}) {verdict}: between {ends.low:.4f} "
+            f"and {ends.high:.4f} here."
+        )
+    return lines

@@ -23,7 +23,7 @@ def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> li
         elif threshold == "-inf":
             rule = "always"
         else:
-            rule = f"{score.name} >= {_shortest(threshold, score.dtype)}"
+            rule = f"{score.said} >= {_shortest(threshold, score.dtype)}"
         rule += _chance(model, level)
         limits = edges[level : level + 2] if model.levels > 1 and not model.partition else []
         table.append([level, *limits, rows[level], rule])

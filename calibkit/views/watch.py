@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from calibkit.models.page import Page
 
 if TYPE_CHECKING:
-    from calibkit.methods.watch.watch import Tested, Watched
+    from calibkit.methods.watch.watch import Watched
 
 _HEADER = ("promise", "estimate", "low", "high", "rows", "e-value", "alarm at")
 
@@ -25,7 +25,7 @@ def lines(found: Watched) -> list[str]:
         if test.estimate is None:
             continue
         told.append(
-            f"{_promise(test)}: {test.estimate:.4f} of {test.rows:,} labelled rows, "
+            f"{test.text}: {test.estimate:.4f} of {test.rows:,} labelled rows, "
             f"between {test.low:.4f} and {test.high:.4f}; e-value {test.e_value:.4g}, alarm at "
             f"{test.threshold:g}."
         )
@@ -39,7 +39,7 @@ def view(found: Watched, page: Page) -> None:
         _HEADER,
         [
             [
-                _promise(test),
+                test.text,
                 *(
                     None if value is None else round(value, 4)
                     for value in (test.estimate, test.low, test.high)
@@ -51,7 +51,3 @@ def view(found: Watched, page: Page) -> None:
             for test in found.tests
         ],
     )
-
-
-def _promise(test: Tested) -> str:
-    return f"{test.name} {'<=' if test.name == 'fpr' else '>='} {test.bound:g}"

@@ -143,4 +143,4 @@ def _run_far(
         console.warn,
     )
     console.report_rows(made.rows, list(made.added))
-    console.wrote(f"{made.rows:,} rows in {len(outputs)} files")
+    console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)

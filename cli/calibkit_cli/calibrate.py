@@ -10,12 +10,15 @@ from calibkit.registry.methods import calibrator
 from .fitting import add_fit
 
 HELP = """\
-The default, beta calibration, has three parameters and keeps the order of the scores. No map gives
-exactly 0 or 1 unless --clip 0 asks for it: one wrong label there would make the log loss infinite.
+The default compares the methods on rows held out, and fits the first that is as good as the best beyond
+noise; scores that no map betters are left as they are. No map gives exactly 0 or 1 unless --clip 0 asks
+for it: one wrong label there would make the log loss infinite.
 
 Examples:
 
   calibkit calibrate calib.parquet -o cal.json
+
+  calibkit calibrate calib.parquet --groups user --optimize brier -o cal.json
 
   calibkit calibrate calib.csv --method platt --scale logit --score logit -o cal.json
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from calibkit.errors import DataError, UsageError
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, cell_text, numeric, printable, table_text
+from calibkit.runtime.kernels import tell_of_compiling
 from calibkit.runtime.progress import Progress
 
 from .progress import clear_line, progress_line
@@ -24,6 +25,8 @@ SHOWN_ROWS = 20
 
 #: A first column so narrow is not broken on a narrow terminal: other headers give way.
 _KEPT_WHOLE = 30
+#: Files of a folder that are named where they are written.
+_NAMED = 3
 
 
 @dataclass
@@ -72,6 +75,8 @@ class Console:
     _told: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        if self.quiet:
+            tell_of_compiling(None)
         if self.as_json and self.output == "-":
             raise UsageError(
                 "--json and -o - both want standard output; give -o a file, or leave one out."
@@ -200,10 +205,17 @@ class Console:
             quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal
         )
 
-    def wrote(self, what: str) -> None:
-        """Say on standard error what went to the output file, unless ``-q`` or ``--json``."""
+    def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
+        """Say on standard error what went to the output file, unless ``-q`` or ``--json``.
+
+        `outputs`: the files, where the output is a folder.
+        """
         if self.output not in (None, "-") and not self.as_json:
-            self.summary(f"{what} written to {self.output}.")
+            where = outputs[0] if len(outputs) == 1 else self.output
+            if len(outputs) > 1:
+                more = f" and {len(outputs) - _NAMED} more" if len(outputs) > _NAMED else ""
+                where = f"{where}: {', '.join(outputs[:_NAMED])}{more}"
+            self.summary(f"{what} written to {where}.")
 
     def say(self, *lines: str) -> None:
         """Print lines of a result on standard output, on a terminal broken between words."""

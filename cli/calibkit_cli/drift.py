@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,13 @@ import typer
 
 from calibkit.errors import UsageError
 from calibkit.options.drift import DriftOptions
-from calibkit.options.shared import Threads
+from calibkit.registry.methods import comparison
 
 from . import declare
-from .dry_run import show_plan
+from .console import Console
+from .fitting import run_states
 from .judging import TEXTS, Delivery, Gated
-from .lines import DryRun, Reading, Results
+from .lines import StateLine
 
 if TYPE_CHECKING:
     from calibkit.drift.drift import Drift
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 HELP = """\
 The share of rows selected, the population stability index of score and uncertainty with what chance
 gives of it, the shares of rows outside the range of the fit and without a value; with labels also
-precision and recall, beside what the model promised. --fail-if judges all of it, as in evaluate.
+precision and recall, beside what the model promised; with --estimate what these and AUC are without
+labels. --fail-if judges all of it, as in evaluate.
 
 Examples:
 
@@ -31,15 +34,24 @@ Examples:
 
   calibkit drift boundary.json today.parquet --fail-if 'psi_score.low>0.1' -q -o drift.json
 
+  calibkit drift boundary.json today.parquet --estimate --calibrator cal.json -o drift.json
+
   calibkit drift service.json march.csv --label label --fail-if 'precision.high < fit/precision'
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftLine(Reading, Results, Gated, DryRun):
+class DriftLine(StateLine, Gated):
     """What is compared, and where the result goes."""
 
-    threads: Threads = None
+    def check(self) -> None:
+        """Refuse gates on a state, which holds no result."""
+        super().check()
+        if (self.partial or self.dask is not None) and self.fail_if:
+            raise UsageError(
+                "--partial and --dask go through states; leave --fail-if out (calibkit gate judges "
+                "the result)."
+            )
 
 
 def register(app: typer.Typer) -> None:
@@ -52,25 +64,29 @@ def drift(options: DriftOptions, line: DriftLine) -> None:
     console = line.console(texts=TEXTS)
     if console.per_input and (line.fail_if or console.as_json):
         raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
-    from calibkit.drift.drift import drift as compare
-    from calibkit.drift.rows import plan_watch
+
+    def judge(console: Console, source: Source, find: Callable[[Source], Drift]) -> None:
+        def told(rows: Source) -> Drift:
+            found = find(rows)
+            return _told(console, found, rows.parts[0].path if console.per_input else None)
+
+        Delivery("Drift").judge(console, source, told, line)
+
+    run_states(comparison.run, options, line, console, judge, deliver)
+
+
+def deliver(console: Console, found: Drift) -> None:
+    """Say what was found of the rows of a state, and write it."""
+    Delivery("Drift").deliver(console, _told(console, found))
+
+
+def _told(console: Console, found: Drift, file: str | None = None) -> Drift:
     from calibkit.models.kinds import view_of
 
-    source = line.open(console)
-    if line.dry_run:
-        watch = plan_watch(options, source)
-        names = ", ".join(one.name for one in watch.watched)
-        show_plan(console, source, watch.columns, [f"compare with the fit of {names}"])
-        return
-
-    def find(rows: Source) -> Drift:
-        found = compare(options, rows)
-        for remark in found.warnings:
-            console.warn(remark)
-        if console.per_input:
-            console.summary(f"{rows.parts[0].path}:")
-        if console.output is not None or not console.on_terminal:
-            console.summary(*view_of(found).lines(found))
-        return found
-
-    Delivery("Drift").judge(console, source, find, line)
+    for remark in found.warnings:
+        console.warn(remark)
+    if file is not None:
+        console.summary(f"{file}:")
+    if console.output is not None or not console.on_terminal:
+        console.summary(*view_of(found).lines(found))
+    return found

@@ -86,7 +86,7 @@ def write_rows(
     said = f"{count.rows:,} rows in {len(outputs)} file{'s' if len(outputs) > 1 else ''}"
     if in_place and not console.as_json:
         console.summary(f"{said} written over.")
-    console.wrote(said)
+    console.wrote(said, outputs)
 
 
 def deliver_rows(console: Console, made: Rows, input_format: str) -> None:

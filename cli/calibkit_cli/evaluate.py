@@ -40,6 +40,8 @@ Examples:
 
   calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
 
+  calibkit evaluate test.parquet --boundary boundary.json --decision-curve costs.csv -o metrics.json
+
   calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
 
   calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
@@ -58,6 +60,16 @@ class EvaluateLine(StateLine, Gated):
             metavar="FILE",
             group=OUTPUT,
             help="Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP).",
+            shown=False,
+        ),
+    ] = None
+    decision_curve: Annotated[
+        str | None,
+        option(
+            metavar="FILE",
+            group=OUTPUT,
+            help="Net benefit of the decisions and of each score at all costs, with simultaneous "
+            "bands, as rows.",
             shown=False,
         ),
     ] = None
@@ -86,6 +98,7 @@ class EvaluateLine(StateLine, Gated):
         """The files beside that of the metrics, each with what is done to it."""
         done = {
             self.reliability: "write reliability diagrams to",
+            self.decision_curve: "write decision curves to",
             self.plot: "draw a picture to",
             self.report: "write a page to",
         }
@@ -104,17 +117,17 @@ class EvaluateLine(StateLine, Gated):
         if several and (self.beside or self.fail_if):
             raise UsageError(
                 "--partial and --dask go through states, which are not the rows; leave "
-                "--reliability, --plot, --report and --fail-if out (calibkit gate judges the "
-                "metrics)."
+                "--reliability, --decision-curve, --plot, --report and --fail-if out (calibkit gate "
+                "judges the metrics)."
             )
 
     def _check_beside(self) -> None:
         from calibkit.files.outputs import check_output
 
-        for name in ("reliability", "plot", "report"):
-            path = getattr(self, name)
+        for name in ("reliability", "decision_curve", "plot", "report"):
+            path, flag = getattr(self, name), name.replace("_", "-")
             if path == "-":
-                raise UsageError(f"--{name} - would mix with the metrics; give it a file.")
+                raise UsageError(f"--{flag} - would mix with the metrics; give it a file.")
             if name == "plot" and path and not path.lower().endswith((".svg", ".png")):
                 raise UsageError(f"--plot {path}: a picture is .svg or .png.", file=path)
             if name == "report" and path and not path.endswith((".html", ".htm")):
@@ -122,7 +135,7 @@ class EvaluateLine(StateLine, Gated):
                     f"--report {path}: the page is HTML; name it FILE.html.", file=path
                 )
             if path is not None:
-                check_output(path, table=name == "reliability")
+                check_output(path, table=name in ("reliability", "decision_curve"))
         if self.plot is not None:
             from calibkit.reports.style import need_matplotlib
 
@@ -139,8 +152,13 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     console = line.console(texts=TEXTS)
     if console.per_input and (line.beside or line.fail_if or console.as_json):
         raise UsageError(
-            "-o DIR/ goes with none of --reliability, --plot, --report, --fail-if, --json."
+            "-o DIR/ goes with none of --reliability, --decision-curve, --plot, --report, --fail-if, "
+            "--json."
         )
+    if line.decision_curve is not None:
+        from calibkit.measures.net_benefit import refuse
+
+        refuse(options, "--decision-curve")
     if line.dask is not None:  # a worker may stand in another folder than this
         options = replace(options, boundary=options.model)
 
@@ -177,11 +195,14 @@ def _write_beside(
     found: Evaluated,
     outputs: Transaction,
 ) -> None:
-    """Write the table, the picture and the page of an evaluation."""
-    if line.reliability is not None and found.curves is not None:
-        from calibkit.evaluation.outputs import for_people
+    """Write the tables, the picture and the page of an evaluation."""
+    from calibkit.evaluation.outputs import for_people
 
+    if line.reliability is not None and found.curves is not None:
         outputs.write_frames([for_people(found.curves, line.reliability)], line.reliability)
+    if line.decision_curve is not None and found.net_benefit is not None:
+        table = for_people(found.net_benefit(), line.decision_curve)
+        outputs.write_frames([table], line.decision_curve)
     if line.plot is not None:
         from calibkit.reports.evaluated import picture_of
 

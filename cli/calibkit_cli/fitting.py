@@ -204,6 +204,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
             console.summary(f"{path}:", *fitted.notes, *view_of(fitted.model).lines(fitted.model))
             make_folders([output])
             transaction.write_bytes(fitted.model.to_json(), output)
+    console.wrote("Model" if len(outputs) == 1 else f"{len(outputs)} models", outputs)
 
 
 def deliver(
@@ -258,4 +259,4 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
             transaction.write(state.write, output)
     if console.as_json:
         console.json({"rows": rows, "states": outputs})
-    console.wrote(f"State of {rows:,} rows")
+    console.wrote(f"State of {rows:,} rows", outputs)

@@ -135,4 +135,4 @@ class Delivery:
                 found = find(alone)
                 make_folders([output])
                 transaction.write_bytes(found.to_json(), output)
-        console.summary(f"{self.noun} of {len(outputs)} files written to {console.output}")
+        console.wrote(self.noun, outputs)

@@ -17,12 +17,13 @@ from typer.main import get_command
 
 from calibkit import __version__
 from calibkit.errors import ResourceError
+from calibkit.runtime.kernels import tell_of_compiling
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 from .help_pages import arrange
 from .plain_values import prefer_plain_values
 from .processors import same_numbers
-from .progress import clear_line, end_lines
+from .progress import clear_line, end_lines, say_it_compiles
 
 #: What the commands are for, in the order of the help: one module a command, with a function
 #: ``register(app)``, and what it does in a sentence.
@@ -60,6 +61,7 @@ PURPOSES = {
         "show": "Show what a model does and what to expect of it on new data.",
         "bin": "Count rows and positive rows over a grid of uncertainty bins by score bins.",
         "simulate": "Make score files from a known truth, to try methods on.",
+        "warmup": "Compile everything ahead, which first uses would wait for.",
     },
 }
 
@@ -221,6 +223,7 @@ def main() -> None:
     os.environ.setdefault("POLARS_CSV_CHUNK_SIZE", str(4 << 20))
     take_few_addresses()
     gc.set_threshold(GARBAGE)
+    tell_of_compiling(say_it_compiles)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     end(run(sys.argv[1:]))

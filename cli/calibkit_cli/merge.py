@@ -15,6 +15,7 @@ from calibkit.registry.methods import RUNS
 from . import declare
 from .bin import deliver_grid
 from .console import Console
+from .drift import deliver as deliver_drift
 from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
 from .judging import TEXTS
@@ -47,7 +48,11 @@ Examples:
 TABLES = ("bin",)
 
 #: What delivers the results that are no models.
-_DELIVER: Final[dict[str, Any]] = {"bin": deliver_grid, "evaluate": deliver_metrics}
+_DELIVER: Final[dict[str, Any]] = {
+    "bin": deliver_grid,
+    "drift": deliver_drift,
+    "evaluate": deliver_metrics,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +104,7 @@ def _merge(line: MergeLine) -> None:
     console = line.console(
         tabular=table,
         output_format=line.output_format if table else None,
-        texts=TEXTS if kind == "evaluate" else (),
+        texts=TEXTS if kind in ("drift", "evaluate") else (),
     )
     shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")

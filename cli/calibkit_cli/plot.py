@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -163,7 +164,7 @@ class Delivery:
                 count += points.table.height
                 make_folders([output])
                 self._write(outputs, points, output)
-        self._report(count, f"{len(files)} pictures")
+        self._report(count, f"{len(files)} pictures", files)
 
     def _points(self, source: Source) -> Points:
         from calibkit.reports import plots
@@ -183,12 +184,12 @@ class Delivery:
         drawn = picture(points, self.options.look, str(self.format))
         outputs.write_bytes(drawn, output)
 
-    def _report(self, points: int, what: str) -> None:
+    def _report(self, points: int, what: str, outputs: Sequence[str] = ()) -> None:
         console = self.console
         if console.as_json:
             told = {"output": console.output, "data": self.data, "warnings": console.said}
             console.json({"points": points} | told)
-        console.wrote(what)
+        console.wrote(what, outputs)
 
 
 def _picture_suffix(output: str | None) -> str | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Seconds before a run is worth a line.
 DELAY = 2.0
 
+#: So many kernels are compiled in a second; a wait for more is explained.
+FEW_KERNELS = 4
+
 #: The line that is shown, or will be.
 _lines: list[ProgressLine] = []
 
@@ -115,6 +118,14 @@ def end_lines() -> None:
     """Forget the lines of a run that has ended."""
     clear_line()
     _lines.clear()
+
+
+def say_it_compiles(before: int) -> None:
+    """Say why a command takes its time, when it compiles so many kernels that one notices."""
+    if before == FEW_KERNELS:
+        clear_line()
+        sys.stderr.write("Compiling for first use, about 15 s; `calibkit warmup` does it ahead.\n")
+        sys.stderr.flush()
 
 
 def _rounded(speed: float) -> str:

@@ -7,11 +7,13 @@ else is edited in the page.  Tables are data here and Markdown there.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "evidence"
@@ -42,15 +44,25 @@ def arguments(
     return given
 
 
-def fill(name: str, **parts: str) -> None:
-    """Write the parts of a page; each that it has, and no other, must be given."""
+def prototype(name: str) -> Any:
+    """Return figures of the earlier prototype, a library without commands, from prototype.json."""
+    return json.loads((FOLDER / "prototype.json").read_bytes())[name]
+
+
+def fill(name: str, *, some: bool = False, **parts: str) -> None:
+    """Write the parts of a page; each that it has, unless `some` do, and no other, must be given."""
     page = FOLDER / f"{name}.md"
     text = page.read_text(encoding="utf-8")
     known = _PART.findall(text)
-    if sorted(known) != sorted(parts):
+    if not set(parts) <= set(known) or (not some and len(known) != len(parts)):
         raise ValueError(f"{page.name} has the parts {sorted(known)}, not {sorted(parts)}")
     page.write_text(
-        _PART.sub(lambda part: f"{part[1]} -->\n\n{parts[part[1]].strip()}\n\n", text),
+        _PART.sub(
+            lambda part: (
+                f"{part[1]} -->\n\n{parts[part[1]].strip()}\n\n" if part[1] in parts else part[0]
+            ),
+            text,
+        ),
         encoding="utf-8",
     )
     print(f"{page.relative_to(ROOT)} written.")

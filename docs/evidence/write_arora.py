@@ -12,7 +12,7 @@ import polars as pl
 from arora_figures import Curve, write
 from arora_recall import recall_parts
 from boundary_study import Floats
-from pages import fill, paragraph, table
+from pages import fill, paragraph, prototype, table
 
 import calibkit as ck
 from calibkit.numerics.positivity import (
@@ -34,17 +34,8 @@ ROWS = 400_000
 #: Fewer simulated rows say little of a cell.
 LEAST_CELL = 200
 
-#: What another implementation has for tau 3: the positivity to expect by gamma and score.
-KNOWN = {
-    (0.05, 0.5): 0.254,
-    (0.05, 0.7): 0.417,
-    (0.05, 0.9): 0.645,
-    (0.2, 0.5): 0.257,
-    (0.2, 0.7): 0.381,
-    (0.2, 0.9): 0.527,
-    (0.5, 0.5): 0.257,
-    (0.5, 0.7): 0.351,
-}
+#: What the earlier prototype has for tau 3: the positivity to expect by gamma and score.
+KNOWN = prototype("positivity")
 
 
 def reach(evidence: float) -> tuple[float, float]:
@@ -125,7 +116,7 @@ def figure_3() -> dict[str, str]:
 
 
 def known_table() -> str:
-    """Return the positivity to expect beside that of another implementation."""
+    """Return the positivity to expect beside that of the earlier prototype."""
     scores = (0.5, 0.7, 0.9)
     rows = []
     for gamma, evidence in EVIDENCE.items():
@@ -134,7 +125,9 @@ def known_table() -> str:
             if score > reach(evidence)[1]:
                 cells.append("no such score")
                 continue
-            cells.append(f"{float(expected(score, evidence, 3)):.3f} ({KNOWN[gamma, score]:.3f})")
+            cells.append(
+                f"{float(expected(score, evidence, 3)):.3f} ({KNOWN[str(gamma)][str(score)]:.3f})"
+            )
         rows.append(cells)
     return table(["γ", *(f"score {score}" for score in scores)], rows)
 

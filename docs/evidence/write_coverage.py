@@ -1,69 +1,34 @@
 """Fill in coverage.md: how often certified boundaries keep their bound, and what they keep.
 
-Each replication simulates rows, certifies boundaries for every bound and confidence, and judges them
-by what the generator knows.  The page is the same each time.
+Each replication simulates rows, certifies boundaries by `calibkit.fit_boundary` for every bound and
+confidence, and judges them by what the generator knows.  The page is the same each time.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
+from coverage_kinds import KINDS, kept, kind_rows
 from coverage_rows import BOUNDS, MAKERS, truth_of
-from numpy.typing import NDArray
-from pages import arguments, fill, paragraph, sections, table
+from pages import arguments, fill, paragraph, table
 from studies import monte_carlo
 
-from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.certificate.certificate import Split, deal_rows
-from calibkit.methods.boundary.certificate.paths import Path as Boundaries
-from calibkit.methods.boundary.certificate.paths import fit_path
-from calibkit.methods.boundary.certificate.tests import Quantity, certified, sequence
-from calibkit.numerics.bounds import decimal_bound
-from calibkit.summaries.tally import count_rows
+from calibkit import fit_boundary
+from calibkit.bins.binning import Levels
+from calibkit.errors import InfeasibleError
 from calibkit_kernels.binomial import upper_tail
-
-Floats = NDArray[np.float64]
 
 GENERATORS = ("posterior", "noisy")
 ROWS = (2_000, 20_000, 200_000)
 CONFIDENCES = ("0.9", "0.95")
-#: Of the part about ideas: rows, bounds, and how many replications of the posterior generator.
-IDEA_ROWS, IDEA_BOUNDS, IDEA_CONFIDENCE = (20_000, 200_000), ("0.6", "0.7"), "0.9"
-IDEA_FILES = 100
-#: Recall kept by halves and the optimum over 7 levels as measured before, for the same cells.
-KNOWN = (0.62, 0.09, 0.90, 0.68)
 #: The largest files are simulated less often.
 LARGE_SHARE = 0.4
-#: The significance of the test over the whole table.
+#: The significance of the test over a whole table.
 SIGNIFICANCE = 0.01
-
-
-@dataclass(frozen=True)
-class Idea:
-    """A way to certify: which part fits, which path, which boundaries of it, where tests begin."""
-
-    name: str
-    share: float | None = None
-    method: str = "curved"
-    levels: int | None = None
-    step: float = 0.0
-    counted: bool = False
-
-
-SHIPPED = Idea("+ the smaller part fits (as shipped)")
-IDEAS = (
-    Idea("halves, the optimum over 7 levels, steps of 5 %", 0.5, "exact", 7, 0.05, True),
-    Idea("+ a test at every boundary of the path", 0.5, "exact", 7, 0.0, True),
-    Idea("+ a curved surface fitted near the boundary", 0.5, counted=True),
-    Idea("+ start where the surface, not a count, expects most power", 0.5),
-    SHIPPED,
-    Idea("instead of the curved surface: the logistic one", method="logistic"),
-    Idea("instead of the curved surface: a single threshold", method="st"),
-)
+#: Of rows of other kinds: how many, and the confidence.
+KIND_ROWS, KIND_CONFIDENCE, JUDGED = 4_000, "0.9", 200_000
 
 
 # ---------------------------------------------------------------- one replication
@@ -75,71 +40,49 @@ class Task:
 
     generator: str
     rows: int
-    bounds: tuple[str, ...]
-    confidences: tuple[str, ...]
-    ideas: tuple[Idea, ...]
 
 
-#: Generator, rows, bound, confidence, name of the idea.
-Cell = tuple[str, int, str, str, str]
+#: Generator, rows, bound, confidence.
+Cell = tuple[str, int, str, str]
 #: Recall as a share of the oracle's, whether the bound is violated, whether nothing is certified.
 Outcome = tuple[float, bool, bool]
 
 
 def replicate(task: Task, seed: int) -> list[tuple[Cell, Outcome]]:
-    """Certify one simulated file in every way asked for."""
+    """Certify one simulated file for every bound and confidence."""
     rows = MAKERS[task.generator](task.rows, seed)
     truth = truth_of(task.generator)
+    columns = {"score": rows.score, "uncertainty": rows.uncertainty, "label": rows.label}
     found: list[tuple[Cell, Outcome]] = []
-    for idea in task.ideas:
-        # Seeds far apart: those of `deal_rows` next to each other deal in like ways.
-        split = deal_rows(rows, (seed + 1) << 24, idea.share)
-        for bound in task.bounds:
-            quantity = Quantity("precision", decimal_bound(bound))
-            path = fit_path(split.fitting, idea.method, idea.levels, quantity.size)
-            for confidence, place in _places(path, split, quantity, idea, task.confidences):
-                recall, precision = 0.0, 1.0
-                if place >= 0:
-                    recall, precision = truth.judge(path.levels, path.thresholds[place])
-                best = truth.oracle[bound]
-                kept = recall / best if best else math.nan
-                cell = (task.generator, task.rows, bound, confidence, idea.name)
-                found.append((cell, (kept, precision < float(bound), place < 0)))
+    for bound in BOUNDS:
+        for confidence in CONFIDENCES:
+            recall, precision, nothing = 0.0, 1.0, False
+            try:
+                # Seeds far apart: those next to each other deal in like ways.
+                model = fit_boundary(
+                    **columns, precision=bound, confidence=confidence, seed=(seed + 1) << 24
+                )
+            except InfeasibleError:
+                nothing = True
+            else:
+                levels = Levels(model.uncertainty_min or -math.inf, model.uncertainty_edges)
+                recall, precision = truth.judge(levels, model.thresholds())
+            best = truth.oracle[bound]
+            share = recall / best if best else math.nan
+            cell = (task.generator, task.rows, bound, confidence)
+            found.append((cell, (share, precision < float(bound), nothing)))
     return found
 
 
-def _places(
-    path: Boundaries, split: Split, quantity: Quantity, idea: Idea, confidences: tuple[str, ...]
-) -> Iterator[tuple[str, int]]:
-    """Yield each confidence with the place that is certified."""
-    fitting, certifying = (_counts(path, part) for part in (split.fitting, split.certifying))
-    expected = fitting[0].astype(np.float64) if idea.counted else path.expected
-    ratio = certifying[1] / fitting[1]
-    tests = sequence(quantity, expected, path.totals, ratio)
-    tests = replace(tests, places=_thinned(tests.places, path.expected[:, 0], idea.step))
-    counts = certifying[0].astype(np.float64)
-    found = quantity.hits_and_trials(counts, certifying[1], certifying[2]).astype(np.int64)
-    for confidence in confidences:
-        bound = decimal_bound(confidence)
-        level = (bound.denominator - bound.numerator) / bound.denominator
-        yield confidence, certified(quantity, tests, found, level)
-
-
-def _counts(path: Boundaries, rows: ScoreRows) -> tuple[NDArray[np.int64], int, int]:
-    assert rows.label is not None
-    level = path.levels.of(rows.uncertainty, rows.score.size)
-    tally = count_rows(rows.score, level, rows.label, path.levels.count)
-    return path.counts(tally), rows.score.size, int(rows.label.sum())
-
-
-def _thinned(places: NDArray[np.int64], rows: Floats, step: float) -> NDArray[np.int64]:
-    """Leave out places that select hardly more than the one before."""
-    kept, reached = [], 0.0
-    for place in places.tolist():
-        if rows[place] >= reached:
-            kept.append(place)
-            reached = rows[place] * (1 + step)
-    return np.array(kept, np.int64)
+def replicate_kind(kind: str, seed: int) -> Outcome:
+    """Certify one simulated file of rows of some kind."""
+    given = KINDS[kind]
+    frame, _ = kind_rows(KIND_ROWS, seed)
+    try:
+        model = fit_boundary(frame, confidence=KIND_CONFIDENCE, seed=(seed + 1) << 24, **given)
+    except InfeasibleError:
+        return 0.0, False, True
+    return model.fit.in_sample.recall or 0.0, not kept(model, JUDGED, given), False
 
 
 # ---------------------------------------------------------------- the page
@@ -181,7 +124,7 @@ def holm(values: list[float], significance: float) -> int:
 def coverage_parts(outcomes: Outcomes) -> dict[str, str]:
     """Return the table of coverage and recall kept, and what it says."""
     rows, values = [], []
-    for (generator, size, bound, confidence, _), own in outcomes.items():
+    for (generator, size, bound, confidence), own in outcomes.items():
         kept, violated, nothing, count = summary(own)
         values.append(p_value(violated, count, confidence))
         shown = "no boundary meets it" if math.isnan(kept) else f"{kept:.1%}"
@@ -210,40 +153,41 @@ def coverage_parts(outcomes: Outcomes) -> dict[str, str]:
     }
 
 
-def idea_table(outcomes: Outcomes) -> str:
-    """Return the table of what each idea brought."""
-    columns = [(rows, bound) for rows in IDEA_ROWS for bound in IDEA_BOUNDS]
-    lines = []
-    for idea in IDEAS:
-        cells = [("posterior", rows, bound, IDEA_CONFIDENCE, idea.name) for rows, bound in columns]
-        lines.append([idea.name, *(f"{summary(outcomes[cell])[0]:.1%}" for cell in cells)])
-    before = [f"{kept:.0%}" for kept in KNOWN]
-    lines.append(["halves and the optimum over 7 levels, as measured before", *before])
-    header = ["", *(f"{rows:,}, {bound}" for rows, bound in columns)]
-    return sections(f"{IDEA_FILES} files a cell.", table(header, lines, "lr"))
+def kind_parts(outcomes: dict[str, list[Outcome]]) -> dict[str, str]:
+    """Return the table of rows of other kinds, and what it says."""
+    rows, values = [], []
+    for kind, own in outcomes.items():
+        recall, violated, nothing, count = summary(own)
+        values.append(p_value(violated, count, KIND_CONFIDENCE))
+        shares = f"{violated / count:.1%}", f"{nothing / count:.1%}", f"{recall:.1%}"
+        rows.append([f"`{kind}`", f"{count:,}", *shares])
+    rejected = holm(values, SIGNIFICANCE)
+    verdict = "**coverage fails.**" if rejected else "**no cell violates its bound too often.**"
+    return {
+        "kinds": table("options|files|violations|none|recall", rows, "lr"),
+        "kinds_verdict": paragraph(
+            f"{KIND_ROWS:,} rows a file, C = {KIND_CONFIDENCE}: at most "
+            f"{1 - float(KIND_CONFIDENCE):.0%} may be violations. Holm's procedure at "
+            f"{SIGNIFICANCE:.0%} over the {len(values)} cells rejects {rejected or 'none'}: {verdict}"
+        ),
+    }
 
 
 def main() -> None:
     """Run the study and fill its page in."""
-    count = arguments(__doc__, replications=1000).replications
-    coverage = [
-        Task(generator, rows, BOUNDS, CONFIDENCES, (SHIPPED,))
-        for generator in GENERATORS
-        for rows in ROWS
-    ]
-    ideas = [Task("posterior", rows, IDEA_BOUNDS, (IDEA_CONFIDENCE,), IDEAS) for rows in IDEA_ROWS]
+    given = arguments(__doc__, replications=1000, kinds=1000, only_kinds=0)
+    count = given.replications
 
     def files(task: Task) -> int:
         return max(1, round((LARGE_SHARE if task.rows == ROWS[-1] else 1.0) * count))
 
-    covered = by_cell(monte_carlo(replicate, coverage, files))
-    brought = by_cell(monte_carlo(replicate, ideas, IDEA_FILES, first=10**6))
-    fill(
-        "coverage",
-        files=f"Written by `make coverage REPLICATIONS={count}`.",
-        **coverage_parts(covered),
-        ideas=idea_table(brought),
-    )
+    of_kinds = monte_carlo(replicate_kind, list(KINDS), given.kinds)
+    parts = kind_parts(of_kinds) | {"kinds_files": f"{given.kinds:,} files a cell."}
+    if not given.only_kinds:
+        tasks = [Task(generator, rows) for generator in GENERATORS for rows in ROWS]
+        parts |= coverage_parts(by_cell(monte_carlo(replicate, tasks, files)))
+        parts["files"] = f"Written by `make coverage REPLICATIONS={count}`."
+    fill("coverage", some=bool(given.only_kinds), **parts)
 
 
 if __name__ == "__main__":

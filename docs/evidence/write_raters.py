@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pages import arguments, fill, sections, table
+from pages import arguments, fill, prototype, sections, table
 from raters_mds import table_2
 
 from calibkit import simulate_raters
@@ -29,21 +29,8 @@ from calibkit.options.alpha_cal import AlphaOptions
 #: Rows of a file and how often it is simulated, as many rows in all for each size.
 SIZES = ((100, 1000), (300, 1000), (1000, 300), (3000, 300), (10_000, 300))
 
-#: Means over 300 to 1,000 files as worked out before, for the same design.
-KNOWN = {
-    2: {
-        "CL plugin": (0.0248, 0.0084, 0.0025, 0.00085, 0.00025),
-        "CL debiased": (-0.0005, 0.0, 0.0, 0.0, 0.0),
-        "DL plugin": (0.143, 0.159, 0.164, 0.166, 0.166),
-        "DL debiased": (0.0026, 0.0007, -0.0007, 0.0, 0.0001),
-    },
-    5: {
-        "CL plugin": (0.0099, None, None, None, 0.0001),
-        "CL debiased": (0.0, 0.0, 0.0, 0.0, 0.0),
-        "DL plugin": (0.057, None, None, None, 0.0667),
-        "DL debiased": (0.0, 0.0, 0.0, 0.0, 0.0),
-    },
-}
+#: What the earlier prototype gave: means over 300 to 1,000 files of the same design.
+KNOWN = {int(raters): known for raters, known in prototype("votes").items()}
 
 NETWORKS = ("vgg16", "resnet110", "lenet5")
 MAPS = ("none", "temperature", "vector", "matrix")

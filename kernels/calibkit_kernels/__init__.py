@@ -2,3 +2,10 @@
 
 Kernels know nothing of frames, files or messages and import nothing but numpy and numba.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: Called before a kernel is compiled, with how many this process compiled before it.
+before_compiling: Callable[[int], None] | None = None

@@ -17,11 +17,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import pickle
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import uuid4
@@ -32,6 +33,8 @@ from numba.core import config as numba_config
 from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
+
+import calibkit_kernels
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +75,14 @@ def cache_folder() -> str | None:
         return None
 
 
-_FOLDER = None if _CONFIG.DISABLE_JIT else cache_folder()
+#: Whether kernels are plain Python functions in this process.
+INTERPRETED = bool(_CONFIG.DISABLE_JIT)
+
+#: Where kernels are kept that this process compiles.
+FOLDER = None if INTERPRETED else cache_folder()
+
+#: Counts the kernels that this process had to compile.
+_COUNT = itertools.count()
 
 #: What an installation may bring along; never written to.
 _SHIPPED = Path(__file__).parent / "compiled" / folder_name()
@@ -85,7 +95,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Divisions follow IEEE rules: a kernel checks its divisors itself.  With ``NUMBA_DISABLE_JIT=1``
     the plain Python function runs instead, with integers that wrap around as the compiled ones do.
     """
-    if _CONFIG.DISABLE_JIT:
+    if INTERPRETED:
 
         @functools.wraps(function)
         def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -108,13 +118,23 @@ class _Cache:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        self.cache_path = _FOLDER
+        self.cache_path = FOLDER
 
     def _file(self, signature: object, triple: str, *processor: str) -> str:
         key = repr((signature, triple, *processor))
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.kernel"
 
-    def load_overload(self, signature: object, target: Any) -> object:
+    def _places(self, signature: object, target: Any) -> Iterator[Path]:
+        triple, *processor = target.codegen().magic_tuple()
+        yield _SHIPPED / self._file(signature, triple, *_ANY_PROCESSOR)
+        if FOLDER is not None:
+            yield Path(FOLDER, self._file(signature, triple, *processor))
+
+    def kept(self, signature: object, target: object) -> bool:
+        """Return whether what is compiled for a signature lies in one of the folders."""
+        return any(place.exists() for place in self._places(signature, target))
+
+    def load_overload(self, signature: object, target: object) -> object:
         """Return what was compiled for a signature, without loading the whole compiler first.
 
         numba reads its registries of typing and lowering rules before every look-up: a third of a
@@ -122,25 +142,23 @@ class _Cache:
         where it is needed after all.  What compiled code does need is the runtime that allocates
         arrays.
         """
-        triple, *processor = target.codegen().magic_tuple()
-        places = [_SHIPPED / self._file(signature, triple, *_ANY_PROCESSOR)]
-        if _FOLDER is not None:
-            places.append(Path(_FOLDER, self._file(signature, triple, *processor)))
-        for place in places:
+        for place in self._places(signature, target):
             with contextlib.suppress(Exception):  # whatever damage raises, compiling is the answer
                 content = place.read_bytes()
                 rtsys.initialize(target)
                 return _COMPILED._rebuild(target, *pickle.loads(content))
+        if calibkit_kernels.before_compiling is not None:
+            calibkit_kernels.before_compiling(next(_COUNT))
         return None
 
     def save_overload(self, signature: object, compiled: Any) -> None:
         """Keep what was compiled for a signature."""
-        if _FOLDER is None or compiled.lifted or compiled.library.has_dynamic_globals:
+        if FOLDER is None or compiled.lifted or compiled.library.has_dynamic_globals:
             return
         with contextlib.suppress(Exception):
             parts = list(compiled._reduce())
             parts[6] = ""  # the source with its types, which nobody reads
-            place = Path(_FOLDER, self._file(signature, *compiled.codegen.magic_tuple()))
+            place = Path(FOLDER, self._file(signature, *compiled.codegen.magic_tuple()))
             spare = place.with_suffix(f".{uuid4().hex}")
             try:
                 spare.write_bytes(_SERIALIZE.dumps(parts))
@@ -150,6 +168,6 @@ class _Cache:
 
     def flush(self) -> None:
         """Forget what the user's cache keeps: numba's `recompile` asks for that."""
-        for file in Path(_FOLDER or os.devnull).glob(f"{self._name}-*"):
+        for file in Path(FOLDER or os.devnull).glob(f"{self._name}-*"):
             with contextlib.suppress(OSError):
                 file.unlink()

@@ -19,7 +19,7 @@ FITS = {
         *("boundary", "--precision", "0.6", "--method", "vw-dpmt", "--score-bins", "6"),
         *("--folds", "0"),
     ],
-    "beta": ["calibrate"],
+    "beta": ["calibrate", "--method", "beta"],
     "isotonic": ["calibrate", "--method", "isotonic", "--weight", "weight"],
     "venn": ["calibrate", "--method", "venn-abers"],
     "vector": ["calibrate", *VOTES, "--method", "vector", "--regularization", "0.1"],

@@ -29,6 +29,9 @@ METHODS = {
 SHARED = {"tags", "clip", "columns", "fit", "kind", "method", "provenance", "version"}
 
 
+BETA = ("--method", "beta")
+
+
 def options_of(method: str) -> list[str]:
     more = ["--negatives-kept", "0.4"] if method == "prior-shift" else []
     return ["--method", method, *more]
@@ -147,7 +150,7 @@ def grouped(rows: int = 400) -> pl.DataFrame:
 def test_segments_have_maps_of_their_own(tmp_path: Path, invoke: Invoke) -> None:
     frame = grouped()
     path = write(frame, tmp_path / "rows.parquet")
-    said = invoke("calibrate", path, "--by", "country", "-o", tmp_path / "cal.json")
+    said = invoke("calibrate", path, *BETA, "--by", "country", "-o", tmp_path / "cal.json")
     assert said.code == 0
     assert "1 value uses the map of all rows (li)" in said.stderr
     model = json.loads((tmp_path / "cal.json").read_text())
@@ -161,11 +164,11 @@ def test_segments_have_maps_of_their_own(tmp_path: Path, invoke: Invoke) -> None
         alone = write(frame.filter(country=name), tmp_path / name / "rows.parquet")
         own = result.filter(country=name)["calibrated"]
         if name == "li":
-            whole = fitted(invoke, path)
+            whole = fitted(invoke, path, *BETA)
             assert {key: whole[key] for key in "abc"} == {key: model[key] for key in "abc"}
             assert applied(invoke, path).filter(country="li")["calibrated"].equals(own)
             continue
-        separate = fitted(invoke, alone)
+        separate = fitted(invoke, alone, *BETA)
         assert {key: separate[key] for key in "abc"} == {
             key: model["groups"][name][key] for key in "abc"
         }
@@ -180,7 +183,7 @@ def test_segments_that_were_not_seen_use_the_map_of_all_rows(
     tmp_path: Path, invoke: Invoke
 ) -> None:
     path = write(grouped(), tmp_path / "rows.parquet")
-    model = fitted(invoke, path, "--by", "country")
+    model = fitted(invoke, path, *BETA, "--by", "country")
     new = pl.DataFrame({"score": [0.3, 0.3, 0.3], "country": ["xx", None, "de"]})
     write(new, path)
     found = applied(invoke, path)["calibrated"].to_list()
@@ -198,7 +201,7 @@ def test_segments_that_are_separated_use_the_map_of_all_rows(
         .otherwise(pl.col("score"))
     )
     path = write(frame, tmp_path / "rows.parquet")
-    said = invoke("calibrate", path, "--by", "country", "-o", tmp_path / "cal.json")
+    said = invoke("calibrate", path, *BETA, "--by", "country", "-o", tmp_path / "cal.json")
     assert said.code == 0
     assert "fr uses the map of all rows" in said.stderr
     assert json.loads((tmp_path / "cal.json").read_text())["pooled_groups"] == ["fr", "li"]
@@ -240,11 +243,11 @@ def test_missing_scores_become_null(tmp_path: Path, invoke: Invoke) -> None:
         ({"label": {3: 2}}, [], 3, "label"),
         ({"label": {3: None}}, [], 3, "no label"),
         ({"weight": {3: -1.0}}, ["--weight", "weight"], 3, "negative"),
-        ({"label": dict.fromkeys(range(1, 41), 1)}, [], 3, "one class"),
+        ({"label": dict.fromkeys(range(1, 41), 1)}, [*BETA], 3, "one class"),
         ({}, ["--by", "nothing"], 2, "nothing"),
         ({}, ["--by", "score"], 2, "another role"),
         ({}, ["--method", "bete"], 2, "beta"),
-        ({}, ["--scale", "raw"], 2, "--scale raw"),
+        ({}, [*BETA, "--scale", "raw"], 2, "--scale raw"),
         ({}, ["--bins", "5"], 2, "--bins"),
         ({}, ["--clip", "x"], 2, "--clip"),
         ({}, ["--clip", "0.5"], 2, "--clip"),
@@ -305,7 +308,7 @@ def test_dry_run_json_and_pipe(tmp_path: Path, invoke: Invoke) -> None:
     said = invoke("calibrate", path, "--by", "uncertainty", "--dry-run", "--json")
     plan = json.loads(said.stdout)
     assert plan["columns"] == {"score": "score", "label": "label", "by": "uncertainty"}
-    assert "beta calibration" in plan["plan"][0]
+    assert "choose a map" in plan["plan"][0]
     piped = invoke("calibrate", path)
     as_json = invoke("calibrate", path, "--json")
     assert piped.stdout == as_json.stdout

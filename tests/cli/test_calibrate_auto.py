@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.methods.calibrators.choose import BEHIND, NONE_BEHIND
 from tests.cli.score_files import write
 from tests.conftest import Outcome
 
@@ -36,12 +37,17 @@ def chosen(invoke: Invoke, rows: Path, *options: str) -> dict[str, Any]:
     return model
 
 
-def test_the_simplest_within_an_error_of_the_best(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_first_within_an_error_of_the_best(tmp_path: Path, invoke: Invoke) -> None:
     for measure in ("log_loss", "brier"):
         model = chosen(invoke, file(tmp_path, 3000, 2.0), "--optimize", measure)
         table = [one for one in model["candidates"] if one["reason"] is None]
         best = min(one[measure] for one in table)
-        first = next(one for one in table if one[measure] <= best + one["error"])
+        share = {"none": NONE_BEHIND}
+        first = next(
+            one
+            for one in table
+            if one[measure] <= best + share.get(one["method"], BEHIND) * one["error"]
+        )
         assert model["method"] == first["method"] != "none"
         assert [one["error"] for one in table if one[measure] == best] == [0.0]
         keys = {"method", "log_loss", "brier", "error", "reason"}
@@ -100,3 +106,57 @@ def test_optimize_goes_with_auto(tmp_path: Path, invoke: Invoke) -> None:
     assert outcome.code == 2
     assert "--optimize goes with --method auto" in outcome.stderr
     assert invoke("calibrate", rows, "--method", "auto", "--bins", "4").code == 2
+
+
+def test_auto_is_the_default(tmp_path: Path, invoke: Invoke) -> None:
+    rows, out = file(tmp_path, 600, 2.0), tmp_path / "default.json"
+    assert invoke("calibrate", rows, "-o", out).code == 0
+    chosen(invoke, rows)
+    assert out.read_bytes() == (tmp_path / "cal.json").read_bytes()
+
+
+@pytest.mark.parametrize("column", ["--groups", "--time"])
+def test_folds_follow_a_column(column: str, tmp_path: Path, invoke: Invoke) -> None:
+    # Rows of a unit are copies of one row, so that folds by chance have seen the rows that judge them.
+    random = np.random.default_rng(3)
+    score = random.random(60)
+    label = random.integers(0, 2, 60)
+    frame = pl.DataFrame({"score": score, "label": label, "unit": np.arange(60)})
+    rows = write(pl.concat([frame] * 40), tmp_path / "copies.parquet")
+    apart = chosen(invoke, rows, column, "unit")
+    mixed = chosen(invoke, rows)
+    loss = {
+        name: {one["method"]: one["log_loss"] for one in model["candidates"]}
+        for name, model in (("apart", apart), ("mixed", mixed))
+    }
+    assert loss["mixed"]["isotonic"] < 0.69 < loss["apart"]["isotonic"]
+    assert apart["provenance"]["options"][column[2:]] == "unit"
+    assert set(apart["columns"]) == {"score", "label"}  # apply reads no more
+    parts = []
+    for place, own in enumerate(pl.read_parquet(rows).iter_slices(1300)):
+        shard = write(own, tmp_path / f"part{place}.parquet")
+        parts.append(tmp_path / f"part{place}.state")
+        done = invoke("calibrate", shard, column, "unit", "--partial", "-q", "-o", parts[-1])
+        assert done.code == 0, done.stderr
+    assert invoke("merge", *parts, "-q", "-o", tmp_path / "merged.json").code == 0
+    merged = json.loads((tmp_path / "merged.json").read_bytes())
+    assert merged == apart
+
+
+def test_folds_of_no_use(tmp_path: Path, invoke: Invoke) -> None:
+    rows = file(tmp_path, 200, 2.0)
+    one = invoke("calibrate", rows, "--method", "beta", "--groups", "site")
+    assert one.code == 2 and "--groups goes with --method auto" in one.stderr
+    both = invoke("calibrate", rows, "--groups", "site", "--time", "score")
+    assert both.code == 2 and "folds follow one of them" in both.stderr
+    assert invoke("calibrate", rows, "--groups", "nobody").code == 2
+    assert "another role" in invoke("calibrate", rows, "--time", "score").stderr
+    alone = pl.read_parquet(rows).with_columns(site=pl.lit("a"))
+    model = chosen(invoke, write(alone, tmp_path / "alone.parquet"), "--groups", "site")
+    assert model["method"] == "none"
+    assert {one["reason"] for one in model["candidates"][:4]} == {
+        "there are too few rows for folds"
+    }
+    missing = pl.read_parquet(rows).with_columns(site=pl.lit(None, pl.String))
+    outcome = invoke("calibrate", write(missing, tmp_path / "m.parquet"), "--groups", "site")
+    assert outcome.code == 3 and "no value" in outcome.stderr

@@ -99,18 +99,19 @@ def test_nothing_certified_is_exit_4_and_leaves_no_file(
         (("--capacity", "50"), "below 1"),
         (("--precision", ".7", "--method", "mist"), "auto, st, logistic, exact"),
         (("--precision", ".7", "--method", "stochastic"), "auto, st, logistic, exact"),
-        (("--precision", ".7", "--groups", "id"), "not independent"),
-        (("--precision", ".7", "--time", "id"), "change with time"),
-        (("--precision", ".7", "--value", "weight"), "unlimited size"),
-        (("--precision", ".7", "--prevalence", ".1"), "base rate"),
+        (("--precision", ".7", "--groups", "id", "--prevalence", ".1"), "count once each"),
+        (("--recall", ".7", "--value", "weight", "--prevalence", ".1"), "count once each"),
+        (("--precision", ".7", "--max-weight", "3"), "--max-weight goes with"),
+        (("--precision", ".7", "--max-value", "3"), "--max-value goes with"),
+        (("--precision", ".7", "--max-group-rows", "3"), "--max-group-rows goes with"),
+        (("--precision", ".7", "--weight", "weight", "--max-weight", "0"), "above 0"),
+        (("--precision", ".7", "--maximize", "f1"), "exactly one objective"),
         (("--precision", ".7", "--score-bins", "20"), "the scores themselves"),
         (("--precision", ".7", "--strategy", "equal-width"), "equal mass"),
         (("--precision", ".7", "--compare"), "--compare"),
         (("--precision", ".7", "--randomise", "tie"), "takes no chances"),
         (("--precision", ".7", "--uncertainty-bins", "99999"), "too many"),
         (("--precision", ".7", "--method", "exact", "--uncertainty-bins", "auto"), "cross-valid"),
-        (("--precision", ".7", "--weight", "weight", "--weight-kind", "sampling"), "for many"),
-        (("--precision", ".7", "--by", "weight"), "one segment at a time"),
     ],
 )
 def test_what_cannot_be_certified_is_refused(
@@ -175,7 +176,7 @@ def test_weights_are_rows(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
         assert weighted[name] == plain[name]
     assert weighted["fit"]["certificate"] == plain["fit"]["certificate"]
     halves = write(frame.with_columns(weight=pl.lit(0.5)), tmp_path / "halves.parquet")
-    done = invoke("boundary", halves, *GIVEN, "--weight", "weight")
+    done = invoke("boundary", halves, *GIVEN, "--weight", "weight", "--prevalence", "0.2")
     assert done.code == 3
     assert "not whole numbers" in done.stderr
 
@@ -203,3 +204,169 @@ def test_no_positive_row_is_bad_data(tmp_path: Path, invoke: Invoke) -> None:
     done = invoke("boundary", write(frame, tmp_path / "none.parquet"), *GIVEN)
     assert done.code == 3
     assert "no positive row" in done.stderr
+
+
+# ---------------------------------------------------------------- several bounds, other rows
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """Rows with weights, values, users, times and shops."""
+    frame = simulate(6000, seed=4)
+    number = pl.int_range(pl.len())
+    return write(
+        frame.with_columns(
+            load=0.5 + (number * 7919 % 100) / 100,
+            amount=10.0 + number * 31 % 90,
+            user=number // 3,
+            day=number // 50,
+            shop=pl.when(number % 4 == 0).then(pl.lit("store")).otherwise(pl.lit("web")),
+        ),
+        tmp_path / "many.parquet",
+    )
+
+
+def test_several_bounds_hold_together(many: Path, invoke: Invoke) -> None:
+    given = ("--recall", "0.2", "--precision", "0.6", "--fpr", "0.2", "--confidence", "0.9")
+    done = invoke("boundary", many, *given, "--json")
+    assert done.code == 0, done.stderr
+    model = json.loads(done.stdout)
+    assert model["objective"] == {
+        "maximize": "recall",
+        "subject_to": {"precision": 0.6, "recall": 0.2, "fpr": 0.2},
+    }
+    certificate = model["fit"]["certificate"]
+    assert (certificate["quantity"], certificate["bound"]) == ("precision", 0.6)
+    sides = {one["quantity"]: one["side"] for one in certificate["promises"]}
+    assert sides == {"precision": "lower", "recall": "lower", "fpr": "upper"}
+    assert "precision >= 0.6 and recall >= 0.2 and fpr <= 0.2 with confidence" in done.stderr
+    seen = model["fit"]["in_sample"]
+    assert model["fit"]["bound_met"] == (seen["precision"] >= 0.6)
+    alone = json.loads(invoke("boundary", many, *given[2:4], *given[-2:], "--json").stdout)
+    assert seen["recall"] <= alone["fit"]["in_sample"]["recall"]
+    shown = {key: model["provenance"]["options"][key] for key in ("precision", "recall", "fpr")}
+    assert shown == {"precision": "0.6", "recall": "0.2", "fpr": "0.2"}
+
+
+def test_bounds_that_do_not_go_together_are_exit_4_with_what_does(
+    many: Path, invoke: Invoke
+) -> None:
+    given = ("--precision", "0.7", "--recall", "0.9", "--confidence", "0.9")
+    done = invoke("boundary", many, *given)
+    assert done.code == 4
+    assert "loosen one of them" in done.stderr
+    assert "recall >= 0." in done.stderr
+    done = invoke("boundary", many, *given[:2], "--fpr", "0.1")
+    assert done.code == 2
+    assert "several bounds go with --confidence" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "assumed"),
+    [
+        (("--precision", ".5", "--weight", "load"), {"max_weight": 2 * 1.49}),
+        (
+            ("--fpr", ".2", "--weight", "load", "--weight-kind", "sampling", "--max-weight", "1.5"),
+            {"max_weight": 1.5},
+        ),
+        (("--capacity", ".2", "--groups", "user"), {"max_group_rows": 6}),
+        (
+            ("--precision", ".5", "--groups", "user", "--max-group-rows", "3"),
+            {"max_group_rows": 3},
+        ),
+        (("--recall", ".3", "--value", "amount", "--max-value", "99"), {"max_value": 99}),
+        (("--precision", ".5", "--time", "day"), {"certified_from": "31"}),
+        (("--precision", ".5", "--prevalence", ".3"), None),
+        (("--capacity", ".2", "--prevalence", ".3"), None),
+        (("--precision", ".5", "--value", "amount"), None),
+        (("--precision", ".5", "--weight", "weight", "--max-weight", "3"), {"max_weight": 3}),
+    ],
+)
+def test_other_rows_are_certified_by_what_is_assumed_of_them(
+    given: tuple[str, ...], assumed: object, many: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    output = tmp_path / "b.json"
+    done = invoke("boundary", many, *given, "--confidence", "0.8", "-o", output)
+    assert done.code == 0, done.stderr
+    model = read(output)
+    found = model["fit"]["certificate"].get("assumes")
+    assert found == (pytest.approx(assumed, rel=0.05) if "load" in given else assumed)
+    assert ("It assumes: " in done.stderr) == (assumed is not None)
+    name, bound = given[0].removeprefix("--"), float(given[1])
+    if name in ("precision", "recall"):
+        seen = model["fit"]["in_sample"][name]
+        assert model["fit"]["bound_met"] == (seen >= bound)
+        assert seen > bound - 0.02
+    frame = pl.read_parquet(many)
+    applied = tmp_path / "out.parquet"
+    assert invoke("apply", output, many, "-o", applied, "-q").code == 0
+    assert pl.read_parquet(applied)["decision"].to_list() == list(decisions(model, frame))
+
+
+@pytest.mark.parametrize(
+    ("given", "column"),
+    [
+        (("--weight", "load", "--max-weight", "1.2"), "load"),
+        (("--weight", "weight", "--max-weight", "1"), "weight"),
+        (("--groups", "user", "--max-group-rows", "2"), "user"),
+        (("--value", "amount", "--max-value", "50"), "amount"),
+    ],
+)
+def test_a_row_beyond_what_is_assumed_is_exit_4(
+    given: tuple[str, ...], column: str, many: Path, invoke: Invoke
+) -> None:
+    done = invoke("boundary", many, "--recall", ".3", "--confidence", ".8", *given)
+    assert done.code == 4
+    assert f"column '{column}'" in done.stderr
+    assert f"beyond {given[2]}" in done.stderr
+
+
+def test_segments_are_certified_together_and_one_that_fails_is_named(
+    many: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = pl.read_parquet(many)
+    worse = pl.when(pl.col("shop") == "store").then((pl.col("id") * 7919) % 97 / 97)
+    path = write(
+        frame.with_columns(score=worse.otherwise(pl.col("score")).cast(pl.Float64)),
+        tmp_path / "worse.parquet",
+    )
+    given = ("--precision", "0.6", "--by", "shop", "--bound", "each", "--confidence", "0.9")
+    output = tmp_path / "b.json"
+    done = invoke("boundary", path, *given, "-o", output)
+    assert done.code == 0, done.stderr
+    model = read(output)
+    assert model["fit"]["certificate"]["failed"] == ["store"]
+    assert model["groups"]["store"]["score_thresholds"] == [None]
+    assert model["groups"]["web"]["score_thresholds"] != [None]
+    assert "segment 'store': nothing can be certified" in done.stderr
+    assert "Nothing is certified, and nothing selected, in: store." in done.stderr
+    assert "in each segment of shop that has thresholds" in done.stderr
+    applied = tmp_path / "out.parquet"
+    assert invoke("apply", output, path, "-o", applied, "-q").code == 0
+    decided = pl.read_parquet(applied)
+    assert decided.filter(shop="store")["decision"].sum() == 0
+    assert decided.filter(shop="web")["decision"].sum() > 0
+    hopeless = invoke("boundary", path, "--precision", "0.9999", *given[2:])
+    assert hopeless.code == 4
+
+
+def test_one_bound_over_all_segments(many: Path, tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "b.json"
+    done = invoke(
+        "boundary", many, "--precision", "0.5", "--by", "shop", "--confidence", ".8", "-o", output
+    )
+    assert done.code == 0, done.stderr
+    model = read(output)
+    assert "failed" not in model["fit"]["certificate"]
+    assert model["bound"] == "overall"
+    seen = model["fit"]["in_sample"]
+    assert model["fit"]["bound_met"] == (seen["precision"] >= 0.5)
+    parts = [group["fit"]["in_sample"]["selected"] for group in model["groups"].values()]
+    assert sum(parts) == seen["selected"] > 0
+
+
+def test_too_few_rows_are_said_before_they_are_tested(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(simulate(300, seed=3), tmp_path / "few.parquet")
+    done = invoke("boundary", path, "--precision", "0.8", "--confidence", "0.99")
+    assert done.code == 4
+    assert "too few rows: about" in done.stderr

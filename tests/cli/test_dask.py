@@ -102,7 +102,9 @@ def test_apply_writes_a_file_for_each(shards: str, invoke: Invoke, address: str)
     assert fitted.code == 0, fitted.stderr
     assert invoke("apply", "model.json", shards, "-q", "-o", "alone/").code == 0
     done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
-    assert (done.code, done.stderr) == (0, "1,500 rows in 5 files written to there/.\n")
+    named = ", ".join(f"there/day={day}/rows.parquet" for day in range(3))
+    told = f"1,500 rows in 5 files written to there/: {named} and 2 more.\n"
+    assert (done.code, done.stderr) == (0, told)
     written = {path.relative_to("there"): path.read_bytes() for path in Path("there").rglob("*.*")}
     assert len(written) == 5
     for name, content in written.items():

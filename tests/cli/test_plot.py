@@ -110,7 +110,9 @@ def test_one_picture_an_input(rows: Path, tmp_path: Path, invoke: Invoke) -> Non
     pl.read_parquet(rows).select(simulate(1).columns).write_parquet(rows)
     given = [rows, tmp_path / "two.parquet", "-o", f"{tmp_path}/out/", "--output-format", "svg"]
     said = invoke("plot", "roc", *given)
-    assert said.stderr.splitlines()[-1] == f"2 pictures written to {tmp_path}/out/."
+    assert said.stderr.splitlines()[-1] == (
+        f"2 pictures written to {tmp_path}/out/: {tmp_path}/out/rows.svg, {tmp_path}/out/two.svg."
+    )
     assert (tmp_path / "out" / "rows.svg").read_bytes() == single.read_bytes()
     assert (tmp_path / "out" / "two.svg").exists()
 

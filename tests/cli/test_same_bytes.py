@@ -38,7 +38,15 @@ EXACT = {
         for method in ("beta", "platt", "isotonic", "histogram", "scaling-binning", "temperature")
     },
     "venn-abers": ("calibrate", "--method", "venn-abers"),
-    "weighted beta by segment": ("calibrate", "--weight", "weight", "--by", "segment"),
+    "weighted beta by segment": (
+        "calibrate",
+        "--method",
+        "beta",
+        "--weight",
+        "weight",
+        "--by",
+        "segment",
+    ),
     "prior shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
     "vad": ("vad", "--members", "score_?"),
     "vad of bootstrap members": ("vad", "--members", "score_?", "--replicates", "bootstrap"),

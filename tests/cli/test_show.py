@@ -165,7 +165,7 @@ def _models() -> dict[str, Callable[[], ck.Model]]:
         "certified": lambda: boundary(confidence=0.9),
         "segments": lambda: boundary(method="st", by="country"),
         "segments of levels": lambda: boundary(method="exact", by="country"),
-        "beta": lambda: ck.fit_calibrator(rows),
+        "beta": lambda: ck.fit_calibrator(rows, method="beta"),
         "isotonic": lambda: ck.fit_calibrator(rows, method="isotonic", by="country"),
         "classes": lambda: ck.fit_calibrator(
             many, probs="prob_*", counts="count_*", method="vector"

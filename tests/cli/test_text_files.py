@@ -285,3 +285,35 @@ def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke
     expected = {"marks": [",", "."]}
     assert text(*fit, *paths) == text("merge", *(f"{path}.state" for path in paths)) == expected
     assert text(*fit, paths[1], "--null-values", "NA")["null_values"] == ["NA"]
+
+
+def test_a_folder_says_which_files_it_got(tmp_path: Path, invoke: Invoke) -> None:
+    (path,) = shards_of(tmp_path, POINTS * 20)
+    for line in (
+        ["calibrate", "--method", "platt"],
+        ["bin"],
+        ["evaluate"],
+        ["vad", "--members", "score,p", "--partial"],
+    ):
+        done = invoke(line[0], path, *line[1:], "-o", f"{tmp_path}/{line[0]}/")
+        assert done.code == 0, done.stderr
+        (written,) = sorted((tmp_path / line[0]).iterdir(), key=lambda one: one.stat().st_mtime_ns)[
+            -1:
+        ]
+        assert f" written to {written}.\n" in done.stderr
+
+
+def test_a_european_grid_is_read(tmp_path: Path, invoke: Invoke) -> None:
+    rows = "".join(f"0.{k:03};{k % 2};1\n" for k in range(60))
+    (tmp_path / "x.csv").write_text("score;label;p\n" + rows)
+    done = invoke("bin", tmp_path / "x.csv", "--score-bins", 5, "-o", tmp_path / "grid.csv")
+    assert done.code == 0, done.stderr
+    text = (tmp_path / "grid.csv").read_text()
+    (tmp_path / "european.csv").write_text(text.replace(",", ";").replace(".", ","))
+    found = []
+    for name in ("grid.csv", "european.csv"):
+        line = ["evaluate", tmp_path / "x.csv", "--grid", tmp_path / name, "--json"]
+        done = invoke(*line, "--no-intervals")
+        assert done.code == 0, done.stderr
+        found.append(json.loads(done.stdout)["metrics"])
+    assert found[0] == found[1]

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -334,6 +335,91 @@ def test_outputs_pipes_and_batches(
     assert not (tmp_path / "no.state").exists()
 
 
+def test_a_run_over_several_nights_is_made_again(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = write(nights(3), tmp_path / "rows.parquet")
+    state = tmp_path / "w.state"
+    words = ("watch", models / "boundary.json", rows, "--period", "day", "--state", state)
+    assert invoke(*words, "-q").code == 0
+    before = state.read_bytes()
+    done = invoke(*words)
+    assert (done.code, "nothing was added" in done.stderr) == (0, True)
+    assert state.read_bytes() == before
+    early = pl.read_parquet(rows).filter(pl.col("day") == pl.col("day").min())
+    assert invoke(*words[:2], write(early, tmp_path / "early.csv"), *words[3:]).code == 3
+
+
+def honest(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with labels drawn anew, each positive with its score as the chance."""
+    chance = np.random.default_rng(4).random(frame.height)
+    return frame.with_columns(label=(pl.Series(chance) < frame["score"]).cast(pl.Int64))
+
+
+def bent(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows whose scores say too much: those above a half nearer to 1, the others to 0."""
+    logit = (pl.col("score") / (1 - pl.col("score"))).log()
+    return frame.with_columns(score=1 / (1 + (-2.5 * logit).exp()))
+
+
+def test_calibration_joins_when_asked(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    right, wrong = (
+        write(frame, tmp_path / f"{name}.parquet")
+        for name, frame in (("right", honest(nights(3))), ("wrong", bent(honest(nights(3)))))
+    )
+    words = (models / "boundary.json", right, "--period", "day", "--precision", "0.3")
+    found = content(invoke, *words, "--state", tmp_path / "a.state", "--calibration")
+    precision, calibration = found["tests"]
+    assert (precision["name"], calibration["name"]) == ("precision", "calibration")
+    assert precision["alpha"] == calibration["alpha"] == pytest.approx(0.025)
+    frame = pl.read_parquet(right)
+    mean = frame["label"].mean() - frame["score"].mean()  # type: ignore[operator]
+    assert calibration["estimate"] == pytest.approx(mean, abs=1e-4)
+    assert calibration["low"] < mean < calibration["high"]
+    assert (calibration["rows"], calibration["bound"], found["alarm"]) == (900, 0.0, False)
+    words = (words[0], wrong, *words[2:])
+    found = content(invoke, *words, "--state", tmp_path / "b.state", "--calibration")
+    assert found["alarm"] is True
+    assert "calibration is refuted" in found["advice"]
+    assert "calibrate them again" in found["advice"]
+    assert not content(invoke, *words, "--state", tmp_path / "c.state")["alarm"]
+    other = invoke("watch", *words, "--state", tmp_path / "c.state", "--calibration")
+    assert (other.code, "another bound" in other.stderr) == (3, True)
+    only = content(
+        invoke, models / "best.json", right, "--calibration", "--state", tmp_path / "d.state"
+    )
+    assert [test["name"] for test in only["tests"]] == ["calibration"]
+
+
+def test_calibration_in_shards_is_that_of_all_rows(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    frame = nights(3)
+    words = ("--period", "day", "--calibration", "-q")
+    for name, own in (("all", frame), ("odd", frame[::2]), ("even", frame[1::2])):
+        rows = write(own, tmp_path / f"{name}.csv")
+        line = ("watch", models / "boundary.json", rows, *words)
+        state = ("--state", tmp_path / f"{name}.state", "-o", tmp_path / f"{name}.json")
+        assert invoke(*line, *state).code == 0
+    parts = (tmp_path / "odd.state", tmp_path / "even.state")
+    assert invoke("merge", *parts, "-q", "-o", tmp_path / "merged.json").code == 0
+    assert (tmp_path / "merged.json").read_bytes() == (tmp_path / "all.json").read_bytes()
+    damaged = json.loads((tmp_path / "all.state").read_bytes())
+    damaged["nights"][0]["scores"][0][1] = 10_000
+    (tmp_path / "odd.state").write_text(json.dumps(damaged))
+    assert invoke("merge", *parts).code == 3
+
+
+def test_calibration_of_scores_that_are_no_probabilities(invoke: Invoke, tmp_path: Path) -> None:
+    raw = simulate(400, seed=3).with_columns(pl.col("score") * 10)
+    rows = write(raw, tmp_path / "raw.parquet")
+    model = tmp_path / "raw.json"
+    fit = ("boundary", rows, "--scale", "raw", "--precision", "0.7", "--method", "st", "-q")
+    assert invoke(*fit, "-o", model).code == 0
+    done = invoke("watch", model, rows, "--state", tmp_path / "w.state", "--calibration")
+    assert (done.code, "--scale raw" in done.stderr) == (2, True)
+
+
 def test_the_table_on_a_terminal(
     models: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -359,6 +445,7 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     for words, code, said in (
         ((model, rows), 2, "--state"),
         ((model, rows, "--state", "-"), 2, "--state"),
+        ((model, rows, "--state", f"{tmp_path}/"), 2, "--state"),
         ((model, rows, "--state", state, "--precision", "1"), 2, "--precision"),
         ((model, rows, "--state", state, "--fpr", "0"), 2, "--fpr"),
         ((model, rows, "--state", state, "--confidence", "1.5"), 2, "--confidence"),

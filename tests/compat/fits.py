@@ -72,7 +72,7 @@ MAPS: dict[str, tuple[str, ...]] = {
         )
     },
     "prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
-    "map by": ("calibrate", "--by", "segment", "--min-rows", "20"),
+    "map by": ("calibrate", "--method", "beta", "--by", "segment", "--min-rows", "20"),
     "map of weights": ("calibrate", "--method", "isotonic", "--weight", "weight"),
     "vad": ("vad", "--members", "score_?"),
     "vad of bootstrap": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
@@ -147,6 +147,22 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
         for name in ("gmt", "mist")
     },
+    "confidence, several": (
+        *("boundary", "--precision", "0.3", "--recall", "0.1", "--fpr", "0.6"),
+        *("--confidence", "0.6"),
+    ),
+    "confidence, groups": (
+        *("boundary", "--capacity", "0.4", "--groups", "user", "--confidence", "0.6"),
+        *("--max-group-rows", "60"),
+    ),
+    "confidence, weights": (
+        *("boundary", "--fpr", "0.5", "--weight", "tenth", "--weight-kind", "sampling"),
+        *("--confidence", "0.6"),
+    ),
+    "confidence, by": (
+        *("boundary", "--fpr", "0.5", "--by", "segment", "--bound", "each"),
+        *("--min-group-positives", "5", "--confidence", "0.6"),
+    ),
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
     **{name: ("calibrate", "--method", name) for name in ("none", "quadratic", "spline")},
     "map chosen": ("calibrate", "--method", "auto"),
@@ -189,6 +205,8 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("--groups", "user"),
     ),
     "three-way of costs": ("boundary", "--minimize", "cost:1,3", "--review-cost", "0.5"),
+    "map chosen in groups": ("calibrate", "--groups", "user"),
+    "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
@@ -205,7 +223,7 @@ ELSEWHERE = {
     "sample, exact": (SAMPLE, "boundary", "--precision", "0.7", "--method", "exact"),
     "sample, auto": (SAMPLE, "boundary", "--precision", "0.7"),
     "sample, logistic": (SAMPLE, "boundary", "--fpr", "0.1", "--method", "logistic"),
-    "sample, beta": (SAMPLE, "calibrate"),
+    "sample, beta": (SAMPLE, "calibrate", "--method", "beta"),
     "sample, isotonic": (SAMPLE, "calibrate", "--method", "isotonic"),
     "sample, evaluate": (SAMPLE, "evaluate", "--metrics", "auc,average_precision,brier,ece"),
     "large sample, exact": (

@@ -53,7 +53,7 @@ MODELS = {
             "temperature",
         )
     },
-    "calibrator_segments": ("calibrate", "--by", "segment", "--min-rows", "20"),
+    "calibrator_segments": ("calibrate", "--method", "beta", "--by", "segment", "--min-rows", "20"),
     "calibrator_prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
     "calibrator_vector": ("calibrate", *VOTES, "--method", "vector", "--regularization", "0.1"),
     "calibrator_matrix": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),

@@ -81,7 +81,11 @@ def _not_finite(found: object) -> str | None:
 
 def _misread(file: Path, out: Path) -> str | None:
     """Compare the rows kept with what Python's own parser reads in the damaged CSV file."""
-    text = file.read_bytes().decode("utf-8-sig", "replace")
+    data = file.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("windows-1252", "replace")
     text = text.replace("\r\n", "\n").replace("\r", " ")  # alone it ends no line
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     kept = pl.read_csv(out, infer_schema=False)

@@ -24,7 +24,7 @@ compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here
 PROBE = """
 import numpy as np
 from calibkit_kernels import _jit, splits
-print(_jit._FOLDER)
+print(_jit.FOLDER)
 print(splits.uniform(np.uint64(3), 1).hex())
 """
 

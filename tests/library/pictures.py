@@ -20,11 +20,14 @@ from calibkit.options.grid_plots import (
 from calibkit.options.plot import (
     AucLiftOptions,
     BiasOptions,
+    CostCurveOptions,
+    DecisionCurveOptions,
     DisagreementOptions,
     DispersionOptions,
     PlotOptions,
     PrecisionRecallOptions,
     ReliabilityOptions,
+    RiskCoverageOptions,
     RocOptions,
 )
 from calibkit.reports import plots
@@ -76,6 +79,9 @@ SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
     "reliability": (scored, ReliabilityOptions(scores=BOTH)),
     "precision-recall": (scored, PrecisionRecallOptions(scores=BOTH)),
     "roc": (scored, RocOptions(scores=BOTH)),
+    "decision-curve": (scored, DecisionCurveOptions(scores=BOTH)),
+    "cost-curve": (scored, CostCurveOptions(scores=BOTH)),
+    "risk-coverage": (scored, RiskCoverageOptions(scores=BOTH)),
     "positivity": (scored, PositivityOptions(score_bins=4)),
     "heatmap": (scored, HeatmapOptions(uncertainty_bins=4, score_bins=5)),
     "recall-gain": (scored, RecallGainOptions(method="exact", precision=[0.6, 0.75])),

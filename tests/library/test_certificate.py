@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,18 @@ from scipy import stats
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.methods.boundary.certificate.certificate import (
-    certify_boundary,
-    deal_rows,
-    fitting_share,
-    written_out,
-)
-from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
+from calibkit.methods.boundary.certificate.bets import Units
+from calibkit.methods.boundary.certificate.certificate import certify_boundary
+from calibkit.methods.boundary.certificate.dealing import deal_rows, fitting_share, written_out
+from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path, joined
 from calibkit.methods.boundary.certificate.tests import (
+    Binomials,
+    Chain,
     Quantity,
-    Sequence,
-    certified,
+    TwoBinomials,
+    at_base_rate,
     rows_needed,
-    sequence,
+    walk_all,
 )
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.fit import fit_boundary
@@ -98,12 +98,15 @@ def test_a_fixed_sequence_of_true_hypotheses_rejects_with_its_level() -> None:
     """At the bound itself: whatever the sequence, the first test decides."""
     stream, chosen = np.random.default_rng(3), quantity("precision", "0.7")
     size = np.arange(50, 450, 8)
-    tests = Sequence(np.arange(size.size), 1.0)
     errors = 0
     for _ in range(400):
         hits = np.cumsum(stream.random(500) < 0.7)[size - 1]
-        errors += certified(chosen, tests, np.column_stack((hits, size)), 0.1) >= 0
-    assert stats.binom.sf(errors - 1, 400, 0.1) > 1e-3
+        found = np.column_stack((hits, size))
+        tests = [Binomials(chosen, found.astype(float), found, 0.1)]
+        chain = Chain(tests, strict_first=True, selected=found[:, 1])
+        chain.walk(0.1)
+        errors += chain.place >= 0
+    assert stats.binom.sf(errors - 1, 4000, 0.1) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -151,7 +154,7 @@ def test_a_path_only_grows_and_its_counts_are_those_of_its_thresholds(
 
 def test_a_path_does_not_know_the_rows_that_certify() -> None:
     rows, _ = draw(2000, 7)
-    split = deal_rows(rows, 0)
+    split = deal_rows(rows, asked(precision="0.6"))
     other, _ = draw(2000, 8)
     first = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").size)
     again = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").size)
@@ -191,21 +194,22 @@ def test_infinite_scores_are_ordered_and_no_more() -> None:
 def test_parts_are_random_and_do_not_depend_on_the_order_of_rows() -> None:
     rows, _ = draw(5000, 12)
     assert rows.label is not None and rows.uncertainty is not None
-    split = deal_rows(rows, 1)
+    split = deal_rows(rows, asked(precision="0.6", seed=1))
     order = np.random.default_rng(0).permutation(5000)
     mixed = score_rows(
         rows.score[order], rows.label[order], rows.uncertainty[order], scale="probability"
     )
-    again = deal_rows(mixed, 1)
+    again = deal_rows(mixed, asked(precision="0.6", seed=1))
     assert np.array_equal(np.sort(split.fitting.score), np.sort(again.fitting.score))
     assert split.fitting.score.size + split.certifying.score.size == 5000
     assert split.fitting.score.size == pytest.approx(5000 * fitting_share(5000), rel=0.1)
-    other = deal_rows(rows, 2**20)
+    other = deal_rows(rows, asked(precision="0.6", seed=2**20))
     assert not np.array_equal(np.sort(split.fitting.score), np.sort(other.fitting.score))
 
 
 def test_identical_rows_go_to_both_parts() -> None:
-    split = deal_rows(score_rows([0.5] * 1000, [0, 1] * 500, [1.0] * 1000), 0)
+    alike = score_rows([0.5] * 1000, [0, 1] * 500, [1.0] * 1000)
+    split = deal_rows(alike, asked(precision="0.6"))
     assert split.fitting.label is not None
     share = fitting_share(1000)
     assert split.fitting.score.size == pytest.approx(1000 * share, abs=80)
@@ -221,11 +225,15 @@ def test_the_share_that_fits_falls_with_the_rows() -> None:
 def test_a_weight_is_as_many_rows() -> None:
     weight = np.array([2.0, 0.0, 1.0, 3.0])
     rows = score_rows([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], weight)
-    found = written_out(rows)
+    options = asked(precision="0.6", weight="weight")
+    found, places = written_out(rows, options)
     assert found.weight is None
+    assert places.tolist() == [0, 0, 2, 3, 3, 3]
     assert found.score.tolist() == [0.1, 0.1, 0.3, 0.4, 0.4, 0.4]
+    halves = score_rows([0.1, 0.2], [0, 1], None, [0.5, 1.0])
+    assert written_out(halves, options)[0] is halves
     with pytest.raises(DataError, match="not whole numbers"):
-        written_out(score_rows([0.1, 0.2], [0, 1], None, [0.5, 1.0]))
+        written_out(halves, asked(precision="0.6", prevalence="0.1"))
 
 
 def test_weighted_rows_give_the_boundary_of_rows_written_out() -> None:
@@ -259,9 +267,9 @@ def test_what_would_be_needed_is_said() -> None:
 
 
 def test_rows_needed() -> None:
-    assert rows_needed(-0.1, 0.1, 1000) is None
-    signal = stats.norm.ppf(0.9) + stats.norm.ppf(0.9)
-    assert rows_needed(float(signal) / 2, 0.1, 1000) == pytest.approx(4000, abs=2)
+    wanted = float(stats.norm.ppf(0.9))
+    assert rows_needed(-0.1, wanted, 1000) is None
+    assert rows_needed(wanted, wanted, 1000) == pytest.approx(4000, abs=2)
 
 
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "x"])
@@ -272,10 +280,69 @@ def test_a_confidence_lies_between_0_and_1(value: str) -> None:
 
 def test_the_sequence_starts_where_most_power_is_expected() -> None:
     expected = np.array([[10.0, 10], [100, 90], [1000, 700], [2000, 1100]])
-    tests = sequence(quantity("precision", "0.6"), expected, (5000, 2000), 1.0)
-    assert tests.places.tolist() == [2, 3]  # 100 above 60 % of 1,000: 6.5 standard errors
-    lax = sequence(quantity("recall", "0.3"), expected, (5000, 2000), 1.0)
-    assert lax.places.tolist() == [3, 2, 1, 0]
+    strict, lax = quantity("precision", "0.6"), quantity("recall", "0.3")
+    tests = [
+        Binomials(one, one.hits_and_trials(expected, 5000, 2000), np.zeros((4, 2), int), 0.1)
+        for one in (strict, lax)
+    ]
+    # 100 above 60 % of 1,000: 6.5 standard errors
+    rows = expected[:, 0]
+    assert Chain(tests[:1], True, rows).places.tolist() == [2, 3]
+    assert Chain(tests[1:], False, rows).places.tolist() == [3, 2, 1, 0]
+    assert Chain(tests, True, rows).places.tolist() == [2, 3]  # both, and the weaker decides
+
+
+def test_a_chain_at_its_end_passes_its_error_probability_on() -> None:
+    """Of two chains, the second needs the level of both; alone it would get half."""
+    one = quantity("precision", "0.5")
+    easy, hard = (np.array([[hits, 10], [hits + 5, 20]]) for hits in (10, 8))
+    for chosen, places in (((easy, hard), [1, 0]), ((hard, hard), [-1, -1])):
+        chains = [
+            Chain([Binomials(one, own.astype(float), own, 0.03)], True, own[:, 1]) for own in chosen
+        ]
+        for chain in chains:
+            chain.places = np.arange(2)
+        walk_all(chains, 0.06)  # P(at least 8 of 10) is .0547
+        assert [chain.place for chain in chains] == places
+
+
+def test_two_binomials_reject_where_both_ends_meet_the_bound() -> None:
+    """At base rate .2: (.2 x .5) / (.2 x .5 + .8 x .05) is .71."""
+    weights, least = at_base_rate(quantity("precision", "0.6"), decimal_bound("0.2"))
+    found = np.array([[500.0, 50.0], [60.0, 50.0]])
+    tests = TwoBinomials(weights, least, found, found, (1000, 1000), 0.1)
+    share = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98][int(tests._shared[1][0])]
+    low = stats.beta.ppf(share * 0.1, 500, 501)
+    high = stats.beta.ppf(1 - (1 - share) * 0.1, 51, 950)
+    reached = 0.2 * low / (0.2 * low + 0.8 * high)
+    assert tests.rejects(0, 0.1) == (reached >= 0.6)
+    assert reached > 0.6
+    assert not tests.rejects(1, 0.1)
+    cap, most = at_base_rate(quantity("capacity", "0.3"), decimal_bound("0.2"))
+    assert TwoBinomials(cap, most, found, found, (1000, 1000), 0.1).rejects(0, 0.1)
+    cap, most = at_base_rate(quantity("capacity", "0.15"), decimal_bound("0.2"))  # .14 selected
+    assert not TwoBinomials(cap, most, found, found, (1000, 1000), 0.1).rejects(0, 0.1)
+
+
+def test_the_moments_of_units_are_those_of_what_each_boundary_pays() -> None:
+    stream = np.random.default_rng(2)
+    first = stream.integers(0, 7, 40)
+    outside, inside = stream.normal(size=40), stream.normal(size=40)
+    starts = np.array([0, 1, 5, 6, 30, 40])
+    sums, squares = Units(first, outside, inside, starts).moments(6)
+    for place in range(6):
+        row = np.where(first <= place, inside, outside)
+        unit = [row[low:high].sum() for low, high in itertools.pairwise(starts)]
+        assert sums[place] == pytest.approx(sum(unit))
+        assert squares[place] == pytest.approx(sum(one * one for one in unit))
+
+
+def test_a_path_over_segments_takes_steps_by_falling_rate() -> None:
+    steep = np.array([[100.0, 90], [200, 150], [1000, 200]])
+    flat = np.array([[100.0, 70], [300, 180]])
+    table = joined([steep, flat])
+    assert table.tolist() == [[0, -1], [0, 0], [1, 0], [1, 1], [2, 1]]
+    assert joined([flat]).tolist() == [[0], [1]]
 
 
 def test_paths_compare_only_their_own_levels() -> None:

@@ -103,7 +103,7 @@ def test_a_model_of_rows_elsewhere_is_that_of_the_file(
 def test_what_is_not_there_or_not_ours(address: str) -> None:
     with pytest.raises(UsageError, match="no such file; check the address"):
         open_source([f"{address}/nothing.parquet"])
-    with pytest.raises(UsageError, match="credentials"):
+    with pytest.raises(ResourceError, match="credentials"):
         open_source([f"{address}/secret.parquet"])
     with pytest.raises(UsageError, match="ftp:// are not read"):
         open_source(["ftp://example.org/rows.parquet"])
@@ -120,3 +120,24 @@ def test_a_network_that_fails_is_worth_another_try() -> None:
     found = explain("https://x/y.parquet", ConnectionRefusedError(said))
     assert isinstance(found, ResourceError)
     assert "could not be read over the network (Generic HTTP error" in found.message
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("error sending request for url (https://b.s3.amazonaws.com/)\n\nCaused by:", "network"),
+        (
+            "object-store error: Generic S3 error: Error performing PUT "
+            "http://169.254.169.254/latest/api/token in 5 ms - 403 Forbidden",
+            "credentials",
+        ),
+        (
+            "object-store error: Generic MicrosoftAzure error: Account must be specified",
+            "credentials",
+        ),
+    ],
+)
+def test_a_store_without_network_or_credentials(said: str, told: str) -> None:
+    found = explain("s3://b/rows.parquet", OSError(said))
+    assert isinstance(found, ResourceError)
+    assert told in found.message

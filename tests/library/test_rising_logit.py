@@ -88,25 +88,32 @@ def test_a_quadratic_that_would_fall_is_the_best_of_those_that_do_not(
     assert found.slopes.min() >= 0.0
 
 
+@pytest.mark.parametrize("bend", [np.inf, 0.3])
 @pytest.mark.parametrize("count", [1, 3, 5, 8])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_spline_is_the_best_sum_of_integrals_of_hats(count: int, seed: int) -> None:
+def test_a_spline_is_the_best_sum_of_integrals_of_hats(count: int, seed: int, bend: float) -> None:
     z, y = rows(200, seed, 0.3)
     weight = np.random.default_rng(seed).integers(0, 4, z.size).astype(np.float64)
     knots = np.quantile(z, np.linspace(0.1, 0.9, count))
-    found = fit_rising_spline(z, weight * y, weight * (1.0 - y), knots)
+    found = fit_rising_spline(z, weight * y, weight * (1.0 - y), knots, bend=bend)
+    line = fit_rising_spline(z, weight * y, weight * (1.0 - y), knots[:1]).slopes[0]
+    unit = max(line, 1.0 / (knots[-1] - knots[0] or np.inf)) * bend / np.sqrt(max(count - 1, 1))
+    pull = np.diff(np.eye(count, count + 1), axis=0) / unit
     features = np.c_[basis(z, knots), np.ones(z.size)]
     oracle = minimize(
-        lambda p: loss(features @ p, y, weight),
+        lambda p: loss(features @ p, y, weight) + 0.5 * np.sum((pull @ p) ** 2),
         np.zeros(count + 1),
-        jac=lambda p: features.T @ (weight * (1.0 / (1.0 + np.exp(-features @ p)) - y)),
+        jac=lambda p: (
+            features.T @ (weight * (1.0 / (1.0 + np.exp(-features @ p)) - y)) + pull.T @ pull @ p
+        ),
         method="L-BFGS-B",
         bounds=[(0.0, None)] * count + [(None, None)],
         options={"maxiter": 5000, "ftol": 1e-14, "gtol": 1e-9},
     )
     assert found.loss <= oracle.fun + 1e-7
     assert found.loss == pytest.approx(oracle.fun, rel=1e-5)
-    assert loss(value(found, z), y, weight) == pytest.approx(found.loss, rel=1e-9)
+    price = 0.5 * np.sum((np.diff(found.slopes) / unit) ** 2)
+    assert loss(value(found, z), y, weight) + price == pytest.approx(found.loss, rel=1e-9)
     assert found.gradient < 1e-9
 
 

@@ -232,3 +232,22 @@ def test_a_process_that_ends_at_once_removes_its_files(
     scratch.remove_all()
     assert not list(folder.iterdir())
     assert source.rows == ROWS
+
+
+def test_a_temporary_file_is_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    monkeypatch.setattr(tempfile, "tempdir", str(link))
+    before = os.umask(0)
+    try:
+        made = scratch.Scratch()
+    finally:
+        os.umask(before)
+    assert [path.name for path in real.iterdir()] == [made.path.name]
+    assert made.path.stat().st_mode & 0o777 == 0o600
+    made.close()
+    made.remove()
+    assert not list(real.iterdir())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 import pytest
@@ -140,6 +141,21 @@ def test_permissions_follow_the_umask_and_the_file_replaced(tmp_path: Path) -> N
     (tmp_path / "new.json").chmod(0o600)
     write_bytes(b"2", str(tmp_path / "new.json"))
     assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_being_written_is_no_more_open_than_what_it_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "secret.json"
+    path.write_bytes(b"1")
+    path.chmod(0o600)
+    seen = []
+
+    def write(file: IO[bytes]) -> None:
+        seen.append(os.fstat(file.fileno()).st_mode & 0o777)
+        file.write(b"2")
+
+    with Transaction() as outputs:
+        outputs.write(write, str(path))
+    assert (seen, path.read_bytes()) == ([0o600], b"2")
 
 
 def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import calibkit as ck
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.methods.watch import bets
+from calibkit.methods.watch import bets, residuals
 from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
 from calibkit.methods.watch.rows import count, plan
 from calibkit.methods.watch.state import Night, Shard, merge_states, new_state, read_state
@@ -188,3 +188,71 @@ def test_in_python(tmp_path: Path) -> None:
     assert again.tests[0].alpha == pytest.approx(0.1)
     with pytest.raises(ModelError, match="another confidence"):
         ck.watch(fresh, model=model, state=state, period="day", precision=0.3, confidence=0.9)
+
+
+def drawn(
+    draw: np.random.Generator, rows: int, *, wrong: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities, and labels that are `wrong` by so much on the logit above a half."""
+    score = draw.beta(0.6, 1.2, rows)
+    logit = np.log(score / (1 - score)) + np.where(score > 0.5, wrong, 0.0)
+    return score, (draw.random(rows) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
+
+
+EDGES = np.array([0.15, 0.4, 0.65, 0.85])
+
+
+def test_capital_against_probabilities_is_at_most_that_of_each_row() -> None:
+    """Row by row no bet has less than what the bins say, and none gains on average."""
+    score, label = drawn(np.random.default_rng(1), 400)
+    bins = [tuple(one) for one in residuals.counted(score, label, EDGES).tolist()]
+    found = residuals.night_logs(bins)
+    assert found is not None
+    rates = np.exp2(1.0 - np.arange(7.0))
+    sides = np.concatenate(
+        [np.eye(5), np.ones((1, 5)), [[-1.0] * k + [1.0] * (5 - k) for k in range(1, 5)]]
+    )
+    place = np.searchsorted(EDGES, score, side="right")
+    expected = []
+    for side in [*sides, *-sides]:
+        for rate in rates:
+            own = rate * side[place]
+            mean = score * np.exp(own) + 1 - score
+            gain = np.exp(own * label) / mean
+            assert score * np.exp(own) / mean + (1 - score) / mean == pytest.approx(1.0, rel=1e-12)
+            expected.append(float(np.log(gain).sum()))
+    assert (found <= np.array(expected) + 1e-9).all()
+    assert (found >= np.array(expected) - 12.0).all()  # what Jensen and rounding take
+
+
+def test_years_of_honest_probabilities_have_no_alarm_and_wrong_ones_are_found() -> None:
+    """400 years of 60 nights: at most 5 % alarm; bent above a half: found within 12 nights."""
+    draw = np.random.default_rng(2)
+    alarms, delays = 0, []
+    for _ in range(400):
+        nights = [residuals.counted(*drawn(draw, 100), EDGES).tolist() for _ in range(60)]
+        alarms += residuals.evidence(nights).passed(20.0) is not None
+    for _ in range(30):
+        nights = [
+            residuals.counted(*drawn(draw, 100, wrong=-0.8 * (night >= 20)), EDGES).tolist()
+            for night in range(60)
+        ]
+        at = residuals.evidence(nights).passed(20.0)
+        delays.append(np.inf if at is None else at - 19)
+    assert alarms <= 32  # 5 % and three standard errors
+    assert np.median(delays) <= 12
+
+
+def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
+    score, label = drawn(np.random.default_rng(3), 500)
+    whole = residuals.counted(score, label, EDGES)
+    parts = sum(residuals.counted(score[k::3], label[k::3], EDGES) for k in range(3))
+    assert np.array_equal(whole, parts)
+    assert whole[:, 0].sum() == 500
+    assert whole[:, 1].sum() == label.sum()
+    assert 0 <= score.sum() - whole[:, 2].sum() * residuals.UNIT <= 500 * residuals.UNIT
+    rate = residuals.estimate([[tuple(one) for one in whole.tolist()]], 0.05)
+    assert rate.value == pytest.approx(label.mean() - score.mean(), abs=2e-5)
+    assert rate.low < rate.value < rate.high
+    assert residuals.estimate([], 0.05).value is None
+    assert residuals.night_logs([(0, 0, 0)] * 5) is None

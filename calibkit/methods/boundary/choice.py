@@ -234,7 +234,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
         wanted = [("st", levels)]
     else:
         wanted = [("st", levels)]
-        finite = data.options.scale == "probability" or not np.isinf(data.score).any()
+        finite = data.options.measure == "probability" or not np.isinf(data.score).any()
         if options.target.review is None and finite and data.cells is None:
             wanted.append(("logistic", levels))
         wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]

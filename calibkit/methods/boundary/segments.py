@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
@@ -115,15 +116,22 @@ def _check(data: ScoreRows | GridTable, options: BoundaryOptions) -> None:
         )
 
 
-def split_rows(data: ScoreRows, options: BoundaryOptions) -> Stack:
-    """Return the rows of each segment; those with too few positives share one."""
+def split_rows(
+    data: ScoreRows, options: BoundaryOptions, times: NDArray[np.float64] | None = None
+) -> Stack:
+    """Return the rows of each segment; those with too few positives share one.
+
+    `times` says how often each row counts for that; None: once.
+    """
     assert options.by is not None and data.others is not None and data.where is not None
     assert data.label is not None
     segments = read_segments(data.others[options.by], data.where)
     least = options.min_group_positives
     if least is None:
-        least = MIN_POSITIVES if options.bound == "each" else 0
-    positives = np.bincount(segments.code[data.label == 1], minlength=len(segments.names))
+        alone = options.bound == "each" or options.confidence is not None
+        least = MIN_POSITIVES if alone else 0
+    counted = data.label if times is None else data.label * times
+    positives = np.bincount(segments.code, counted, len(segments.names))
     short = positives < least
     pooled = [name for name, few in zip(segments.names, short, strict=True) if few]
     names = [name for name, few in zip(segments.names, short, strict=True) if not few]
@@ -221,13 +229,13 @@ def _fit_each(
     if not found:
         assert failure is not None
         raise failure
-    model = _side_by_side(data, options, split, found, None if whole is None else whole.model)
+    model = side_by_side(data, options, split, found, None if whole is None else whole.model)
     single = None if whole is None else whole.model.fit.score_only
-    goal = _pool(data, options, model, list(found.values()), single)
+    goal = judge_together(data, options, model, list(found.values()), single)
     return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
 
 
-def _side_by_side(
+def side_by_side(
     data: ScoreRows,
     options: BoundaryOptions,
     split: Stack,
@@ -239,7 +247,7 @@ def _side_by_side(
     nothing = never(models[0].rule)
     segments = {
         name: Segment(
-            fit=_segment_fit(found.get(name), data.only(rows)),
+            fit=_segment_fit(found.get(name), data.only(rows), options.bound),
             **(found[name].model.rule if name in found else nothing),
         )
         for name, rows in zip(split.names, split.rows, strict=True)
@@ -255,7 +263,7 @@ def _side_by_side(
     return msgspec.structs.replace(model, columns=columns, **said)
 
 
-def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:
+def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows, bound: str) -> SegmentFit:
     if fitted is None:
         weight = rows.weight if rows.weight is not None else np.ones(rows.score.size)
         assert rows.label is not None
@@ -267,7 +275,7 @@ def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:
         rows=fit.rows,
         positives=fit.positives,
         in_sample=fit.in_sample,
-        bound_met=fit.bound_met,
+        bound_met=fit.bound_met if bound == "each" else None,
         cross_validated=fit.cross_validated,
     )
 
@@ -275,7 +283,7 @@ def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:
 # ---------------------------------------------------------------- figures of all of them
 
 
-def _pool(
+def judge_together(
     data: ScoreRows,
     options: BoundaryOptions,
     model: BoundaryModel,

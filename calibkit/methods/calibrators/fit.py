@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,15 +14,14 @@ from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
 from calibkit.maps.calibrator import SCORE_VERSION, CalibratorModel
-from calibkit.maps.held_out import FOLDS, MOST_ROWS
 from calibkit.maps.method import Method, default_clip, mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.points import Points, by_level, parts_of, pooled
 from calibkit.maps.score_map import SEGMENTS, Candidate, MapFit, ScoreMap
 from calibkit.methods.calibrators.choose import choose
+from calibkit.methods.calibrators.folds import dealt, folds_of
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
-from calibkit.numerics.row_hash import random_parts
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO, DEFAULTS
 from calibkit.runtime.threads import later
@@ -39,7 +37,6 @@ Floats = NDArray[Any]
 FEWEST_OF_A_CLASS: Final = 10
 _MOST_SEGMENTS: Final = 65_535
 _PARTS: Final = 3
-_MOST_PARTS: Final = 255
 #: Segments that a warning names.
 _NAMED: Final = 10
 
@@ -78,11 +75,11 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     DataError
         Rows on which the method has no finite solution.
     """
-    scale, threads = rows.options.scale, options.workers
+    scale, threads = rows.options.measure, options.workers
     segments = _segments(rows, options)
     fingerprint = later(threads, _rows_hash, rows, segments)
-    tally = _tally(rows, segments, options)
-    asked, candidates, said = _chosen(tally, scale, options)
+    level, tally = _tally(rows, segments, options)
+    asked, candidates, said = _chosen(rows, level, tally, options)
     method = METHODS[asked.named]
     try:
         whole, warnings = _map(tally, scale, method, asked)
@@ -117,18 +114,19 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
 
 
 def _chosen(
-    tally: Tally, scale: str, options: CalibrateOptions
+    rows: ScoreRows, level: NDArray[np.uint16], tally: Tally, options: CalibrateOptions
 ) -> tuple[CalibrateOptions, list[Candidate] | msgspec.UnsetType, tuple[str, ...]]:
     """Return what is fitted, the candidates where it had to be chosen, and what to say of them."""
     if options.named != AUTO:
         return options, msgspec.UNSET, ()
-    name, candidates = choose(parts_of(tally, FOLDS, scale), options)
+    points = pooled(tally, rows.options.scale)
+    name, candidates = choose(folds_of(rows, level, tally, options), points, options)
     said: tuple[str, ...] = ()
     if name == "none":
         said = (
             "no map is better than the scores as they are, beyond noise: they stay as they are",
         )
-    return replace(options, method=name, optimize=None), candidates, said
+    return options.chosen(name), candidates, said
 
 
 def _located(error: DataError, rows: ScoreRows) -> DataError:
@@ -154,8 +152,10 @@ def _segments(rows: ScoreRows, options: CalibrateOptions) -> Segments | None:
     return found
 
 
-def _tally(rows: ScoreRows, segments: Segments | None, options: CalibrateOptions) -> Tally:
-    """Return the tally of rows, a level for each segment, dealt to parts where they are split."""
+def _tally(
+    rows: ScoreRows, segments: Segments | None, options: CalibrateOptions
+) -> tuple[NDArray[np.uint16], Tally]:
+    """Return the level of each row, its segment, and the tally, dealt to parts where they are split."""
     level = np.zeros(rows.score.size, np.uint16)
     levels = 1
     if segments is not None:
@@ -163,25 +163,9 @@ def _tally(rows: ScoreRows, segments: Segments | None, options: CalibrateOptions
     label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
     columns = rows.score, level, label, levels
     tally = count_rows(*columns, weight=rows.weight, threads=options.workers)
-    parts = _parts(tally, options)
-    if not parts:
-        return tally
-    if tally.unit.size == 1.0:
-        return tally.deal(parts, options.seed)
-    assert rows.weight is not None  # of rows, the unit is 1
-    used = {"score": rows.score, "label": label, "weight": rows.weight, "by": level}
-    part = random_parts(used, parts, options.seed)
-    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
-
-
-def _parts(tally: Tally, options: CalibrateOptions) -> int:
-    """Return into how many parts rows are dealt; of many rows folds are the first few parts."""
     if options.split == "thirds":
-        return _PARTS
-    if options.named != AUTO and not METHODS[options.named].folds:
-        return 0
-    rows = float(tally.unit.amount(int(tally.count.sum(dtype=np.int64))))
-    return min(FOLDS * math.ceil(rows / MOST_ROWS), _MOST_PARTS)
+        tally = dealt(rows, level, tally, _PARTS, options.seed, options)
+    return level, tally
 
 
 def _map(
@@ -190,10 +174,9 @@ def _map(
     """Return the map of the rows of a tally, and what the user should be told."""
     points = replace(pooled(tally, scale), what=what)
     parts = []
-    if (method.splits or method.folds) and tally.part.size:
-        number = FOLDS if method.folds else _PARTS
-        parts = [replace(part, what=what) for part in parts_of(tally, number, scale)]
-        if method.splits and not all(part.score.size for part in parts):
+    if tally.part.size:
+        parts = [replace(part, what=what) for part in parts_of(tally, _PARTS, scale)]
+        if not all(part.score.size for part in parts):
             raise DataError(f"{what} are too few for --split thirds; use --split same")
     found = method.fit(points, options, parts)
     clip = default_clip(method, points) if options.clip is None else options.clip
@@ -217,12 +200,12 @@ def _by_segment(
         if not own.score.size:  # its rows have no weight
             shared.append(name)
             continue
-        points = pooled(own, rows.options.scale)
+        points = pooled(own, rows.options.measure)
         made = None
         if _is_large(points, options):
             try:
                 what = f"the rows with {segments.column} = {name}"
-                made, said = _map(own, rows.options.scale, method, options, what)
+                made, said = _map(own, rows.options.measure, method, options, what)
                 warnings += said
             except DataError as error:
                 warnings.append(f"{error}: {name} uses the map of all rows")
@@ -330,7 +313,10 @@ def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
     shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
     if options.named == AUTO:
         shaped["optimize"] = options.optimize or "log_loss"
-    if options.split == "thirds" or options.named == AUTO or METHODS[options.named].folds:
+        for name in ("groups", "time"):
+            if getattr(options, name) is not None:
+                shaped[name] = getattr(options, name)
+    if options.split == "thirds" or options.named == AUTO:
         shaped["seed"] = options.seed
     if options.by is not None:
         shaped |= {"by": options.by, "min_rows": options.min_rows}

@@ -11,6 +11,7 @@ from functools import partial
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.rows import Remark
 from calibkit.columns.segments import read_segments
+from calibkit.columns.splits import refuse_missing
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.calibrator import CalibratorModel
@@ -84,9 +85,11 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
     rows = summary_of(state).rows(source_of(state), memory)
-    segments = [] if rows.others is None else rows.others.columns
-    if options.of_classes or segments != ([] if options.by is None else [options.by]):
+    others = [] if rows.others is None else rows.others.columns
+    if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
+    if (needs_each := _needs_each(options)) is not None:
+        rows.need_each(needs_each)
     fitted = fit_calibrator(rows, options)
     makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
     name_makers(fitted.model, makers, state.header.text)
@@ -131,20 +134,24 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
         Values that are missing, out of range or of the wrong type.
     """
     clips, columns = options.out_of_range == "clip", options.columns
-    if options.by is not None:
-        source.require([options.by], "--by")
-        if options.by in (options.score, options.label, options.weight):
-            raise UsageError(f"--by {options.by} has another role already; name two columns.")
+    for option, name in (("by", options.by), ("groups", options.groups), ("time", options.time)):
+        if name is not None:
+            source.require([name], f"--{option}")
+            if name in (options.score, options.label, options.weight):
+                raise UsageError(f"--{option} {name} has another role already; name two columns.")
     rows = read_score_rows(
         source,
         replace(columns, scale="raw") if clips else columns,
         label=_labelled(source, options),
         uncertainty=False,
         finite_scores=True,
-        others=[] if options.by is None else [options.by],
+        others=list(dict.fromkeys(options.segments)),
     )
-    if not source.whole and options.by is not None and rows.others is not None and rows.where:
-        read_segments(rows.others[options.by], rows.where)  # a row no longer knows its place
+    if not source.whole and rows.others is not None and rows.where:  # who later knows no places
+        if options.by is not None:
+            read_segments(rows.others[options.by], rows.where)
+        for name in filter(None, (options.groups, options.time)):
+            refuse_missing(rows.others[name], rows.where)
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
@@ -183,8 +190,15 @@ def _reading(source: Source, options: CalibrateOptions) -> Reading:
     return Reading(
         columns=list(used_columns(source, options).values()),
         read=partial(read_calibration_rows, options=options),
+        needs_each=_needs_each(options),
         threads=options.workers,
     )
+
+
+def _needs_each(options: CalibrateOptions) -> str | None:
+    """Return the option that needs every row as it is, if one does."""
+    given = (name for name in ("groups", "time") if getattr(options, name) is not None)
+    return next((f"--{name}" for name in given), None)
 
 
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
@@ -196,6 +210,8 @@ def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
         "label": resolved.label if labelled else None,
         "weight": resolved.weight,
         SEGMENTS: options.by,
+        "groups": options.groups,
+        "time": options.time,
     }
     return {role: name for role, name in roles.items() if name is not None}
 

@@ -52,7 +52,7 @@ class HetcalApplier:
         """Return calibrated probabilities and leaves."""
         model = self.model
         score = as_fitted(model.columns["score"], frame[reads.needed["score"]], where)
-        linear, _ = linear_scores(score, model.columns["score"].scale or "probability")
+        linear, _ = linear_scores(score, model.columns["score"].measure)
         if model.precalibrate is not None:
             linear = model.precalibrate.a * linear + model.precalibrate.b
         described = {column.name: column for column in model.columns.values()}

@@ -26,6 +26,7 @@ from calibkit.methods.hetcal.features import (
     read_known_features,
 )
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
+from calibkit.models.scales import measure
 from calibkit.numerics.row_hash import row_hashes
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
@@ -215,7 +216,9 @@ class _Reader:
         else:
             categories = self.known.categories
             values = read_known_features(data.others, self.known.columns, categories, data.where)
-        return _Window(data, *linear_scores(data.score, self.options.scale), values, categories)
+        return _Window(
+            data, *linear_scores(data.score, measure(self.options.scale)), values, categories
+        )
 
     def _look(
         self, passes: Passes[_Window], totals: Totals, times: TimeParts

@@ -49,7 +49,7 @@ class VadApplier:
     ) -> list[pl.Series]:
         """Return the shrunk predictions: probabilities, unless the scores were raw."""
         model, score = self.model, self.model.columns["score"]
-        scale = score.scale or "probability"
+        scale = score.measure
         if self.inner is None:
             values = as_fitted(score, frame[reads.needed["score"]], where)
         else:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.vad.model import Segment, VadFit
+from calibkit.models.scales import measure
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.summary import summed
@@ -193,7 +194,7 @@ class _Sums:
         clipped = np.zeros(size, np.uint8)
         predictions = [*block.members, *([] if block.extra is None else [block.extra])]
         for place, values in enumerate(predictions):
-            scale = options.scale if place < self.members else "probability"
+            scale = measure(options.scale) if place < self.members else "probability"
             to_link(values, scale, options.link, links[place], clipped)
         vad.squares(links[0], square, rest)
         vad.row_spreads(links, self.first, self.members, mean, spread)

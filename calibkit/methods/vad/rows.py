@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder, numeric_column, weight_column
+from calibkit.columns.columns import RowFinder, numeric_column, score_column, weight_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import NothingLeft, Remark, Rows, merge_remarks, read_rows
 from calibkit.columns.segments import Segments, read_segments
@@ -22,6 +22,7 @@ from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.moments import LARGEST, Columns, Moments, sum_moments
 from calibkit.models.applier import Request
+from calibkit.models.scales import measure
 from calibkit.numerics.row_hash import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
@@ -290,9 +291,8 @@ def _summary(
 
 def _prediction(column: pl.Series, where: RowFinder, scale: str) -> Floats:
     """Return predictions as their scale allows them."""
-    if scale == "probability":
-        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-        return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
+    if measure(scale) == "probability":
+        return score_column(column, where, scale)
     advice = "such numbers have squares that float64 does not hold; scale them down"
     return numeric_column(column, where, low=-LARGEST, high=LARGEST, advice=advice)
 

@@ -33,9 +33,8 @@ Cells = Mapping[float, tuple[int, int]]
 AT_LEAST: Final = ("precision", "recall")
 PROMISES: Final = (*AT_LEAST, "fpr")
 
-#: Which shares of the highest stake are bet, and how much of the capital goes to each.
+#: Which shares of the highest stake are bet, each with the same part of the capital.
 FRACTIONS: Final[Floats] = np.exp2(-np.arange(1.0, 10.0))
-SHARES: Final[Floats] = np.full(FRACTIONS.size, 1.0 / FRACTIONS.size)
 
 #: The arguments of the exponentials that a confidence sequence mixes.
 _RATES: Final[Floats] = np.exp2(2.0 - np.arange(19.0))
@@ -119,15 +118,25 @@ class Evidence:
     ----------
     logs
         The logarithm of the e-process after each night.
-    since
-        The place of the night from which betting pays most, as seen from the last; None of no night.
-    growth
-        By how much the logarithm grew a night over the last nights, at the stake that does best there.
+    steps
+        By how much each night that says something multiplies the capital of each bet, as logarithms.
+    places
+        Which nights these are.
     """
 
     logs: Floats
-    since: int | None
-    growth: float
+    steps: Floats
+    places: NDArray[np.int64]
+
+    def since(self, place: int) -> int:
+        """Return the night from which betting pays most, as seen from a later one."""
+        until = int(np.searchsorted(self.places, place, side="right"))
+        from_each = np.cumsum(self.steps[:until][::-1], axis=0)[::-1]
+        return int(self.places[np.argmax(from_each.max(axis=1))])
+
+    def growth(self, recent: int = 7) -> float:
+        """Return how much the logarithm grew a night of late, at the bet that does best there."""
+        return float(np.mean(self.steps[-recent:], axis=0).max()) if self.places.size else 0.0
 
     @property
     def e_value(self) -> float:
@@ -150,30 +159,35 @@ def capital(log: float) -> float:
     return math.exp(min(float(log), _HIGHEST))
 
 
-def evidence(promise: Promise, nights: Sequence[Cells], *, recent: int = 7) -> Evidence:
-    """Return the evidence against a promise after each of some nights, in their order.
+def evidence(promise: Promise, nights: Sequence[Cells]) -> Evidence:
+    """Return the evidence against a promise after each of some nights, in their order."""
+    told = [any(rows for _, rows in promise.payoffs(cells)) for cells in nights]
+    steps = [
+        night_logs(promise, cells) if some else None
+        for cells, some in zip(nights, told, strict=True)
+    ]
+    return mixture(steps, FRACTIONS.size)
 
-    Nights whose rows say nothing of the promise leave it where it was.  With M(s, t) the product of
-    the nights s to t at one stake, the e-process after night t is the mean over stakes of
+
+def mixture(steps: Sequence[Floats | None], bets: int) -> Evidence:
+    """Return the capital of a mixture of bets after each night.
+
+    Nights whose rows say nothing of the promise (None) leave it where it was.  With M(s, t) the product
+    of the nights s to t at one bet, the e-process after night t is the mean over bets of
     sum_{s <= t} M(s, t) / (s (s + 1)), and 1 / (t + 1) for what waits for later nights.
     """
-    shares = np.log(SHARES)
-    bets = np.full(FRACTIONS.size, -math.inf)
-    found, steps, places = list[float](), list[Floats](), list[int]()
-    for place, cells in enumerate(nights):
-        if any(rows for _, rows in promise.payoffs(cells)):
-            step, night = night_logs(promise, cells), len(steps) + 1
-            bets = np.logaddexp(bets, -math.log(night * (night + 1.0))) + step
-            steps.append(step)
+    capitals = np.full(bets, -math.inf)
+    found, said, places = list[float](), list[Floats](), list[int]()
+    for place, step in enumerate(steps):
+        if step is not None:
+            night = len(said) + 1
+            capitals = np.logaddexp(capitals, -math.log(night * (night + 1.0))) + step
+            said.append(step)
             places.append(place)
-        waiting = -math.log(len(steps) + 1.0)
-        found.append(float(np.logaddexp(np.logaddexp.reduce(bets + shares), waiting)))
-    if not steps:
-        return Evidence(np.array(found), None, 0.0)
-    from_each = np.cumsum(np.array(steps)[::-1], axis=0)[::-1]
-    since = places[int(np.argmax(from_each.max(axis=1)))]
-    growth = float(np.mean(steps[-recent:], axis=0).max())
-    return Evidence(np.array(found), since, growth)
+        waiting = -math.log(len(said) + 1.0)
+        mean = float(np.logaddexp.reduce(capitals)) - math.log(bets)
+        found.append(float(np.logaddexp(mean, waiting)))
+    return Evidence(np.array(found), np.array(said).reshape(-1, bets), np.array(places, np.int64))
 
 
 @dataclass(frozen=True)
@@ -199,7 +213,6 @@ def estimate(promise: Promise, nights: Sequence[Cells], alpha: float) -> Estimat
     """
     total = whole = 0.0
     rows = 0
-    logs = np.zeros((2, _RATES.size))
     for cells in nights:
         for share, out, hit in promise.counted(cells):
             if promise.name == "precision":
@@ -210,13 +223,16 @@ def estimate(promise: Promise, nights: Sequence[Cells], alpha: float) -> Estimat
             rows += out + hit
     if not rows or not whole:
         return Estimate(None, None, None, rows)
-    logs[0], logs[1] = _RATES * total, -_RATES * total
-    ends = [
-        _end(logs[side], rows, total / rows, math.log(2.0 / alpha), upper=side == 1)
-        for side in (0, 1)
-    ]
+    low, high = mean_sequence(total, rows, alpha)
     scale = rows / whole
-    return Estimate(total / whole, max(0.0, ends[0] * scale), min(1.0, ends[1] * scale), rows)
+    return Estimate(total / whole, max(0.0, low * scale), min(1.0, high * scale), rows)
+
+
+def mean_sequence(total: float, rows: int, alpha: float) -> tuple[float, float]:
+    """Return the ends for the mean of values in [0, 1], of which there are `rows` with a sum."""
+    level = math.log(2.0 / alpha)
+    low = _end(_RATES * total, rows, total / rows, level, upper=False)
+    return low, _end(-_RATES * total, rows, total / rows, level, upper=True)
 
 
 def _end(logs: Floats, rows: int, mean: float, level: float, *, upper: bool) -> float:

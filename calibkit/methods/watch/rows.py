@@ -11,9 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder, label_column
+from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import Remark, is_text, merge_remarks, missing_mask, present_in
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
+from calibkit.methods.watch.residuals import counted, edges_of
 from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
 from calibkit.models.applier import Reads, Request
 from calibkit.models.kinds import KINDS
@@ -39,6 +41,7 @@ class Reading:
     request: Request
     reads: Reads
     calendar: Calendar
+    edges: NDArray[np.float64]
 
     @property
     def columns(self) -> dict[str, str]:
@@ -55,6 +58,7 @@ class Counted:
 
     cells: Counter[tuple[float, int]] = field(default_factory=Counter)
     total: int = 0
+    scores: NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
@@ -65,7 +69,8 @@ class Counted:
         """Return this as a night of one shard."""
         chances = sorted({chance for chance, _ in self.cells})
         cells = tuple((one, self.cells[one, 0], self.cells[one, 1]) for one in chances)
-        return Night(period, cells, (Shard(hash_text(self.total), self.rows),))
+        scores = () if self.scores is None else tuple(map(tuple, self.scores.tolist()))
+        return Night(period, cells, (Shard(hash_text(self.total), self.rows),), scores)
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,13 @@ def plan(options: WatchOptions, source: Source) -> Reading:
         if name is not None:
             source.require([name], flag)
     check_makers(model, options.elsewhere, source)
-    return Reading(options, applier, request, reads, _calendar(options, source))
+    scale = model.columns["score"].scale
+    if options.calibration and scale not in (None, "probability"):
+        raise UsageError(
+            f"--calibration judges probabilities, and the model's score is of --scale {scale}; leave "
+            "it out, or watch a boundary that was fitted on calibrated scores."
+        )
+    return Reading(options, applier, request, reads, _calendar(options, source), edges_of(model))
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
@@ -194,6 +205,10 @@ def _count_window(
         *(pl.col(name).alias(role) for role, name in reading.reads.needed.items()),
         *(pl.col(name).alias(f"by {name}") for name in reading.reads.optional),
     ).with_columns(label=pl.Series(label))
+    score = None
+    if options.calibration:
+        column = reading.request.columns.get("score", options.fitted.columns["score"].name)
+        score = as_fitted(options.fitted.columns["score"], frame[column], where)
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
         night = nights.setdefault(place, Counted())
@@ -201,6 +216,9 @@ def _count_window(
         for (share, positive), times in zip(alike[0].T.tolist(), alike[1].tolist(), strict=True):
             night.cells[share, int(positive)] += times
         night.total += hash_rows(used[own])
+        if score is not None:
+            fresh = counted(score[own], label[own], reading.edges)
+            night.scores = fresh if night.scores is None else night.scores + fresh
     return remarks
 
 

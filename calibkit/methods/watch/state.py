@@ -15,6 +15,7 @@ import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.methods.watch.bets import PROMISES, Cells, Promise
+from calibkit.methods.watch.residuals import BINS, UNIT
 from calibkit.models.model import canonical_text, decode_as
 
 MAGIC: Final = "calibkit watch"
@@ -36,7 +37,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True)
     rows: Count
 
 
-class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What was counted of a night.
 
     Attributes
@@ -47,11 +48,14 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ``[chance, negatives, positives]``: labelled rows by the chance that they are selected.
     shards
         Where they come from.
+    scores
+        Where calibration is watched: rows, positives and the sum of probabilities in each bin.
     """
 
     period: str | int
     cells: tuple[tuple[float, Count, Count], ...]
     shards: tuple[Shard, ...]
+    scores: tuple[tuple[Count, Count, Count], ...] = ()
 
     @property
     def counts(self) -> Cells:
@@ -72,10 +76,14 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 found[chance] = (before[0] + negatives, before[1] + positives)
         cells = tuple((chance, *found[chance]) for chance in sorted(found))
         shards = tuple(sorted(shard for part in (self, *others) for shard in part.shards))
-        return Night(self.period, cells, shards)
+        scores = tuple(
+            (sum(n for n, _, _ in bins), sum(k for _, k, _ in bins), sum(s for _, _, s in bins))
+            for bins in zip(*(part.scores for part in (self, *others)), strict=True)
+        )
+        return Night(self.period, cells, shards, scores)
 
 
-class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is watched, and what was counted.
 
     Attributes
@@ -90,6 +98,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         What nights are, and how many of them a row waits before it counts.
     nights
         In order.
+    calibration
+        Whether it is watched.
     """
 
     magic: str
@@ -100,6 +110,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calendar: Calendar
     maturity: Count
     nights: tuple[Night, ...] = ()
+    calibration: bool = False
 
     @property
     def tested(self) -> list[Promise]:
@@ -118,7 +129,11 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self) -> None:
         """Raise `ModelError` where parts contradict each other."""
         wrong = set(self.promises) - set(PROMISES)
-        if wrong or not self.promises or not all(0.0 < one < 1.0 for one in self.promises.values()):
+        if (
+            wrong
+            or not (self.promises or self.calibration)
+            or not all(0.0 < one < 1.0 for one in self.promises.values())
+        ):
             raise ModelError("a damaged state of a watch: its promises are none")
         if not 0.0 < self.confidence < 1.0:
             raise ModelError("a damaged state of a watch: its confidence is no probability")
@@ -133,13 +148,21 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             chances = [chance for chance, _, _ in night.cells]
             if counted != night.rows or chances != sorted(set(chances)):
                 raise ModelError(f"a damaged state of a watch: night {night.period}")
+            bins = BINS if self.calibration else 0
+            if len(night.scores) != bins or (
+                bins and sum(n for n, _, _ in night.scores) != counted
+            ):
+                raise ModelError(f"a damaged state of a watch: night {night.period}")
+            if any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores):
+                raise ModelError(f"a damaged state of a watch: night {night.period}")
             if chances and not 0.0 <= chances[0] <= chances[-1] <= 1.0:
                 raise ModelError(f"a damaged state of a watch: night {night.period}")
 
     def add(self, fresh: Sequence[Night]) -> Added:
         """Return the state with further rows, each night as one shard.
 
-        The rows of the last night are added to it unless it has them already.
+        The rows of the last night are added to it unless it has them already; nights that all are
+        in the state as they are, the last one too, change nothing: a run is made again.
 
         Raises
         ------
@@ -147,6 +170,10 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             Rows of a night before the last.
         """
         nights, known, last = list(self.nights), 0, self.last
+        held = {(night.period, shard) for night in nights for shard in night.shards}
+        again = {(night.period, shard) for night in fresh for shard in night.shards}
+        if nights and again <= held and nights[-1].period in {night.period for night in fresh}:
+            return Added(self, sum(night.rows for night in fresh))
         for night in sorted(fresh, key=lambda one: place_of(one.period)):
             place = place_of(night.period)
             if last is None or place > last:
@@ -181,10 +208,13 @@ def new_state(
     *,
     calendar: Calendar,
     maturity: int = 0,
+    calibration: bool = False,
 ) -> WatchState:
     """Return a state before its first night."""
     bounds = {promise.name: promise.bound for promise in promises}
-    return WatchState(MAGIC, VERSION, model, bounds, confidence, calendar, maturity)
+    return WatchState(
+        MAGIC, VERSION, model, bounds, confidence, calendar, maturity, calibration=calibration
+    )
 
 
 def read_state(data: bytes, file: str | None = None) -> WatchState:
@@ -270,4 +300,5 @@ def period_at(place: int, calendar: Calendar) -> str | int:
 
 
 def _bounds(state: WatchState) -> str:
-    return ", ".join(promise.text for promise in state.tested)
+    texts = [promise.text for promise in state.tested]
+    return ", ".join([*texts, "calibration"] if state.calibration else texts)

@@ -16,7 +16,15 @@ from calibkit.files.explain import reading
 from calibkit.files.inputs import STDIN, find_files
 from calibkit.files.sources import Source, read_bytes
 from calibkit.measures.result import Interval, Metrics, Number
-from calibkit.methods.watch.bets import PROMISES, Evidence, Promise, estimate, evidence
+from calibkit.methods.watch import residuals
+from calibkit.methods.watch.bets import (
+    PROMISES,
+    Estimate,
+    Evidence,
+    Promise,
+    estimate,
+    evidence,
+)
 from calibkit.methods.watch.rows import Reading, count, plan
 from calibkit.methods.watch.state import (
     MAGIC,
@@ -37,6 +45,9 @@ from calibkit.version import __version__
 #: What is watched, as a score of metrics, and its only slice.
 BOUNDARY, ALL = "boundary", "all"
 
+#: What the test of probabilities is called.
+CALIBRATION = "calibration"
+
 #: Where neither the line nor a certificate says.
 _CONFIDENCE = 0.95
 
@@ -47,7 +58,8 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     name, bound
-        The promise.
+        The promise; of ``calibration`` the bound is 0, and the rate how much larger the share of
+        positives is than the mean score.
     alpha, threshold
         The chance of ever refuting a promise that is kept, and the e-value that refutes: 1 / alpha.
     e_value, highest
@@ -71,6 +83,11 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     rows: int
+
+    @property
+    def text(self) -> str:
+        """What is promised, in a few words."""
+        return self.name if self.name == CALIBRATION else Promise(self.name, self.bound).text
 
 
 class WatchFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,8 +221,8 @@ def _as_run(nights: tuple[Night, ...], state: WatchState) -> tuple[Night, ...]:
     (night,) = nights
     last = state.last or 0
     if state.nights and night.shards[0] in state.nights[-1].shards:
-        return (Night(last, night.cells, night.shards),)
-    return (Night(last + 1, night.cells, night.shards),)
+        return (msgspec.structs.replace(night, period=last),)
+    return (msgspec.structs.replace(night, period=last + 1),)
 
 
 def current(options: WatchOptions, planned: Reading) -> WatchState:
@@ -225,6 +242,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
         confidence,
         calendar=planned.calendar,
         maturity=options.maturity or 0,
+        calibration=options.calibration,
     )
     if not Path(options.state).exists():
         return fresh
@@ -259,6 +277,8 @@ def _own(options: WatchOptions) -> dict[str, float]:
     model: Any = options.fitted
     objective, name_it = model.objective, "; name a promise by --precision, --recall or --fpr."
     bounds = {name: bound for name, bound in objective.subject_to.items() if name in PROMISES}
+    if not bounds and options.calibration:
+        return {}
     if not bounds:
         raise UsageError(f"the model keeps no precision, recall or fpr within a bound{name_it}")
     for why, given in (
@@ -278,33 +298,42 @@ def _own(options: WatchOptions) -> dict[str, float]:
 
 def judge(state: WatchState) -> Watched:
     """Return what a state says of its promises."""
-    nights = [night.counts for night in state.nights]
-    promises = state.tested
+    nights, promises = [night.counts for night in state.nights], state.tested
     sure = decimal_bound(state.confidence)
-    alpha = (sure.denominator - sure.numerator) / sure.denominator / len(promises)
-    proofs = [evidence(promise, nights) for promise in promises]
-    tests = []
-    for promise, proof in zip(promises, proofs, strict=True):
-        rate = estimate(promise, nights, alpha)
-        at = proof.passed(1.0 / alpha)
-        began = None if at is None else evidence(promise, nights[: at + 1]).since
-        tests.append(
-            Tested(
-                name=promise.name,
-                bound=promise.bound,
-                alpha=alpha,
-                e_value=proof.e_value,
-                threshold=1.0 / alpha,
-                highest=proof.highest,
-                refuted=None if at is None else state.nights[at].period,
-                since=None if began is None else state.nights[began].period,
-                estimate=rate.value,
-                low=rate.low,
-                high=rate.high,
-                rows=rate.rows,
-            )
-        )
-    return Watched(state, tuple(tests), _advice(state, tests, proofs))
+    shares = len(promises) + state.calibration
+    alpha = (sure.denominator - sure.numerator) / sure.denominator / shares
+    judged = [
+        (one.name, one.bound, evidence(one, nights), estimate(one, nights, alpha))
+        for one in promises
+    ]
+    if state.calibration:
+        scores = [night.scores for night in state.nights]
+        proof = residuals.evidence(scores)
+        judged.append((CALIBRATION, 0.0, proof, residuals.estimate(scores, alpha)))
+    tests = tuple(
+        _tested(state, name, bound, alpha, proof, rate) for name, bound, proof, rate in judged
+    )
+    return Watched(state, tests, _advice(tests, [proof for _, _, proof, _ in judged]))
+
+
+def _tested(
+    state: WatchState, name: str, bound: float, alpha: float, proof: Evidence, rate: Estimate
+) -> Tested:
+    at = proof.passed(1.0 / alpha)
+    return Tested(
+        name=name,
+        bound=bound,
+        alpha=alpha,
+        e_value=proof.e_value,
+        threshold=1.0 / alpha,
+        highest=proof.highest,
+        refuted=None if at is None else state.nights[at].period,
+        since=None if at is None else state.nights[proof.since(at)].period,
+        estimate=rate.value,
+        low=rate.low,
+        high=rate.high,
+        rows=rate.rows,
+    )
 
 
 def are_states(inputs: Sequence[str]) -> bool:
@@ -321,15 +350,18 @@ def merged(files: list[str]) -> Watched:
     return judge(merge_states([(file, read_state(read_bytes(file), file)) for file in files]))
 
 
-def _advice(state: WatchState, tests: list[Tested], proofs: list[Evidence]) -> str:
+def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence]) -> str:
     """Return what to do, in a sentence."""
     refuted = [test for test in tests if test.refuted is not None]
     if refuted:
-        said = "; ".join(
-            f"{Promise(test.name, test.bound).text} is refuted at night {test.refuted}"
-            for test in refuted
-        )
-        return f"{said}: fit the boundary again, on labelled rows from night {refuted[0].since} on."
+        said = "; ".join(f"{test.text} is refuted at night {test.refuted}" for test in refuted)
+        rows = f"on labelled rows from night {refuted[0].since} on"
+        if [test.name for test in refuted] == [CALIBRATION]:
+            kept = "" if len(tests) == 1 else ", which promises of decisions survive so far"
+            return (
+                f"{said}{kept}: the scores are no probabilities now; calibrate them again, {rows}."
+            )
+        return f"{said}: fit the boundary again, {rows}."
     if not any(test.rows for test in tests):
         return "No labelled row speaks of a promise yet: label some, and wait."
     short = [
@@ -339,8 +371,8 @@ def _advice(state: WatchState, tests: list[Tested], proofs: list[Evidence]) -> s
     ]
     for test, proof in short:
         text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which chance may do"
-        if proof.growth > 0.0:
-            wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth)
+        if proof.growth() > 0.0:
+            wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth())
             return f"{text}: wait; if nights stay as they are, the alarm comes in about {wait:,}."
         return f"{text}: wait."
     unsure = [
@@ -357,4 +389,6 @@ def _advice(state: WatchState, tests: list[Tested], proofs: list[Evidence]) -> s
 
 
 def _kept(test: Tested, value: float) -> bool:
+    if test.name == CALIBRATION:
+        return True  # an estimate that is not 0 says little: the evidence does
     return value >= test.bound if Promise(test.name, test.bound).at_least else value <= test.bound

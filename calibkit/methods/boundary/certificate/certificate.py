@@ -1,99 +1,52 @@
-"""Certified boundaries: the bound holds on new data with a stated confidence.
+"""Certified boundaries: their bounds hold on new data with a stated confidence.
 
 A boundary tuned on rows overstates itself on them.  So the rows are dealt to two parts.  On the
 smaller one a nested path of boundaries is fitted; on the larger one the boundaries of the path are
-tested one after the other, by exact binomial tests, from where the first part expects most power.
-The last boundary before the first test that fails is the answer.  The chance that it violates the
-bound on new data is at most ``1 - confidence``, for every model, every distribution and every number
-of rows, as long as rows are independent draws of what the boundary will be applied to.
-
-Rows that come in groups, or that stand for different numbers of rows, are not: no bound holds for
-groups or weights of unlimited size, and these options are refused.
+tested one after the other, from where the first part expects most power: by exact binomial tests, or
+by bets where rows belong together or count for different amounts.  The last boundary before the first
+test that fails is the answer.  The chance that it violates a bound on new data is at most
+``1 - confidence``, for every model, every distribution and every number of rows, as long as rows (or
+groups of rows) are independent draws of what the boundary will be applied to, and within the limits
+that the certificate says it assumes.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from calibkit.bins.binning import check_bins
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.errors import InfeasibleError
+from calibkit.methods.boundary.certificate.dealing import (
+    Split,
+    check_certifiable,
+    deal_rows,
+    fitting_share,
+    limits_of,
+    written_out,
+)
+from calibkit.methods.boundary.certificate.evidence import Ground, Stretch, chain_of
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
-from calibkit.methods.boundary.certificate.tests import Quantity, certified, rows_needed, sequence
+from calibkit.methods.boundary.certificate.tests import Binomials, Chain, Quantity, walk_all
 from calibkit.methods.boundary.problem.found import Found
-from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.methods.boundary.result.describe import describe, flatten
 from calibkit.methods.boundary.result.fit import FittedBoundary, score_only, seen_in_sample
-from calibkit.methods.boundary.result.parts import Certificate
-from calibkit.methods.boundary.solvers import exact
-from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.boundary.solvers.summary import Summary, summarise
-from calibkit.numerics.row_hash import random_parts
-from calibkit.options.boundary import AUTO, BoundaryOptions
-from calibkit.summaries.tally import count_rows
+from calibkit.methods.boundary.result.parts import Certificate, Promise
+from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
+from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
+from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
+from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
+from calibkit.options.objective import Target
 
-#: The methods that have a path.
-CERTIFIABLE = (AUTO, "st", "logistic", "exact")
-#: Integer weights are written out as rows, up to so many.
-MOST_ROWS = 2**27
-#: Rows are dealt in so many parts, some of which fit.
-_PARTS = 200
-
-
-@dataclass(frozen=True)
-class Split:
-    """The part of the rows that fits, and the one that certifies."""
-
-    fitting: ScoreRows
-    certifying: ScoreRows
-
-
-def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> ScoreRows:
-    """Return the rows, or raise `UsageError` for what cannot be certified, with the reason."""
-    target = options.target
-    if target.bound is None:
-        raise UsageError(
-            f"--confidence certifies a bound, and --{target.option} has none; use --precision, "
-            "--recall, --fpr or --capacity."
-        )
-    if target.option == "capacity" and target.bound.numerator >= target.bound.denominator:
-        raise UsageError(
-            "--confidence certifies a share of the rows; give --capacity a number below 1."
-        )
-    if options.method not in CERTIFIABLE:
-        raise UsageError(
-            f"--confidence does not go with --method {options.method}; methods that it goes with: "
-            f"{', '.join(CERTIFIABLE)}."
-        )
-    for option, given, why in (
-        ("--groups", options.groups, "rows of a group are not independent, and no bound holds for "
-         "groups of unlimited size: keep one row of each group, drawn at random"),
-        ("--time", options.time, "rows that change with time are no draws of what comes next"),
-        ("--by", options.by, "certify one segment at a time, each at its share of 1 - C"),
-        ("--value", target.value_column, "no bound holds for values of unlimited size"),
-        ("--prevalence", target.prevalence, "the rows are no draws at that base rate"),
-        ("--score-bins", options.score_bins, "the path takes the scores themselves"),
-        ("--order", options.order != "uncertainty-score", "the path takes the scores themselves"),
-        ("--randomise", options.randomise != "block", "the path takes no chances"),
-        ("--strategy", options.strategy != "equal-mass", "the path has levels of equal mass"),
-    ):  # fmt: skip
-        if given:
-            raise UsageError(f"--confidence does not go with {option}: {why}.")
-    if isinstance(data, GridTable):
-        raise UsageError("a grid has lost its rows, and --confidence deals rows: give the rows.")
-    if data.options.sampled:
-        raise UsageError(
-            "--confidence does not go with --weight-kind sampling: a row that stands for many is "
-            "no independent draw of each, and no bound holds for weights of unlimited size."
-        )
-    if options.levels is not None:
-        check_bins(options.levels, 1, has_uncertainty=data.uncertainty is not None)
-    return data
+#: A first test is made if it is expected to reject so many times as often as it may reject wrongly.
+LEAST_POWER = 1.5
 
 
 def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
@@ -104,24 +57,40 @@ def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
     UsageError
         What cannot be certified.
     """
-    rows = written_out(check_certifiable(options, data)).score.size
-    fitting = round(_PARTS * fitting_share(rows)) / _PARTS
+    rows = written_out(check_certifiable(options, data), options)[0]
     method = "a curved logistic surface" if options.method == AUTO else options.method
+    share = f"{fitting_share(rows.score.size):.1%} of the rows"
+    share = f"the first {share}, by {options.time}" if options.time else share
+    of_each = "" if options.by is None else f" for each {options.by}"
+    bets = ground_of(rows, options).bets_on(options.target.each[0].option)
     return [
-        f"fit a nested path of boundaries by {method} on {fitting:.1%} of the rows",
+        f"fit a nested path of boundaries{of_each} by {method} on {share}",
         f"certify {options.target.text} with confidence {options.confidence_level} along it on the "
-        "others, by exact binomial tests in a fixed sequence",
+        f"others, by {'bets' if bets else 'exact binomial tests'} in a fixed sequence",
     ]
 
 
+def ground_of(rows: ScoreRows, options: BoundaryOptions) -> Ground:
+    """Return what the rows of a certificate are."""
+    return Ground(options, rows.weight is not None)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment of the rows: its part of the data, and its path; None where nothing could be fitted."""
+
+    rows: NDArray[np.int64]
+    stretch: Stretch | None
+
+
 def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
-    """Return a boundary whose bound holds on new data with the confidence of the specification.
+    """Return a boundary whose bounds hold on new data with the confidence of the specification.
 
     Parameters
     ----------
     data
-        Rows that are independent draws of what the boundary will be applied to; a weight counts
-        as that many rows.
+        Rows that are independent draws of what the boundary will be applied to, or groups of rows that
+        are.
     options
         What to fit, with a confidence.
 
@@ -130,85 +99,75 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     UsageError
         What cannot be certified, see `check_certifiable`.
     DataError
-        Weights that are not whole numbers, or rows of one class.
+        Weights that cannot be counted, or rows of one class.
     InfeasibleError
-        No boundary can be certified; the message says about how many rows it would take.
+        No boundary can be certified; the message says about how many rows it would take.  Rows beyond
+        a limit that the certificate would have to assume.
     """
     data = check_certifiable(options, data)
-    rows = written_out(data)
-    assert options.target.bound is not None and options.confidence is not None
-    quantity = Quantity(options.target.option, options.target.bound)
-    split = deal_rows(rows, options.seed)
+    rows, index = written_out(data, options)
+    split = deal_rows(rows, options)
     _need_classes(data, options, split)
-    path = fit_path(
-        split.fitting,
-        CURVED if options.method == AUTO else options.method,
-        options.levels,
-        quantity.size,
-    )
-    place = _certified_place(path, split.certifying, quantity, options)
-    summary = _summary(data, options, path)
-    option, bound = options.target.option, float(options.target.bound)
-    confidence, rows_left = options.confidence_level, int(split.certifying.score.size)
+    assumed = limits_of(split, options)
+    ground = Ground(options, rows.weight is not None, assumed)
+    stack = Stack(("",), (), (np.arange(data.score.size),))
+    if options.by is not None:
+        # As the part that fits has them: the other one must not say what is tested on it.
+        times = np.bincount(index[split.fits], minlength=data.score.size) / split.fits.mean()
+        stack = split_rows(data, options, times)
+    code = np.empty(data.score.size, np.int64)
+    for own, places in enumerate(stack.rows):
+        code[places] = own
+    stretches = [_stretch(split, code[index] == own, options) for own in range(len(stack.names))]
+    chains, members = _chains(stretches, split, ground)
+    _certify(chains, options, ground.level, rows.score.size)
+    fitted = _segments_fitted(data, options, stack, stretches, chains, members)
+    certificate = _certificate(options, split, assumed)
+    if options.by is None:
+        model = fitted[""].model
+    else:
+        model, goal = _assembled(data, options, stack, fitted)
+        warnings: tuple[str, ...] = ()
+        if options.bound == "each":
+            certificate.failed = [name for name in stack.names if name not in fitted]
+            warnings = _failed(certificate.failed)
+        fitted[""] = FittedBoundary(model=model, warnings=warnings, goal=goal)
+    model.fit.certificate = certificate
+    model.objective.subject_to = {
+        one.option: float(one.bound) for one in options.target.each if one.bound is not None
+    }
+    return fitted[""]
+
+
+def _certificate(options: BoundaryOptions, split: Split, assumed: dict[str, float]) -> Certificate:
+    """Return what is promised, by which rows, and what that assumes."""
+    each = [_promise(one.option, float(one.bound or 0.0)) for one in options.target.each]
+    first, confidence = each[0], options.confidence_level
     assert confidence is not None
-    certificate = Certificate(
+    found = Certificate(
         confidence=float(confidence),
-        quantity=option,
-        bound=bound,
-        side="lower" if quantity.at_least else "upper",
-        rows=rows_left,
+        quantity=first.quantity,
+        bound=first.bound,
+        side=first.side,
+        rows=int(split.certifying.score.size),
     )
-    return _fitted(summary, path, place, certificate)
+    if len(each) > 1:
+        found.promises = each
+    said: dict[str, int | float | str] = {
+        name: int(limit) if float(limit).is_integer() else limit for name, limit in assumed.items()
+    }
+    if options.time is not None:
+        assert split.certifying.others is not None
+        said["certified_from"] = str(split.certifying.others[options.time].min())
+    if said:
+        found.assumes = said
+    return found
 
 
-def written_out(data: ScoreRows) -> ScoreRows:
-    """Return rows without weights: each as often as its weight says."""
-    if data.weight is None:
-        return data
-    whole = data.weight == np.floor(data.weight)
-    if not whole.all():
-        at = int(np.flatnonzero(~whole)[0])
-        raise DataError(
-            f"{data.file}: column {data.options.weight!r}: {int((~whole).sum()):,} weights are "
-            f"not whole numbers, such as {data.weight[at]:g}; --confidence needs numbers of rows, "
-            "for a certificate holds for independent rows",
-            column=data.options.weight,
-            file=data.file,
-        )
-    times = data.weight.astype(np.int64)
-    if int(times.sum()) > MOST_ROWS:
-        raise DataError(
-            f"{data.file}: column {data.options.weight!r}: the weights stand for "
-            f"{int(times.sum()):,} rows; --confidence takes up to {MOST_ROWS:,}",
-            column=data.options.weight,
-            file=data.file,
-        )
-    bare = replace(data, weight=None, others=None, where=None)
-    return bare.only(np.repeat(np.arange(times.size), times))
-
-
-def deal_rows(rows: ScoreRows, seed: int, share: float | None = None) -> Split:
-    """Deal rows to the part that fits, a share of them, and the one that certifies.
-
-    A row's part is a hash of the seed, of what the row holds and of its number among identical rows:
-    the order of the rows plays no part.
-    """
-    assert rows.label is not None
-    columns = {"score": rows.score, "label": rows.label}
-    if rows.uncertainty is not None:
-        columns["uncertainty"] = rows.uncertainty
-    part = random_parts(columns, _PARTS, seed)
-    fits = part < round(_PARTS * (share or fitting_share(rows.score.size)))
-    return Split(rows.only(np.flatnonzero(fits)), rows.only(np.flatnonzero(~fits)))
-
-
-def fitting_share(rows: int) -> float:
-    """Return which share of the rows fits: the less of them, the more there are.
-
-    A surface has few parameters, and what it costs to know them worse is soon less than what the
-    tests gain by each row.
-    """
-    return float(min(0.4, max(0.1, 0.2 * (20_000 / max(rows, 1)) ** 0.2)))
+def _promise(quantity: str, bound: float) -> Promise:
+    return Promise(
+        quantity=quantity, bound=bound, side="upper" if quantity in ("fpr", "capacity") else "lower"
+    )
 
 
 def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> None:
@@ -216,90 +175,223 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> No
     for part in (split.fitting, split.certifying):
         assert part.label is not None
         positives = int(np.count_nonzero(part.label))
-        if positives == 0 or (options.target.option == "fpr" and positives == part.label.size):
-            summarise(data, replace(options, method="st", confidence=None)).need_classes()
+        if positives == 0 or ("n" in options.target.needs and positives == part.label.size):
+            summarise(data, _plain(options, "st")).need_classes()
             raise InfeasibleError(
                 f"nothing can be certified: {data.score.size:,} rows are too few, a part of them has "
                 "one class only."
             )
 
 
-def _certified_place(
-    path: Path, certifying: ScoreRows, quantity: Quantity, options: BoundaryOptions
-) -> int:
-    """Return the place on the path that is certified, or raise with what would be needed."""
-    assert certifying.label is not None
-    level = path.levels.of(certifying.uncertainty, certifying.score.size)
-    tally = count_rows(
-        certifying.score, level, certifying.label, path.levels.count, threads=options.workers
-    )
-    totals = tally.level_totals.sum(axis=0)
-    rows, positives = int(totals[1]), int(totals[2])
-    counts = path.counts(tally)
-    confidence = options.confidence_level
-    assert confidence is not None
-    alpha = (confidence.denominator - confidence.numerator) / confidence.denominator
-    tests = sequence(quantity, path.expected, path.totals, rows / max(path.totals[0], 1))
-    found = quantity.hits_and_trials(counts.astype(np.float64), rows, positives)
-    place = certified(quantity, tests, found.astype(np.int64), alpha)
-    if place >= 0 and counts[place, 0] > 0:
-        return place
-    raise _nothing(quantity, options, tests.signal, alpha, rows + path.totals[0])
+def _stretch(split: Split, own: NDArray[np.bool_], options: BoundaryOptions) -> Stretch | None:
+    """Fit the path of a segment; None where its part that fits has one class only."""
+    fitting, testing = own[split.fits], own[~split.fits]
+    part = split.fitting.only(np.flatnonzero(fitting)) if not fitting.all() else split.fitting
+    assert part.label is not None
+    positives = int(np.count_nonzero(part.label))
+    if positives in (0, part.label.size) and not own.all():
+        return None
+    method = CURVED if options.method == AUTO else options.method
+    sizes = Ground(options, part.weight is not None).sizes(part)
+    path = fit_path(_in_quarters(part), method, options.levels, sizes)
+    return Stretch(path, np.flatnonzero(fitting), np.flatnonzero(testing))
 
 
-def _nothing(
-    quantity: Quantity, options: BoundaryOptions, signal: float, level: float, rows: int
-) -> InfeasibleError:
-    needed = rows_needed(signal, level, rows)
-    if quantity.impossible:
+def _in_quarters(rows: ScoreRows) -> ScoreRows:
+    """Return rows with weights in quarters of the mean: what a path needs to know of them."""
+    if rows.weight is None or not rows.weight.any():
+        return replace(rows, weight=None)
+    quarters = np.rint(4.0 * rows.weight / rows.weight.mean())
+    return replace(rows, weight=np.maximum(quarters, rows.weight > 0.0))
+
+
+def _chains(
+    stretches: list[Stretch | None], split: Split, ground: Ground
+) -> tuple[list[Chain], list[tuple[list[int], NDArray[np.int64]]]]:
+    """Return what is tested by itself, and of each the segments with their places on its path."""
+    options = ground.options
+    known = [own for own, one in enumerate(stretches) if one is not None]
+    together = [[own] for own in known] if options.bound == "each" else [known]
+    chains, members = [], []
+    for owns in together:
+        parts = [one for one in (stretches[own] for own in owns) if one is not None]
+        chain, table = chain_of(parts, split, ground, ground.level / len(together))
+        chains.append(chain)
+        members.append((owns, table))
+    return chains, members
+
+
+def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: int) -> None:
+    """Walk along all chains, or raise with what would be needed if none of them gets anywhere."""
+    # Else it would be luck to be certified, much as it is for a boundary that breaks its promise.
+    hopeful = [one for one in chains if one.power >= LEAST_POWER * level]
+    walk_all(hopeful, level)
+    if not any(one.certifies for one in chains):
+        best = max(chains, key=lambda one: one.power)
+        raise _nothing(best, options, rows, tested=bool(hopeful))
+
+
+def _nothing(chain: Chain, options: BoundaryOptions, rows: int, *, tested: bool) -> InfeasibleError:
+    target = options.target
+    needed = chain.rows_needed(rows)
+    looser = "raise" if target.each[0].option in ("fpr", "capacity") else "lower"
+    together = _together(chain, target) if target.beside else ""
+    quantities = [Quantity(one.option, one.bound) for one in target.each if one.bound is not None]
+    if any(one.impossible for one in quantities):
         advice = "a bound that leaves no room can never be certified; give it some"
     elif needed is None:
-        advice = "no boundary of the path is expected to meet the bound at all: " + (
-            "lower it, or improve the scores" if quantity.at_least else "raise it"
+        word = "bounds together" if target.beside else "bound"
+        advice = f"no boundary of the path is expected to meet the {word} at all: "
+        advice += together or (
+            "lower it, or improve the scores" if looser == "lower" else "raise it"
         )
+    elif needed <= rows:
+        advice = "the rows that certify do not bear out what the others let one expect: "
+        advice += f"{together or f'{looser} the bound'}, or the confidence"
     else:
+        few = "" if tested else "too few rows: "
         advice = (
-            f"about {needed:,} rows like these would be needed (there are {rows:,}); or "
-            f"{'lower' if quantity.at_least else 'raise'} the bound, or the confidence"
+            f"{few}about {needed:,} rows like these would be needed (there are {rows:,}); or "
+            f"{together or f'{looser} the bound'}, or the confidence"
         )
     return InfeasibleError(
-        f"nothing can be certified: {options.target.text} with confidence {options.confidence_level}; "
+        f"nothing can be certified: {target.text} with confidence {options.confidence_level}; "
         f"{advice}."
+    )
+
+
+def _together(chain: Chain, target: Target) -> str:
+    """Say what each bound could be so that it is expected to be certified with the others."""
+    said = []
+    for own, one in enumerate(target.each):
+        test = chain.tests[own]
+        others = [other.signals - other.wanted for other in chain.tests if other is not test]
+        open_to = np.flatnonzero(np.min(others, axis=0) >= 0.0)
+        if not isinstance(test, Binomials) or not open_to.size or one.bound is None:
+            continue
+        sign = 1.0 if test.quantity.at_least else -1.0
+        reached, bound = float((sign * test.limits[open_to]).max()), sign * float(one.bound)
+        if abs(reached) > 0.0 and reached < bound:
+            digits = max(2 - math.ceil(math.log10(abs(reached))), 0)
+            rounded = abs(math.floor(reached * 10**digits) / 10**digits)
+            said.append(_promise(one.option, rounded).text)
+    if not said:
+        return "loosen one of the bounds"
+    return f"loosen one of them, which may do with the others as they are: {' or '.join(said)}"
+
+
+def _segments_fitted(
+    data: ScoreRows,
+    options: BoundaryOptions,
+    stack: Stack,
+    stretches: list[Stretch | None],
+    chains: list[Chain],
+    members: list[tuple[list[int], NDArray[np.int64]]],
+) -> dict[str, FittedBoundary]:
+    """Return the boundary of each segment for which one was certified, by name."""
+    found = {}
+    for chain, (owns, table) in zip(chains, members, strict=True):
+        if not chain.certifies:
+            continue
+        for column, own in enumerate(owns):
+            place, stretch = int(table[chain.place, column]), stretches[own]
+            if place < 0 or stretch is None:
+                continue
+            part = data if options.by is None else data.only(stack.rows[own])
+            found[stack.names[own]] = _fitted(part, options, stretch.path, place)
+    order = {name: place for place, name in enumerate(stack.names)}
+    return dict(sorted(found.items(), key=lambda pair: order[pair[0]]))
+
+
+def _assembled(
+    data: ScoreRows, options: BoundaryOptions, stack: Stack, found: dict[str, FittedBoundary]
+) -> tuple[Any, Any]:
+    """Return the boundaries of segments as one model, and the goal of all rows."""
+    model = side_by_side(data, options, stack, found, None)
+    first = next(iter(found.values())).model
+    plain = replace(_plain(options, first.method), by=options.by, bound=options.bound)
+    goal = judge_together(data, plain, model, list(found.values()), None)
+    if options.bound == "overall":
+        model.fit.bound_met = all(_met(model, one) for one in options.target.each)
+    assert model.provenance is not None and first.provenance is not None
+    said = {**first.provenance.options, "by": options.by, "bound": options.bound}
+    said["min_group_positives"] = options.min_group_positives
+    model.provenance = msgspec.structs.replace(model.provenance, options=said)
+    return model, goal
+
+
+def _met(model: Any, target: Target) -> bool:
+    """Return whether all rows together meet a bound, but for rounding."""
+    seen, bound = model.fit.in_sample, float(target.bound or 0.0)
+    share = seen.selected / model.fit.rows
+    name = "false_positive_rate" if target.option == "fpr" else target.option
+    value = share if name == "capacity" else getattr(seen, name) or 0.0
+    slack = value - bound if target.option in ("precision", "recall") else bound - value
+    return bool(slack >= -1e-12)
+
+
+def _failed(names: list[str]) -> tuple[str, ...]:
+    return tuple(
+        f"segment {name!r}: nothing can be certified, and none of its rows is selected"
+        for name in names
+    )
+
+
+def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
+    """Return what fits the same without a certificate: what its figures are counted by."""
+    unset: dict[str, Any] = dict.fromkeys([name for name, _ in options.target.beside])
+    unset |= dict.fromkeys(LIMITS)
+    return replace(
+        options.at_levels(None),
+        method="logistic" if method == CURVED else method,
+        confidence=None,
+        groups=None,
+        time=None,
+        by=None,
+        bound="overall",
+        min_group_positives=None,
+        **unset,
     )
 
 
 def _summary(data: ScoreRows, options: BoundaryOptions, path: Path) -> Summary:
     """Count all rows over the levels of the path, for the figures and the outline of the model."""
-    method = "logistic" if path.method == CURVED else path.method
-    plain = replace(options.at_levels(None), method=method, confidence=None)
+    plain = _plain(options, path.method)
     summary = summarise(data, plain, path.levels)
     summary.need_classes()
     planned = replace(
         summary.planned,
-        method=replace(METHODS[method], name=path.method),
+        method=replace(METHODS[plain.method], name=path.method),
         levels=path.levels.count,
     )
     said = {
         **summary.origin.options,
+        **{one.option: one.value for one in options.target.each},
         "method": options.method,
         "uncertainty_bins": path.levels.count,
         "confidence": str(options.confidence_level),
+        **options.limits,
     }
+    said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
     said.pop("folds", None)
     origin = msgspec.structs.replace(summary.origin, options=said)
     return replace(summary, planned=planned, levels=path.levels, origin=origin)
 
 
-def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) -> FittedBoundary:
+def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -> FittedBoundary:
+    """Return a boundary of a path as a fit, with its figures on all rows."""
+    summary = _summary(data, options, path)
     tally, goal = summary.aim()
     thresholds = path.thresholds[place]
-    selected, hits = tally.selected(thresholds)
+    counted = tally.selected(thresholds), tally.gained(thresholds)
     cut = math.nan if path.cuts is None else float(path.cuts[place])
-    found = Found(thresholds, selected, hits, surface=path.surface, cut=cut)
+    found = Found(thresholds, *counted[0], gain=counted[1], surface=path.surface, cut=cut)
     summary, found = flatten(summary, found)
-    tally = summary.problem.tally
-    assert isinstance(goal, CountGoal)
-    ceiling = exact.solve(tally.points(), goal, cap=1).ceiling
+    tally = summary.problem.tally.reweighted(goal.totals.classes)
+    ceiling = best_choice(tally.points(), goal, cap=1).ceiling
     fit = seen_in_sample(summary, found, goal, ceiling, score_only(tally, goal))
-    fit.certificate = certificate
+    fit.bound_met = all(
+        goal_of(one, goal.totals).met(int(found.selected), int(found.true_positives), found.gain)
+        for one in options.target.each
+    )
     return FittedBoundary(model=describe(summary, found, fit), goal=goal)

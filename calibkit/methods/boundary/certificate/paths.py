@@ -7,6 +7,7 @@ where certification begins on it: so, for the certification part, every boundary
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from calibkit.methods.boundary.solvers.curved import (
 from calibkit.methods.boundary.solvers.frontier import supported_frontier
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.logistic import distinct
+from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.decide import LEAST
 
@@ -72,30 +74,67 @@ class Path:
     surface: Surface | None = None
     cuts: Floats | None = None
 
+    @property
+    def size(self) -> int:
+        """How many boundaries there are."""
+        return int(self.thresholds.shape[0])
+
+    def first(self, score: NDArray[Any], level: NDArray[np.uint16]) -> Int64s:
+        """Return the first boundary that selects each score at a level; their number if none."""
+        first = np.full(score.size, self.size, np.int64)
+        for own_level in range(self.thresholds.shape[1]):
+            own = np.flatnonzero(level == own_level)
+            column = self.thresholds[:, own_level]
+            never = int(np.isnan(column).sum())  # they stand first: a path only grows
+            falling = -score[own].astype(np.float64)
+            first[own] = never + np.searchsorted(-column[never:], falling, side="left")
+        return first
+
     def counts(self, tally: Tally) -> Int64s:
         """Return rows and positive rows that each boundary selects of a tally over the levels."""
         return self.sums(tally, tally.positive, np.int64)
 
     def sums(self, tally: Tally, hits: NDArray[Any], dtype: type) -> NDArray[Any]:
         """Return rows, and sums of `hits` of the entries, that each boundary selects of a tally."""
-        first = first_selecting(self.thresholds, tally)
-        size = self.thresholds.shape[0]
-        found = np.zeros((size + 1, 2), dtype)
+        first = self.first(tally.score, tally.level)
+        found: NDArray[Any] = np.zeros((self.size + 1, 2), dtype)
         np.add.at(found[:, 0], first, tally.count)
         np.add.at(found[:, 1], first, hits)
-        return np.cumsum(found[:size], axis=0)
+        return np.cumsum(found[: self.size], axis=0)
 
 
-def first_selecting(thresholds: Floats, tally: Tally) -> Int64s:
-    """Return, for each entry of a tally, the first boundary that selects it; their number if none."""
-    first = np.full(tally.score.size, thresholds.shape[0], np.int64)
-    for level in range(thresholds.shape[1]):
-        own = np.flatnonzero(tally.level == level)
-        column = thresholds[:, level]
-        never = int(np.isnan(column).sum())  # they stand first: a path only grows
-        score = -tally.score[own].astype(np.float64)
-        first[own] = never + np.searchsorted(-column[never:], score, side="left")
-    return first
+def joined(expected: Sequence[Floats]) -> Int64s:
+    """Return one path over several segments, each of which has a path of its own.
+
+    The steps of all paths follow each other by falling rate of expected positives, that of the
+    isotonic regression along the path; from one boundary to the next the rows grow by a step.
+
+    Parameters
+    ----------
+    expected
+        Rows and positives that the boundaries of each path are expected to select.
+
+    Returns
+    -------
+    Shape (boundaries, segments): the place on each segment's path, -1 before its first.
+    """
+    if len(expected) == 1:
+        return np.arange(expected[0].shape[0])[:, None]
+    rates, owners, rows = [], [], []
+    for own, sums in enumerate(expected):
+        units = np.rint(sums * 1024.0).astype(np.int64)  # integers pool exactly
+        pools = pool_prefixes(units[:, 0], units[:, 1])
+        rates.append(np.repeat(pools[:, 1] / np.maximum(pools[:, 0], 1), pools[:, 2]))
+        owners.append(np.full(units.shape[0], own))
+        rows.append(np.diff(units[:, 0], prepend=0))
+    owner = np.concatenate(owners)
+    order = np.argsort(-np.concatenate(rates), kind="stable")
+    steps = np.zeros((owner.size, len(expected)), np.int64)
+    steps[np.arange(owner.size), owner[order]] = 1
+    places = np.cumsum(steps, axis=0) - 1
+    kept = _milestones(np.cumsum(np.concatenate(rows)[order]))
+    found: Int64s = places[np.unique(np.append(kept, owner.size - 1))]
+    return found
 
 
 def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> Path:
@@ -104,7 +143,7 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     Parameters
     ----------
     rows
-        The fitting part.
+        The fitting part; weights, if there are any, are whole numbers.
     method
         ``st``, ``logistic``, ``exact`` or `CURVED`.
     levels
@@ -116,8 +155,8 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)
     own = distinct(uncertainty_levels(rows, wanted if rows.uncertainty is not None else 1))
     level = own.of(rows.uncertainty, rows.score.size)
-    tally = count_rows(rows.score, level, rows.label, own.count)
-    probability = rows.options.scale == "probability"
+    tally = count_rows(rows.score, level, rows.label, own.count, weight=rows.weight)
+    probability = rows.options.measure == "probability"
     finite = probability or bool(np.isfinite(tally.score).all())
     curved = fit_curved(tally, sizes, probability=probability) if finite else None
     if method == "exact":

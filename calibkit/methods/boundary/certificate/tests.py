@@ -15,14 +15,18 @@ P. Bauer, "Multiple testing in clinical trials", Statistics in Medicine 10 (1991
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.numerics.bounds import Bound
-from calibkit.numerics.normal import normal_quantile
+from calibkit.numerics.normal import normal_cdf, normal_quantile
+from calibkit_kernels.binomial import bound as binomial_bound
 from calibkit_kernels.binomial import lower_tail, upper_tail
 
 Floats = NDArray[np.float64]
@@ -32,6 +36,27 @@ Int64s = NDArray[np.int64]
 _CAUTION = 10.0
 #: The power that the advice on more rows aims at.
 _POWER = 0.9
+#: Shares of the error probability that may go to the recall where two binomials decide.
+_SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+
+
+class Test(Protocol):
+    """What tests the boundaries of a path against one bound.
+
+    It is made for the level of the first tests.  A boundary that is rejected at a level is rejected
+    at every larger one.
+    """
+
+    @property
+    def signals(self) -> Floats:
+        """By how many standard errors each boundary is expected to keep the bound."""
+
+    @property
+    def wanted(self) -> Floats:
+        """At how many standard errors a first test is as likely to reject as not."""
+
+    def rejects(self, place: int, level: float) -> bool:
+        """Return whether the violation of the bound is rejected for a boundary."""
 
 
 @dataclass(frozen=True)
@@ -104,56 +129,231 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Sequence:
-    """The order in which the boundaries of a path are tested.
+class Binomials:
+    """Exact binomial tests of one figure.
 
-    `signal` is that of the first one, in standard errors; `largest` the expected figure there.
-    """
-
-    places: Int64s
-    signal: float
-
-
-def sequence(
-    quantity: Quantity, expected: Floats, totals: tuple[int, int], ratio: float
-) -> Sequence:
-    """Return the sequence of tests, from what the fitting part expects.
-
-    Parameters
+    Attributes
     ----------
     quantity
-        What is certified.
+        The figure.
     expected
-        Expected rows and positives of each boundary, on the fitting part.
-    totals
-        Rows and positives of the fitting part.
-    ratio
-        How many times larger the certification part is.
+        Hits and trials of each boundary that the fitting part lets one expect.
+    found
+        Those of the rows that test.
+    level
+        The error probability of the first tests.
     """
-    found = quantity.signals(quantity.hits_and_trials(expected, *totals) * ratio)
-    first = int(np.argmax(found))
-    if quantity.strict_first:
-        places = np.arange(first, found.size)
-    else:
-        first = found.size - 1 - int(np.argmax(found[::-1]))
-        places = np.arange(first, -1, -1)
-    return Sequence(places, float(found[first]))
+
+    quantity: Quantity
+    expected: Floats
+    found: Int64s
+    level: float
+
+    @cached_property
+    def signals(self) -> Floats:
+        """By how many standard errors each boundary is expected to keep the bound."""
+        return self.quantity.signals(self.expected)
+
+    @property
+    def wanted(self) -> Floats:
+        """At how many standard errors a first test is as likely to reject as not."""
+        return np.full(self.signals.size, -normal_quantile(self.level))
+
+    @property
+    def limits(self) -> Floats:
+        """The bound that a first test of each boundary is as likely to certify as not."""
+        trials = np.maximum(self.expected[:, 1], 1.0)
+        rate = np.clip(self.expected[:, 0] / trials, 0.0, 1.0)
+        reach = self.wanted * np.sqrt(np.maximum(rate * (1.0 - rate), 1.0 / trials) / trials)
+        found: Floats = np.clip(rate - reach if self.quantity.at_least else rate + reach, 0.0, 1.0)
+        return found
+
+    def rejects(self, place: int, level: float) -> bool:
+        """Return whether the violation of the bound is rejected for a boundary."""
+        hits, trials = self.found[place].tolist()
+        return self.quantity.p_value(hits, trials) <= level
 
 
-def certified(quantity: Quantity, tests: Sequence, hits_and_trials: Int64s, level: float) -> int:
-    """Return the last boundary before the first test that does not reject; -1 if the first fails."""
-    last = -1
-    for place in tests.places.tolist():
-        hits, trials = hits_and_trials[place].tolist()
-        if quantity.p_value(hits, trials) > level:
-            break
-        last = place
-    return last
+@dataclass(frozen=True)
+class TwoBinomials:
+    """Tests of a figure at another base rate: ``a recall + b false positive rate >= c``.
+
+    Given the numbers of positive and of negative rows, the selected ones of either class are
+    independent binomials.  One end of each rate's interval is put in its place; the error probability
+    is shared between the two in the way that the fitting part lets expect most of.
+
+    Attributes
+    ----------
+    weights, least
+        a and b, of different signs or both negative; and c.
+    expected, found
+        Shape (boundaries, 2): selected positive and negative rows, as in `Binomials`.
+    totals
+        Positive and negative rows that test.
+    level
+        The error probability of the first tests.
+    """
+
+    weights: tuple[float, float]
+    least: float
+    expected: Floats
+    found: Floats
+    totals: tuple[int, int]
+    level: float
+
+    @cached_property
+    def _errors(self) -> Floats:
+        """The standard errors of the two terms of each boundary, and by how much it keeps the bound."""
+        trials = np.maximum(np.array(self.totals, np.float64), 1.0)
+        rates = np.clip(self.expected / trials, 0.0, 1.0)
+        cautious = np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials
+        slack = rates @ np.array(self.weights) - self.least
+        return np.column_stack((np.abs(self.weights) * np.sqrt(cautious), slack))
+
+    @cached_property
+    def signals(self) -> Floats:
+        """By how many standard errors each boundary is expected to keep the bound."""
+        found: Floats = self._errors[:, 2] / np.hypot(self._errors[:, 0], self._errors[:, 1])
+        return found
+
+    @cached_property
+    def _shared(self) -> tuple[Floats, Int64s]:
+        """What each boundary costs in standard errors, and the share that costs least."""
+        errors = self._errors[:, :2] / np.hypot(self._errors[:, 0], self._errors[:, 1])[:, None]
+        pairs = [[share * self.level, (1.0 - share) * self.level] for share in _SHARES]
+        quantiles = -np.array([[normal_quantile(one) for one in pair] for pair in pairs])
+        costs = errors @ quantiles.T
+        return costs.min(axis=1), np.argmin(costs, axis=1)
+
+    @property
+    def wanted(self) -> Floats:
+        """At how many standard errors a first test is as likely to reject as not."""
+        return self._shared[0]
+
+    def rejects(self, place: int, level: float) -> bool:
+        """Return whether the violation of the bound is rejected for a boundary."""
+        if not min(self.totals):
+            return False
+        share = _SHARES[int(self._shared[1][place])]
+        ends = [
+            binomial_bound(int(hits), total, own, weight < 0.0)
+            for hits, total, own, weight in zip(
+                self.found[place],
+                self.totals,
+                (share * level, (1.0 - share) * level),
+                self.weights,
+                strict=True,
+            )
+        ]
+        reached = sum(weight * end for weight, end in zip(self.weights, ends, strict=True))
+        return bool(reached >= self.least)
 
 
-def rows_needed(signal: float, level: float, rows: int) -> int | None:
+def at_base_rate(quantity: Quantity, base_rate: Bound) -> tuple[tuple[float, float], float]:
+    """Return `TwoBinomials.weights` and `TwoBinomials.least` of precision or capacity at a base rate.
+
+    With base rate q and precision P, ``q TPR / (q TPR + (1 - q) FPR) >= P`` is
+    ``q (1 - P) TPR - (1 - q) P FPR >= 0``; the share selected is ``q TPR + (1 - q) FPR``.
+    """
+    q, bound = float(base_rate), float(quantity.bound)
+    if quantity.name == "precision":
+        return (q * (1.0 - bound), -(1.0 - q) * bound), 0.0
+    return (-q, q - 1.0), -bound
+
+
+@dataclass
+class Chain:
+    """Boundaries of one path in the order of their tests: each only if the one before is rejected.
+
+    A test of several bounds rejects where those of all of them do: a boundary that violates one of
+    them is then certified no more often than if this were the only one.
+
+    Attributes
+    ----------
+    tests
+        One for each bound.
+    strict_first
+        Whether tests go from boundaries that select few rows to those that select many.
+    selected
+        How many of the rows that test each boundary selects.
+    place
+        The last boundary that was rejected, -1 before any.
+    """
+
+    tests: Several[Test]
+    strict_first: bool
+    selected: Floats
+    place: int = -1
+    _next: int = field(default=0, init=False)
+
+    @cached_property
+    def margins(self) -> Floats:
+        """By how many standard errors a first test of each boundary is expected to reject."""
+        found: Floats = np.min([one.signals - one.wanted for one in self.tests], axis=0)
+        return found
+
+    @cached_property
+    def places(self) -> Int64s:
+        """The boundaries in the order of their tests: first the one with most power."""
+        if self.strict_first:
+            return np.arange(int(np.argmax(self.margins)), self.margins.size)
+        first = self.margins.size - 1 - int(np.argmax(self.margins[::-1]))
+        return np.arange(first, -1, -1)
+
+    @property
+    def power(self) -> float:
+        """The probability with which the first test is expected to reject."""
+        return normal_cdf(float(self.margins[self.places[0]]))
+
+    @property
+    def certifies(self) -> bool:
+        """Whether a boundary is certified that selects some row."""
+        return self.place >= 0 and bool(self.selected[self.place] > 0)
+
+    @property
+    def done(self) -> bool:
+        """Whether every boundary was rejected."""
+        return self._next == self.places.size
+
+    def walk(self, level: float) -> None:
+        """Go on until a test at a level does not reject."""
+        while not self.done:
+            place = int(self.places[self._next])
+            if not all(one.rejects(place, level) for one in self.tests):
+                return
+            self.place, self._next = place, self._next + 1
+
+    def rows_needed(self, rows: int) -> int | None:
+        """Return about how many rows the first test would need, nine times in ten; None: none do."""
+        first = int(self.places[0])
+        needed = [
+            rows_needed(float(one.signals[first]), float(one.wanted[first]), rows)
+            for one in self.tests
+        ]
+        return None if None in needed else max(one for one in needed if one is not None)
+
+
+def walk_all(chains: Several[Chain], level: float) -> None:
+    """Test the boundaries of several chains, so that all that is rejected holds together.
+
+    Each chain begins with an equal share of the error probability.  One that has come to its end
+    passes its share on to those that have not, in equal parts, and these go on from where they stood.
+
+    Source: F. Bretz, W. Maurer, W. Brannath, M. Posch, "A graphical approach to sequentially rejective
+    multiple test procedures", Statistics in Medicine 28 (2009), algorithm 1.
+    """
+    waiting = list(chains)
+    while waiting:
+        for chain in waiting:
+            chain.walk(level / len(waiting))
+        left = [chain for chain in waiting if not chain.done]
+        if len(left) == len(waiting):
+            return
+        waiting = left
+
+
+def rows_needed(signal: float, wanted: float, rows: int) -> int | None:
     """Return about how many rows would do, nine times in ten; None where no number would."""
     if signal <= 0.0:
         return None
-    wanted = -normal_quantile(level) + normal_quantile(_POWER)
-    return max(rows + 1, ceil(rows * (wanted / signal) ** 2))
+    return ceil(rows * ((wanted + normal_quantile(_POWER)) / signal) ** 2)

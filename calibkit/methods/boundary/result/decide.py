@@ -193,7 +193,7 @@ def decide(
     The margin is score minus threshold, in logits for scores that are probabilities; NaN where the
     row's level never or always decides for.
     """
-    probability = model.columns["score"].scale in (None, "probability")
+    probability = model.columns["score"].measure == "probability"
     decision, margin = np.empty(score.size, np.uint8), np.empty(score.size)
     for rule, rows in of_segments(model, by):
         own, spread = score[rows], None if uncertainty is None else uncertainty[rows]

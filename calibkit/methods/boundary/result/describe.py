@@ -207,7 +207,7 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
 def _surface(summary: Summary, surface: Surface, cut: float) -> dict[str, Any]:
     """Return the surface, and the fitted probability from which on rows are selected."""
     tally = summary.problem.tally
-    probability = summary.problem.columns["score"].scale == "probability"
+    probability = summary.problem.columns["score"].measure == "probability"
     return {
         "coefficients": {name: getattr(surface, name) for name in COEFFICIENTS},
         "uncertainty_ranks": surface.ranks.tolist(),

@@ -189,18 +189,39 @@ class Candidate(Part):
     gap_standard_error: float
 
 
-class Certificate(Part):
-    """What holds on new data: `quantity` is within `bound`, with probability `confidence`.
+class Promise(Part):
+    """A figure and its bound; `side` is ``lower`` (at least the bound) or ``upper`` (at most)."""
 
-    `side` is ``lower`` (at least the bound) or ``upper`` (at most); `rows` certified it, which took
-    no part in the fit.
-    """
-
-    confidence: float
     quantity: str
     bound: float
     side: Annotated[str, known(("lower", "upper"))]
+
+    @property
+    def text(self) -> str:
+        """The promise in a few words."""
+        return f"{self.quantity} {'>=' if self.side == 'lower' else '<='} {self.bound:g}"
+
+
+class Certificate(Promise):
+    """What holds on new data: `quantity` is within `bound`, with probability `confidence`.
+
+    `rows` certified it, which took no part in the fit.  Where several bounds hold together, `promises`
+    has all of them; `confidence` is that of all promises and segments together.  `assumes` says what
+    was taken to be limited (``max_weight``, ``max_value``, ``max_group_rows``), and from which time on
+    rows certified (``certified_from``); `failed` names the segments for which nothing could be
+    certified, of which no row is selected.
+    """
+
+    confidence: float
     rows: int
+    promises: list[Promise] | msgspec.UnsetType = msgspec.UNSET
+    assumes: dict[str, int | float | str] | msgspec.UnsetType = msgspec.UNSET
+    failed: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def all(self) -> list[Promise]:
+        """All that is promised."""
+        return [self] if self.promises is msgspec.UNSET else self.promises
 
 
 class BoundaryFit(Part):

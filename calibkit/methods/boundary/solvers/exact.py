@@ -134,7 +134,7 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
             np.append(band.true_positives, true_positives),
         )
         pick = goal.pick(rows, hits)
-        if pick < band.selected.size:
+        if 0 <= pick < band.selected.size:  # -1: rounded, no choice of the band meets the bound
             choice, selected, true_positives = band.choices[pick], int(rows[pick]), int(hits[pick])
             known = goal.budget(most, slope, selected, true_positives)
         if known <= budget:
@@ -163,7 +163,7 @@ def _at_vertex(points: Points, goal: CountGoal, blocks: Blocks, taken: int, cap:
                 for array, total in zip((band.selected, band.true_positives), totals, strict=True)
             )
             pick = goal.pick(rows, hits)
-            if pick < band.selected.size:
+            if 0 <= pick < band.selected.size:  # -1: rounded, no choice of the band meets the bound
                 choice = band.choices[pick]
     selected, true_positives = points.totals(choice)
     value = goal.value(selected, true_positives)

@@ -77,7 +77,7 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
             raise UsageError(
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
-        chosen = on_scale(chosen, data.options.scale, options.workers)
+        chosen = on_scale(chosen, data.options.measure, options.workers)
     if data.cells is not None and levels > 1:
         return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)

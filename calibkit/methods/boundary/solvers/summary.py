@@ -248,7 +248,7 @@ def _problem_of_rows(
 def need_finite(problem: Problem, data: ScoreRows) -> None:
     """Refuse infinite scores, which no surface can be fitted to; probabilities have their logits."""
     score = problem.tally.score
-    if data.options.scale == "probability" or np.isfinite(score[[0, -1]]).all():
+    if data.options.measure == "probability" or np.isfinite(score[[0, -1]]).all():
         return
     rows = int(np.count_nonzero(np.isinf(data.score)))
     raise DataError(

@@ -1,0 +1,90 @@
+"""Betting that probabilities are wrong: on the sign of the residuals, by score.
+
+Where a row is positive with its probability p, exp(r y) / (1 + p (e^r - 1)) is 1 on average, for any
+rate r; positive rates bet on more positives, negative ones on fewer.  Over the rows of a bin the
+denominators multiply to at most that of their mean probability to the power of their number (Jensen),
+so numbers and sums are all that is kept.  Bets are on one bin of the score, on all, or on the higher
+bins against the lower ones, at several rates; `calibkit.methods.watch.bets.mixture` mixes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.watch.bets import Estimate, Evidence, Floats, mean_sequence, mixture
+
+#: Into how many bins scores are cut, and at which of the 20 quantiles of the fitting rows.
+BINS: Final = 5
+_QUANTILES: Final = (8, 14, 17, 19)
+
+#: The unit of sums of probabilities: each is rounded down to one.
+UNIT: Final = 2.0**-16
+
+_RATES: Final[Floats] = np.exp2(1.0 - np.arange(7.0))
+
+#: Rows of a bin: how many, how many positive, and the sum of their probabilities in units.
+Bin = tuple[int, int, int]
+
+
+def edges_of(model: Any) -> Floats:
+    """Return where bins begin: at quantiles of the fitting rows, or evenly where none are known."""
+    reference = model.fit.reference
+    if reference is None:
+        return np.linspace(0.0, 1.0, BINS + 1)[1:-1]
+    return np.array([float(reference.score_quantiles[place]) for place in _QUANTILES])
+
+
+def counted(score: NDArray[Any], label: NDArray[np.uint8], edges: Floats) -> NDArray[np.int64]:
+    """Return what is kept of some rows: `BINS` rows of a `Bin`."""
+    place = np.searchsorted(edges, score, side="right")
+    found = np.zeros((BINS, 3), np.int64)
+    for part, values in enumerate((1, label, np.floor(score.astype(np.float64) / UNIT))):
+        np.add.at(found[:, part], place, np.asarray(values, np.int64))
+    return found
+
+
+def _directions() -> NDArray[np.float64]:
+    """Return on which side each bet is of each bin."""
+    alone = np.eye(BINS)
+    steep = np.array([[-1.0] * cut + [1.0] * (BINS - cut) for cut in range(1, BINS)])
+    found = np.concatenate([alone, np.ones((1, BINS)), steep])
+    return np.concatenate([found, -found])
+
+
+_SIDES: Final = _directions()
+
+
+def night_logs(bins: Sequence[Bin]) -> Floats | None:
+    """Return by how much a night multiplies the capital of each bet, as logarithms; None: by 1."""
+    rows, hits, sums = np.array(bins, np.float64).reshape(-1, 3).T
+    if not rows.sum():
+        return None
+    rates = _SIDES[:, None, :] * _RATES[:, None]
+    # What was rounded down is given back to those who bet on more positives.
+    mean = (sums + np.where(rates > 0.0, rows, 0.0)) * UNIT / np.maximum(rows, 1.0)
+    gains = rates * hits - rows * np.log1p(np.minimum(mean, 1.0) * np.expm1(rates))
+    found: Floats = gains.sum(axis=2).ravel()
+    return found
+
+
+def evidence(nights: Sequence[Sequence[Bin]]) -> Evidence:
+    """Return the evidence against the probabilities after each of some nights, in their order."""
+    return mixture([night_logs(bins) for bins in nights], _SIDES.shape[0] * _RATES.size)
+
+
+def estimate(nights: Sequence[Sequence[Bin]], alpha: float) -> Estimate:
+    """Return how much more positives there are than the probabilities say, as a share of the rows.
+
+    Its confidence sequence is that of the share of positives.
+    """
+    rows, hits, units = (sum(one[part] for bins in nights for one in bins) for part in range(3))
+    if not rows:
+        return Estimate(None, None, None, 0)
+    low, high = mean_sequence(float(hits), rows, alpha)
+    # In the middle of what rounding leaves open.
+    said = min(1.0, (units / rows + 0.5) * UNIT)
+    return Estimate(hits / rows - said, max(0.0, low) - said, min(1.0, high) - said, rows)

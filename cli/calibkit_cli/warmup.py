@@ -1,0 +1,59 @@
+"""``calibkit warmup``: everything compiled before it is needed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import typer
+
+from calibkit.options.shared import Threaded
+from calibkit.runtime.kernels import compile_all, tell_of_compiling
+
+from . import declare
+from .console import Console
+from .lines import Json, Quiet
+
+HELP = """\
+Without it each kernel is compiled when it is called first, once for each version of calibkit, numba
+and Python and each kind of processor, and kept under ~/.cache/calibkit or $XDG_CACHE_HOME/calibkit.
+Environments and copies of one version share what was compiled.
+
+Examples:
+
+  calibkit warmup --threads 4
+
+  calibkit warmup --json
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmupLine(Threaded):
+    """How it is told."""
+
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    declare.add(app, "warmup", HELP, warmup, WarmupLine)
+
+
+def warmup(line: WarmupLine) -> None:
+    """Compile, count."""
+    console = Console(as_json=line.as_json, quiet=line.quiet)
+    tell_of_compiling(None)
+    done = compile_all(line.workers)
+    if done.kept < done.kernels:
+        console.warn(
+            f"{done.folder or 'the cache'} cannot be written: {done.kernels - done.kept:,} of "
+            f"{done.kernels:,} kernels will be compiled again when they are called; name a folder "
+            "that can be in XDG_CACHE_HOME"
+        )
+    where = f"; they lie in {done.folder}" if done.compiled and done.folder else ""
+    console.summary(
+        f"{done.kernels:,} kernels: {done.compiled:,} compiled, "
+        f"{done.kernels - done.compiled:,} there already{where}."
+    )
+    if line.as_json:
+        console.json({**asdict(done), "warnings": console.said})

@@ -1,0 +1,63 @@
+"""Fill in papers.md: every table and figure of the five papers in a line, ours from its page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pages import FOLDER, fill, table
+
+HEADER = ("", "claim", "paper", "here", "verdict", "page")
+COMMANDS = dict(
+    re.findall(
+        r"\| \[\w+\]\((\w+)\.md\) \| `make ([a-z-]+)` \|",
+        (FOLDER / "README.md").read_text(encoding="utf-8"),
+    )
+)
+
+
+def cell(place: str) -> str:
+    """Return a cell of a page, by its name, part, row (first cells, ; between) and column."""
+    page, part, start, column = place.split("/")
+    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    found = re.search(
+        rf"^<!-- part: {part} -->\n(.*?)^<!-- end -->$", text, re.DOTALL | re.MULTILINE
+    )
+    if found is None:
+        raise ValueError(f"{page}.md has no part {part}")
+    rows = [
+        [own.strip() for own in line.strip("|").split(" | ")]
+        for line in found[1].splitlines()
+        if line.startswith("|") and not line.startswith("| -")
+    ]
+    row = next(row for row in rows if begins(row, start.split(";")))
+    return row[int(column) if column.isdigit() else rows[0].index(column)]
+
+
+def begins(row: list[str], wanted: list[str]) -> bool:
+    """Return whether the first cells of a row begin with some texts."""
+    return all(mine.startswith(text) for mine, text in zip(row, wanted, strict=False))
+
+
+def line(one: list[str]) -> list[str]:
+    """Return the row of a table or figure."""
+    *texts, page, picture = one
+    filled = [re.sub(r"\{(.+?)\}", lambda found: cell(found[1]), text) for text in texts]
+    where = f"[{page}]({page}.md), `make {COMMANDS[page]}`" if page else ""
+    return [*filled, f"{where}, [picture]({picture})" if picture else where]
+
+
+def scoreboard() -> str:
+    """Return the tables of all papers, from papers.json and the pages that it names."""
+    papers = json.loads((FOLDER / "papers.json").read_text(encoding="utf-8"))
+    parts = [f"## {name}\n\n{table(HEADER, map(line, rows))}" for name, rows in papers.items()]
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Fill the page in."""
+    fill("papers", papers=scoreboard())
+
+
+if __name__ == "__main__":
+    main()

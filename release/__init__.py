@@ -1,0 +1,1 @@
+"""What a release needs: its bill of materials, and recipes."""

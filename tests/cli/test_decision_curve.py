@@ -1,0 +1,92 @@
+"""``evaluate --decision-curve`` and ``plot decision-curve``, ``cost-curve``, ``risk-coverage``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with rows and a boundary."""
+    from calibkit_cli.main import run
+
+    folder = tmp_path_factory.mktemp("curves")
+    fit = str(write(simulate(900, seed=1), folder / "fit.parquet"))
+    new = simulate(600, seed=2)
+    write(new.with_columns(other=pl.col("score") ** 2), folder / "new.parquet")
+    line = ["boundary", fit, "--precision", "0.7", "--method", "exact", "-q"]
+    assert run([*line, "-o", str(folder / "b.json")]) == 0
+    return folder
+
+
+def test_the_table_is_that_of_the_decisions(made: Path, invoke: Invoke, tmp_path: Path) -> None:
+    words = (
+        "--boundary",
+        made / "b.json",
+        "--score",
+        "score,other",
+        "-q",
+        "-o",
+        tmp_path / "m.json",
+    )
+    for name in ("c.csv", "c.parquet"):
+        done = invoke("evaluate", made / "new.parquet", *words, "--decision-curve", tmp_path / name)
+        assert done.code == 0, done.stderr
+    table = pl.read_parquet(tmp_path / "c.parquet")
+    assert pl.read_csv(tmp_path / "c.csv").equals(table)
+    assert table.columns == ["threshold", "model", "net_benefit", "low", "high"]
+    names = table["model"].unique(maintain_order=True).to_list()
+    assert names == ["boundary", "score", "other", "all", "none"]
+    assert table.height == 5 * 99
+    applied = tmp_path / "applied.parquet"
+    assert invoke("apply", made / "b.json", made / "new.parquet", "-q", "-o", applied).code == 0
+    frame = pl.read_parquet(applied)
+    taken, label = frame["decision"] == 1, frame["label"] == 1
+    hits, alarms = (taken & label).sum(), (taken & ~label).sum()
+    for t in (0.05, 0.5, 0.8):
+        row = table.filter(model="boundary", threshold=t).row(0, named=True)
+        assert row["net_benefit"] == pytest.approx((hits - alarms * t / (1 - t)) / 600, abs=1e-12)
+        assert row["low"] < row["net_benefit"] < row["high"]
+    little = tmp_path / "little.csv"
+    memory = ("--decision-curve", little, "--memory", "20MB")
+    assert invoke("evaluate", made / "new.parquet", *words, *memory).code == 0
+    assert little.read_bytes() == (tmp_path / "c.csv").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["decision-curve", "cost-curve", "risk-coverage"])
+def test_pictures_and_their_points(made: Path, invoke: Invoke, tmp_path: Path, kind: str) -> None:
+    boundary = () if kind == "risk-coverage" else ("--boundary", made / "b.json")
+    words = ("plot", kind, made / "new.parquet", "--score", "score,other", *boundary, "-q")
+    assert invoke(*words, "-o", tmp_path / "p.svg", "--data", tmp_path / "p.csv").code == 0
+    assert b"<svg" in (tmp_path / "p.svg").read_bytes()
+    table = pl.read_csv(tmp_path / "p.csv")
+    assert table.height > 99
+    assert invoke(*words, "--scale", "raw", "-o", tmp_path / "raw.svg").code == 2
+    assert not (tmp_path / "raw.svg").exists()
+
+
+def test_what_has_no_decision_curve_is_refused(made: Path, invoke: Invoke, tmp_path: Path) -> None:
+    rows, output = made / "new.parquet", tmp_path / "c.csv"
+    for more, said in (
+        (("--scale", "raw"), "--scale is raw"),
+        (("--groups", "id"), "--groups"),
+        (("--weight", "weight", "--weight-kind", "sampling"), "--weight-kind"),
+        (("--prevalence", "0.1"), "--prevalence"),
+        (("--probs", "p_*"), "--probs"),
+        (("--partial", "-o", tmp_path / "x.state"), "--decision-curve"),
+        (("-o", f"{tmp_path}/d/"), "--decision-curve"),
+    ):
+        done = invoke("evaluate", rows, "--decision-curve", output, *more)
+        assert (done.code, said in done.stderr) == (2, True), (more, done)
+        assert not output.exists()
+    assert invoke("evaluate", rows, "--decision-curve", "-").code == 2
+    assert invoke("evaluate", rows, "--decision-curve", rows, "-o", tmp_path / "m.json").code == 2

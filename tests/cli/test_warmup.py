@@ -1,0 +1,139 @@
+"""Kernels compiled ahead: all of them, and what is said where they were not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import calibkit_kernels
+from calibkit.runtime.kernels import compile_all
+from calibkit_cli.console import Console
+from calibkit_cli.progress import say_it_compiles
+from calibkit_kernels import _ahead, _jit
+from tests.cli.score_files import simulate, write
+from tests.conftest import INTERPRETED, ROOT, Outcome, clean_environment
+
+compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
+LINES = ["hashes.total: array(uint64, 1d, C)", "hashes.mix: uint64"]
+
+#: Fits that call most of what fits call; the rest is tried when the list is made.
+SOME = ("auto", "beta", "tree", "alpha", "vad", "intervals", "drift")
+
+
+def test_the_list_names_kernels_and_their_types() -> None:
+    lines = _ahead.listed()
+    assert lines == sorted(set(lines))
+    for line in lines:
+        name, _, texts = line.partition(": ")
+        module, _, own = name.partition(".")
+        kernel = getattr(import_module(f"calibkit_kernels.{module}"), own)
+        types = [_ahead.type_of(text) for text in texts.split("; ")]
+        function = getattr(kernel, "py_func", None) or kernel.__wrapped__
+        assert len(types) == function.__code__.co_argcount, line
+        assert [str(one) for one in types] == texts.split("; ")
+
+
+@compiled_only
+def test_the_list_has_all_that_fits_call() -> None:
+    script = f"from tests.signatures import called; print(*sorted(called({SOME})), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=clean_environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    called = set(done.stdout.splitlines())
+    assert len(called) > 100
+    assert sorted(called - set(_ahead.listed())) == [], "run python -m tests.signatures"
+
+
+@compiled_only
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_lies_there_is_not_compiled_again(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "from calibkit.runtime.kernels import compile_all\n"
+        f"if __name__ == '__main__': print(compile_all({threads}, {LINES}))"
+    )
+    (tmp_path / "script.py").write_text(script)
+    environment = {**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, str(tmp_path / "script.py")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    folder = str(tmp_path / "calibkit" / _jit.folder_name())
+    assert said[0] == f"Compiled(kernels=2, compiled=2, kept=2, folder={folder!r})\n"
+    assert said[1] == said[0].replace("compiled=2", "compiled=0")
+
+
+@compiled_only
+def test_how_many_there_are_is_said(
+    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_all(1, LINES)
+    monkeypatch.setattr(_ahead, "listed", lambda: LINES)
+    done = invoke("warmup", "--json", "--threads", 1)
+    assert done.code == 0
+    assert json.loads(done.stdout) == {
+        "kernels": 2,
+        "compiled": 0,
+        "kept": 2,
+        "folder": _jit.FOLDER,
+        "warnings": [],
+    }
+    assert done.stderr == "2 kernels: 0 compiled, 2 there already.\n"
+    assert invoke("warmup", "--quiet", "--threads", 1).stderr == ""
+
+
+@compiled_only
+def test_without_a_cache_there_is_a_warning(
+    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_jit, "FOLDER", None)
+    monkeypatch.setattr(_ahead, "listed", lambda: LINES)
+    done = invoke("warmup", "--json", "--threads", 1)
+    told = json.loads(done.stdout)
+    assert (done.code, told["kernels"], told["kept"], told["folder"]) == (0, 2, 0, None)
+    assert done.stderr.startswith("Warning: the cache cannot be written: 2 of 2 kernels")
+
+
+def test_a_first_use_says_what_it_waits_for(tmp_path: Path) -> None:
+    rows = write(simulate(300), tmp_path / "rows.parquet")
+
+    def run(*more: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "calibkit_cli", "calibrate", str(rows), *more, "--json"],
+            env={**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(done.stdout)["kind"] == "calibrator"
+        return [line for line in done.stderr.splitlines() if "ompil" in line]
+
+    expected = ["Compiling for first use, about 15 s; `calibkit warmup` does it ahead."]
+    assert run("--method", "isotonic") == ([] if INTERPRETED else expected)
+    assert run("--method", "isotonic") == []
+
+
+def test_who_wants_quiet_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibkit_kernels, "before_compiling", say_it_compiles)
+    Console()
+    assert calibkit_kernels.before_compiling is say_it_compiles
+    Console(quiet=True)
+    assert calibkit_kernels.before_compiling is None
