@@ -31,7 +31,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,6 +153,9 @@ vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder
 
 evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidates on real score files (folder DATA)
 	$(BIN)/python docs/evidence/write_auto.py $(DATA)
+
+evidence-several: $(INSTALLED)  ## judge several uncertainties against the best of them on real score files (folder DATA)
+	$(BIN)/python docs/evidence/write_several.py $(DATA)
 
 evidence-calibrators: $(EQUIPPED)  ## calibrators and the choice among them beside scikit-learn, netcal and venn-abers (installs them) on real score files (folder DATA)
 	$(PIP) install 'netcal==1.4.*' 'venn-abers==1.5.*'

@@ -55,6 +55,10 @@ FITS: dict[str, list[str]] = {
         *("boundary", "ROWS", "--score", "logit", "--scale", "raw", "--precision", "0.8"),
         *("--uncertainty-bins", "2", "--method", "exact"),
     ],
+    "several": [
+        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty", "uncertainty,member_1"),
+        *("--uncertainty-bins", "3", "--method", "exact"),
+    ],
     "three-way": [
         *("boundary", "ROWS", "--precision", "0.8", "--recall", "0.7"),
         *("--uncertainty-bins", "3", "--method", "exact"),

@@ -153,6 +153,8 @@ def impossible(steps: Sequence[Step]) -> str | None:
     for step in steps:
         if step.decides and getattr(step.model, "review_thresholds", None):
             return f"{step.label} blocks, reviews or passes by itself; a bundle names each action"
+        if step.decides and getattr(step.model, "partition", None):
+            return f"{step.label} reads several uncertainties; a part of a bundle reads one"
         if step.name is None:
             if step.decides:
                 return "a boundary in a bundle needs a name, its action: write NAME=FILE"

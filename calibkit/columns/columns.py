@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.cell_grid import CellGrid
 from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import FloatArray, numeric_column, of_percent, weight_column
@@ -131,6 +132,8 @@ class ScoreRows:
         Those of the warnings that are about a number of rows or values.
     level_edges
         The inner edges of the uncertainty levels, where they are given.
+    cells
+        Of several uncertainties the grid whose cells are the `uncertainty` of rows.
     condensing
         How many rows each of these stands for, where equal rows were counted; `weight` is then that
         of all of them together.
@@ -151,6 +154,7 @@ class ScoreRows:
     where: RowFinder | None = None
     remarks: tuple[Remark, ...] = ()
     level_edges: tuple[float, ...] | None = None
+    cells: CellGrid | None = None
     condensing: Condensing | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
 

@@ -20,7 +20,7 @@ from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER
-from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.result.decide import probabilities, spread_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.models.kinds import KINDS
@@ -118,7 +118,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
             source.as_written([options.label])
     apply = Request(columns=elsewhere)
     if isinstance(model, BoundaryModel):
-        used = find_columns(model, source, apply, ("score", "uncertainty"))
+        used = find_columns(model, source, apply, ("score", *model.spreads))
         segments = [model.columns[role].name for role in ("by",) if role in model.columns]
         source.require(segments, "the model's segments (--by)")
         watched = [_watched(BOUNDARY, model, used, source, options.weight)]
@@ -215,7 +215,7 @@ def _watched(
             f"{name}: drift compares what one threshold a level selects, and this one blocks and "
             "reviews; judge it by evaluate --boundary."
         )
-    found = outlines(model.fit.reference, uncertain="uncertainty" in model.columns)
+    found = outlines(model.fit.reference, uncertain=model.spreads == ["uncertainty"])
     fitted = model.columns.get("weight")
     weight = weight or (None if fitted is None else fitted.name)
     if weight is not None and source is not None:
@@ -306,7 +306,7 @@ def _add(
     }
     by = model.columns.get("by")
     segments = None if by is None else frame[by.name]
-    chance = probabilities(model, values["score"], values.get("uncertainty"), segments)
+    chance = probabilities(model, values["score"], spread_of(model, values), segments)
     outside = np.zeros(frame.height, np.bool_)
     for role, outline in one.outline.items():
         counts.set_bins(role, outline.bins(values[role]), len(outline.counts), weight)

@@ -35,7 +35,7 @@ from calibkit.expressions.program import Program, Rising
 from calibkit.expressions.scales import at_least, bind_input, near_knots
 from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Threshold, threshold_value
+from calibkit.methods.boundary.result.parts import Partition, Threshold, threshold_value
 from calibkit.models.applier import ACTIONS
 
 
@@ -56,7 +56,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     decision: Node = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     if model.review_thresholds is not msgspec.UNSET:
         decision = _three_way(rows, decision, model.review_thresholds)
-    needed = [rows.score, *([rows.uncertainty] if rows.uncertainty else [])]
+    needed = [rows.score, *rows.uncertainties]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
         assert request.key is not None
@@ -94,10 +94,11 @@ class _Rows:
         self.program, self.model = program, model
         name, column = str(request.column(model, "score")), model.columns["score"]
         self.score = bind_input(program, "score", name, column, finite=False)
-        self.uncertainty: Ref | None = None
-        if (spread := request.column(model, "uncertainty")) is not None:
-            described = model.columns["uncertainty"]
-            self.uncertainty = bind_input(program, "uncertainty", spread, described)
+        self.uncertainties = [
+            bind_input(program, role, str(request.column(model, role)), model.columns[role])
+            for role in model.spreads
+        ]
+        self.uncertainty = self.uncertainties[0] if self.uncertainties else None
         self.rises: Rising | None = None
         if model.order == "uncertainty-score" and column.dtype != "float32":
             self.rises = program.inverses.get(name)
@@ -114,6 +115,8 @@ class _Rows:
 
     def _of_rule(self, rule: BoundaryModel, values: Sequence[float]) -> Node:
         """Return the value of the row's uncertainty level, of which each score bin may have its own."""
+        if rule.partition is not msgspec.UNSET:
+            return self._of_cell(rule.partition, values)
         if rule.order != "score-uncertainty":
             return self._of_level(rule.uncertainty_min, rule.uncertainty_edges, values)
         assert isinstance(rule.score_edges, list) and isinstance(rule.score_min, float)
@@ -122,6 +125,16 @@ class _Rows:
         found = [self._of_level(least, edges, values) for least, edges in bins]
         below = sum(edge <= rule.score_min for edge in rule.score_edges)
         return steps(self.score, rule.score_edges[below:], found[below:])
+
+    def _of_cell(self, partition: Partition, values: Sequence[float]) -> Node:
+        """Return the value of the leaf of the row's cell: steps along each uncertainty in turn."""
+        found: list[Node] = [node_of(values[leaf]) for leaf in partition.leaves]
+        for x, edges in zip(reversed(self.uncertainties), reversed(partition.edges), strict=True):
+            size, knots = len(edges) + 1, near_knots(self.program, x, edges)
+            found = [
+                steps(x, knots, found[start : start + size]) for start in range(0, len(found), size)
+            ]
+        return found[0]
 
     def _of_level(self, least: object, edges: object, values: Sequence[float]) -> Node:
         """Return the value of a level; what lies below the least uncertainty counts as it."""

@@ -96,7 +96,8 @@ def is_array(role: str, value: object) -> bool:
     if value is None or isinstance(value, str | bytes | os.PathLike):
         return False
     if isinstance(value, list | tuple):
-        return role not in _STEMS or not all(isinstance(one, str) for one in value)
+        named = all(isinstance(one, str) for one in value)
+        return not named or role not in (*_STEMS, "uncertainty")
     if _is_frame(value):
         return role in _STEMS
     return hasattr(value, "__array__")

@@ -102,6 +102,8 @@ def find_columns(
             said = f"--{role}" if role in request.columns else f"the model's {role} (see --{role})"
             source.require([used[role]], said)
     for role in request.columns:
+        if f"{role}_2" in used:
+            raise UsageError(f"the model reads several {role} columns; leave --{role} out.")
         if role not in used:
             raise UsageError(f"the model uses no {role} column; leave --{role} out.")
     return used

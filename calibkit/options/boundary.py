@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
@@ -11,15 +11,17 @@ from calibkit.errors import UsageError
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.levels import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_confidence, read_target
-from calibkit.options.option import option
+from calibkit.options.option import listed, option
 from calibkit.options.shared import (
     COLUMNS,
+    UNCERTAINTY_HELP,
     By,
     ColumnOptions,
     FitOptions,
     FrameLike,
     Groups,
     ModelLike,
+    Names,
     Seed,
     Time,
     model_of,
@@ -61,6 +63,10 @@ MEASURES: Final = (
     *("jaccard", "mcc", "kappa", "gmean", "fowlkes-mallows", "youden", "lift", "utility:"),
 )
 
+#: The methods over several uncertainties, and how many of these there may be.
+SEVERAL: Final = (AUTO, "exact", "st")
+MOST_UNCERTAINTIES: Final = 8
+
 #: A part of a split is kept in eight bits.
 MOST_FOLDS: Final = 255
 
@@ -79,6 +85,12 @@ def _levels(value: Any, flag: str) -> int | str:
     if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10 and int(text):
         return int(text)
     raise UsageError(f"{flag} is {value!r}; expected a whole number, at least 1, or auto.")
+
+
+def _one_or_several(value: Any, flag: str) -> str | tuple[str, ...] | None:
+    """Return the name of a column, or several as a tuple."""
+    names = listed(value, flag)
+    return names if len(names) > 1 else next(iter(names), None)
 
 
 def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
@@ -252,6 +264,18 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             shown="none: recall counts rows",
         ),
     ] = None
+    uncertainty: Annotated[
+        Names | None,
+        option(
+            metavar="NAME",
+            group=COLUMNS,
+            help=f"{UNCERTAINTY_HELP} Several, with commas or repeated: levels are leaves of a "
+            "partition of them.",
+            shown="uncertainty, if the file has it",
+            many="commas",
+            read=_one_or_several,
+        ),
+    ] = None  # type: ignore[assignment]
     groups: Groups = None
     time: Time = None
     by: By = None
@@ -300,6 +324,8 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             raise UsageError("give --groups or --time: folds follow one of them.")
         if self.target.review is not None:
             self._check_review()
+        if self.several:
+            self._check_several()
         if not self.auto_levels:
             return
         if self.folds == 0:
@@ -310,6 +336,27 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             raise UsageError(
                 "--uncertainty-bins auto chooses by cross-validation, which --confidence has none "
                 "of."
+            )
+
+    def _check_several(self) -> None:
+        if len(set(self.several)) < len(self.several) or len(self.several) > MOST_UNCERTAINTIES:
+            raise UsageError(
+                f"--uncertainty takes up to {MOST_UNCERTAINTIES} columns, each once; got "
+                f"{', '.join(self.several)}."
+            )
+        for flag, given in (
+            ("--confidence", self.confidence),
+            ("--by", self.by),
+            ("--score-bins", self.score_bins),
+            ("--order score-uncertainty", self.order != "uncertainty-score"),
+            ("--strategy equal-width", self.strategy != "equal-mass"),
+            ("--uncertainty-edges", self.edges),
+        ):
+            if given:
+                raise UsageError(f"several uncertainties do not go with {flag}; leave it out.")
+        if self.method not in SEVERAL:
+            raise UsageError(
+                f"--method {self.method} takes one uncertainty; of several: {', '.join(SEVERAL)}."
             )
 
     def _check_limits(self) -> None:
@@ -347,6 +394,8 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         """Refuse what a comparison of methods would ignore."""
         if self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
+        if self.several:
+            raise UsageError("--compare takes one uncertainty.")
         if self.target.review is not None:
             raise UsageError("--compare is of boundaries with one threshold a level; leave it out.")
         self._need_one_boundary()
@@ -393,13 +442,20 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
 
     @property
     def columns(self) -> ColumnOptions:
-        """What the columns are called, and how they are read."""
-        return self.part(ColumnOptions)
+        """What the columns are called, and how they are read; several uncertainties stand beside."""
+        alone = replace(self, uncertainty=None) if self.several else self
+        return alone.part(ColumnOptions)
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """The uncertainties, where there are several."""
+        return self.uncertainty if isinstance(self.uncertainty, tuple) else ()
 
     @property
     def auto_levels(self) -> bool:
-        """Whether cross-validation chooses the number of uncertainty levels."""
-        return self.uncertainty_bins == AUTO
+        """Whether cross-validation chooses the number of uncertainty levels, or of leaves."""
+        unsaid = self.uncertainty_bins is None and self.method == "exact" and self.folds > 0
+        return self.uncertainty_bins == AUTO or (bool(self.several) and unsaid)
 
     @property
     def maker(self) -> Model | None:

@@ -9,7 +9,7 @@ from calibkit.models.page import Page, cell_text
 from calibkit.options.boundary import EVERY_METHOD
 from calibkit.views.answer import answer, bounds_text, figure_name, rate
 from calibkit.views.answer import doubts as doubts
-from calibkit.views.rules import level_rows, rates, spread
+from calibkit.views.rules import level_rows, rates, rule_rows, spread
 from calibkit.views.segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
@@ -58,8 +58,10 @@ def _answer(model: BoundaryModel, page: Page) -> None:
             [[level, rows[level], take] for level, take in enumerate(model.take)],
         )
     else:
-        name = model.columns["uncertainty"].name
         table, header = level_rows(model, rows), ["rows", "positive if"]
+        if model.partition:
+            page.table(["level", "where"], rule_rows(model))
+            page.say("")
         if model.review_thresholds:
             header[-1:] = ["block if", "else review if"]
             reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
@@ -67,7 +69,7 @@ def _answer(model: BoundaryModel, page: Page) -> None:
                 [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
             ]
         some = spread(table, page.shown(len(table), _LEVELS - 2 * bool(model.fit.candidates)))
-        page.table(["level", f"{name} from", "to below", *header], some)
+        page.table(["level", *_level_header(model), *header], some)
         if len(some) < model.levels:
             more = "--all shows more" if len(some) < len(table) else "the model has them all"
             page.say(f"Some of {model.levels} levels; {more}.")
@@ -235,6 +237,12 @@ def view(model: BoundaryModel, page: Page) -> None:
         own = figure_name(model) not in header  # a column of its own for what was optimised
         header += [*([figure_name(model)] if own else []), "gap", "error of gap"]
         page.table(header, [_candidate(one, own) for one in model.fit.candidates])
+
+
+def _level_header(model: BoundaryModel) -> list[str]:
+    if model.levels == 1 or model.partition:
+        return []
+    return [f"{model.columns['uncertainty'].name} from", "to below"]
 
 
 def _figures(model: BoundaryModel) -> list[list[object]]:

@@ -25,9 +25,56 @@ def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> li
         else:
             rule = f"{score.said} >= {_shortest(threshold, score.dtype)}"
         rule += _chance(model, level)
-        limits = edges[level : level + 2] if model.levels > 1 else []
+        limits = edges[level : level + 2] if model.levels > 1 and not model.partition else []
         table.append([level, *limits, rows[level], rule])
     return table
+
+
+def rule_rows(model: BoundaryModel) -> list[list[object]]:
+    """Return a line for each box of a partition of several uncertainties: its level and its rule."""
+    assert model.partition
+    edges, shape = model.partition.edges, model.partition.shape
+    names = [model.columns[role].name for role in model.spreads]
+    lines: list[list[object]] = []
+    for level, boxes in enumerate(_boxes(model.partition.leaves, shape, model.levels)):
+        for place, box in enumerate(boxes):
+            words = [
+                _interval(name, own, first, last)
+                for name, own, (first, last) in zip(names, edges, box, strict=True)
+            ]
+            rule = " and ".join(filter(None, words)) or "everywhere"
+            lines.append([level if not place else None, rule if not place else f"or {rule}"])
+    return lines
+
+
+def _interval(name: str, edges: list[float], first: int, last: int) -> str:
+    """Return in words where a column lies in some of its bins; nothing where it is in all."""
+    low = f"{edges[first - 1]:g} <= " if first else ""
+    high = f" < {edges[last]:g}" if last < len(edges) else ""
+    return f"{low}{name}{high}" if low or high else ""
+
+
+def _boxes(
+    leaves: list[int], shape: tuple[int, ...], levels: int
+) -> list[list[tuple[tuple[int, int], ...]]]:
+    """Return boxes of cells that cover each level: first and last bin of each column."""
+    import numpy as np
+
+    left = np.array(leaves).reshape(shape)
+    found: list[list[tuple[tuple[int, int], ...]]] = [[] for _ in range(levels)]
+    while (left >= 0).any():
+        start = np.unravel_index(int(np.argmax(left >= 0)), shape)
+        level, box = int(left[start]), [slice(int(at), int(at) + 1) for at in start]
+        for axis in reversed(range(len(shape))):
+            while box[axis].stop < shape[axis]:
+                wider = [*box]
+                wider[axis] = slice(box[axis].stop, box[axis].stop + 1)
+                if not (left[tuple(wider)] == level).all():
+                    break
+                box[axis] = slice(box[axis].start, box[axis].stop + 1)
+        left[tuple(box)] = -1
+        found[level].append(tuple((own.start, own.stop - 1) for own in box))
+    return found
 
 
 def spread(table: list[list[object]], most: int) -> list[list[object]]:

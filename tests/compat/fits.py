@@ -175,6 +175,31 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
     ),
     "isotonic in lines": ("calibrate", "--method", "isotonic", "--interpolate"),
     "classes, chosen": ("calibrate", *VOTES, "--method", "auto"),
+    "several uncertainties": (*PRECISION, "--uncertainty", "uncertainty,amount"),
+    "several, weights": (
+        *(
+            "boundary",
+            "--maximize",
+            "f1",
+            "--uncertainty",
+            "uncertainty,amount",
+            "--method",
+            "exact",
+        ),
+        *("--weight", "weight", "--uncertainty-bins", "2", "--folds", "2"),
+    ),
+    "several, three-way": (
+        *(
+            "boundary",
+            "--precision",
+            "0.7",
+            "--recall",
+            "0.8",
+            "--uncertainty",
+            "uncertainty,amount",
+        ),
+        *("--method", "exact", "--uncertainty-bins", "3", "--folds", "0"),
+    ),
     "three-way": ("boundary", "--precision", "0.7", "--recall", "0.8"),
     "three-way of weights": (
         *("boundary", "--precision", "0.7", "--review-capacity", "0.2", "--method", "exact"),

@@ -17,6 +17,7 @@ from calibkit.methods.boundary.result.decide import (
     levels_of,
     probabilities,
     reviewed,
+    spread_of,
 )
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import ACTIONS, LEVEL, Reads, Request, find_columns
@@ -42,7 +43,7 @@ class BoundaryApplier:
     def reads(self, source: Source, request: Request) -> Reads:
         """Return score, uncertainty and key; refuse a key that is missing or of no use."""
         self._add_levels(request)
-        used = find_columns(self.model, source, request, ("score", "uncertainty"))
+        used = find_columns(self.model, source, request, ("score", *self.model.spreads))
         by = self._by(source)
         if self.random and request.key is None:
             raise UsageError(
@@ -86,7 +87,7 @@ class BoundaryApplier:
         }
         by = self.model.columns.get("by")
         segments = None if by is None else frame[by.name]
-        columns = arrays["score"], arrays.get("uncertainty"), segments
+        columns = arrays["score"], spread_of(self.model, arrays), segments
         decision, margin = decide(self.model, *columns)
         placed: list[pl.Series] = []
         if request.level:

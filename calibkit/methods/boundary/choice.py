@@ -208,7 +208,8 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     if shared:
         dealt = _deal(base, options).reweighted(goal.totals.classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
-    price = marginal_prices(counted[0][0])
+    # What one threshold can hardly reach has a price there that says nothing of a partition's.
+    price = marginal_prices(counted[0 if base.cells is None else len(counted) // 2][0])
     return _rank(tried, dealt, goal, price)
 
 
@@ -234,7 +235,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
     else:
         wanted = [("st", levels)]
         finite = data.options.measure == "probability" or not np.isinf(data.score).any()
-        if options.target.review is None and finite:
+        if options.target.review is None and finite and data.cells is None:
             wanted.append(("logistic", levels))
         wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]
     plans, refused = [], None
@@ -277,7 +278,7 @@ def _count_finely(
         places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
         tally = base.problem.tally.coarser(places, levels.count)
         problem = replace(base.problem, tally=tally, levels=levels)
-        options = {**base.origin.options, "uncertainty_bins": planned.levels}
+        options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
         summary = replace(
             base,
             planned=planned,

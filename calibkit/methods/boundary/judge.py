@@ -13,6 +13,7 @@ from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.figures import Judged, Validation, standard_error
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers import exact, three_way
+from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing
@@ -179,7 +180,7 @@ class Judge:
         planned, figures = tried.summary.planned, tried.checked.figures
         return Candidate(
             method=planned.method.name,
-            uncertainty_bins=planned.levels,
+            uncertainty_bins=planned.kept_levels,
             precision=figures.precision,
             recall=figures.recall,
             objective_value=figures.objective_value,
@@ -201,6 +202,8 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
     It is 0 without a bound, and where what rows are worth counts.
     """
     tally, goal = summary.aim()
+    if leaves := summary.planned.method.leaves:
+        tally = tally.coarser(leaves_of(tally, goal, leaves), leaves)
     if isinstance(goal, ThreeWay):
         return three_way.prices(three_way.every_prefix(tally), goal)
     if goal.uses_gain:

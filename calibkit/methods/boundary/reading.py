@@ -7,6 +7,7 @@ from functools import partial
 
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.numeric import numeric_column
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import refuse_missing
 from calibkit.errors import UsageError
@@ -14,6 +15,7 @@ from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS
 from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
+from calibkit.methods.boundary.problem.cells import in_cells
 from calibkit.methods.boundary.problem.values import amounts_of
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
@@ -39,8 +41,17 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
         Rows that do not fit, and options that need them as they are.
     """
     if is_grid_table(source):
+        if options.several:
+            raise UsageError("a grid has one uncertainty: several need the rows.")
         return read_grid_table(source, options.columns)
     rows = rows_within(source, _reading(options, source, _levels(options)), source.memory)
+    return _placed(rows, options)
+
+
+def _placed(rows: ScoreRows, options: BoundaryOptions) -> ScoreRows:
+    """Return rows with the edges that are given, or in cells of several uncertainties."""
+    if options.several:
+        return in_cells(rows, options.several)
     return replace(rows, level_edges=options.edges or None)
 
 
@@ -69,7 +80,10 @@ def read_test_rows(
     dialect = None if fitted_on is None else fitted_on.dialect
     source = open_frame(options.test, "test", dtype=dtype, dialect=dialect)
     others = _others(replace(options, groups=None, time=None), source)
-    return read_score_rows(source, columns, others=others)
+    several = options.several
+    rows = read_score_rows(source, columns, others=others, uncertainty=not several)
+    fitted = data.cells if isinstance(data, ScoreRows) else None
+    return in_cells(rows, several, fitted) if several else rows
 
 
 def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
@@ -98,11 +112,11 @@ def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> Score
     needs_each = _needs_each(options)
     if needs_each is not None:
         rows.need_each(needs_each)
-    return replace(rows, level_edges=options.edges or None)
+    return _placed(rows, options)
 
 
 def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:
-    roles = resolve(source, options.columns, label=True, uncertainty=True).roles
+    roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
     return Reading(
         columns=[*roles.values(), *_others(options, source)],
         read=partial(_read, options),
@@ -121,6 +135,7 @@ def _needs_each(options: BoundaryOptions) -> str | None:
         ("--time", options.time),
         ("--by", options.by),
         ("--confidence", options.confidence),
+        ("--uncertainty with several columns", options.several),
         ("--weight-kind sampling", options.sampled),
     ):
         if given:
@@ -151,6 +166,13 @@ def _others(options: BoundaryOptions, source: Source) -> list[str]:
     for option in ("groups", "time", "by"):
         if (name := getattr(options, option)) is not None:
             asked.setdefault(name, f"--{option}")
+    roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
+    for name in options.several:
+        if name in asked or name in roles.values():
+            raise UsageError(
+                f"column {name!r} has two roles; name another --uncertainty.", column=name
+            )
+        asked[name] = "--uncertainty"
     for name, option in asked.items():
         source.require([name], option)
     source.as_dates([name for name in (options.time,) if name is not None])
@@ -158,12 +180,15 @@ def _others(options: BoundaryOptions, source: Source) -> list[str]:
 
 
 def _read(options: BoundaryOptions, source: Source) -> ScoreRows:
-    rows = read_score_rows(source, options.columns, others=_others(options, source))
+    others, several = _others(options, source), options.several
+    rows = read_score_rows(source, options.columns, others=others, uncertainty=not several)
     if source.whole or rows.others is None or rows.where is None:
         return rows
     # What a fit would refuse later, when a row no longer knows its place.
     for name in options.target.value_columns.values():
         amounts_of(rows.others[name], rows.where, "values" if options.target.bound else "costs")
+    for name in several:
+        numeric_column(rows.others[name], rows.where)
     for name in filter(None, (options.groups, options.time)):
         refuse_missing(rows.others[name], rows.where)
     if options.by is not None:

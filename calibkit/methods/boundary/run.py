@@ -215,7 +215,7 @@ def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
         assert fitted.summary is not None
         single = fitted.summary.single
         if options.auto_levels and options.method != AUTO:
-            chosen = fitted.summary.planned.levels
+            chosen = fitted.summary.planned.kept_levels
             notes = (
                 f"{chosen} uncertainty level{'s' if chosen > 1 else ''} chosen by cross-validation "
                 f"among {', '.join(map(str, EVERY_LEVELS))}.",

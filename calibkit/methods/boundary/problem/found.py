@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class Found:
     review, reviewed, reviewed_positives
         Of three-way decisions: the lowest reviewed score of each level, and the rows and positive
         rows from there up to `thresholds`.
+    leaves
+        Of cells of several uncertainties: the leaf of each.
     """
 
     thresholds: Floats
@@ -74,6 +76,26 @@ class Found:
     review: Floats | None = None
     reviewed: int = 0
     reviewed_positives: int = 0
+    leaves: NDArray[np.uint16] | None = None
+
+    def spread(self, leaves: NDArray[np.uint16]) -> Found:
+        """Return a boundary over leaves as one over the cells that lie in them."""
+        review = None if self.review is None else self.review[leaves]
+        return replace(self, thresholds=self.thresholds[leaves], review=review, leaves=leaves)
+
+    def counted(self, tally: Tally) -> Found:
+        """Return the same boundary with what it selects of a tally."""
+        selected, hits, gain, reviewed, more = map(int, held_out(tally, -1, self))
+        found = replace(self, selected=selected, true_positives=hits, gain=gain)
+        return replace(found, reviewed=reviewed, reviewed_positives=more)
+
+    def gathered(self) -> Found:
+        """Return a boundary over cells as one over their leaves, of which none is empty."""
+        assert self.leaves is not None
+        _, first, places = np.unique(self.leaves, return_index=True, return_inverse=True)
+        review = None if self.review is None else self.review[first]
+        leaves = places.astype(np.uint16)
+        return replace(self, thresholds=self.thresholds[first], review=review, leaves=leaves)
 
     @property
     def counts(self) -> tuple[float, float, int, int, int]:
@@ -88,3 +110,19 @@ def lowest_scores(tally: Tally, points: Points, choice: NDArray[np.int64]) -> Fl
     taken = choice >= 0
     lowest[taken] = tally.score[points.entry[choice[taken]]]
     return lowest
+
+
+def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float, float, float]:
+    """Return what a boundary selects of a fold, see `Found.counts`; if randomised, what to expect."""
+    selected, hits = dealt.selected(found.thresholds, part=fold)
+    if found.review is not None:
+        reach, caught = dealt.selected(found.review, part=fold)
+        return selected, hits, 0, reach - selected, caught - hits
+    if found.wide is None or found.probability == 0.0:
+        return selected, hits, dealt.gained(found.thresholds, part=fold), 0, 0
+    more, more_hits = dealt.selected(found.wide, part=fold)
+    return (
+        selected + found.probability * (more - selected),
+        hits + found.probability * (more_hits - hits),
+        *(0, 0, 0),
+    )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import Grid, Levels, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW
+from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.values import Values
 from calibkit.models.model import Column
@@ -176,6 +177,10 @@ def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Colum
     }
     if rows.uncertainty is not None and options.uncertainty is not None:
         columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
+    if rows.cells is not None:
+        kinds = [str(one.dtype) for one in uncertainties(rows, rows.cells.names)]
+        for role, name, kind in zip(roles_of(rows.cells), rows.cells.names, kinds, strict=True):
+            columns[role] = Column(name, dtype=kind)
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
     if values is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
+from calibkit.columns.cell_grid import CellGrid
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -35,8 +37,11 @@ def row_levels(
     model
         The boundary.
     score, uncertainty
-        The columns, in the dtypes of the fit; `uncertainty` may be None where there is one level.
+        The columns, in the dtypes of the fit; `uncertainty` may be None where there is one level,
+        and is that of `spread_of` where there are several.
     """
+    if model.partition is not msgspec.UNSET and uncertainty is not None:
+        return np.array(model.partition.leaves, np.uint16)[uncertainty.astype(np.int64)]
     if model.order == "score-uncertainty":
         return _score_first_levels(model, score, uncertainty)
     if model.levels == 1:
@@ -44,6 +49,14 @@ def row_levels(
     assert isinstance(model.uncertainty_min, float)  # `BoundaryModel.check` holds it
     levels = Levels(model.uncertainty_min, np.array(model.uncertainty_edges, np.float64))
     return levels.of(uncertainty, score.size)
+
+
+def spread_of(model: BoundaryModel, arrays: Mapping[str, Floats]) -> Floats | None:
+    """Return the uncertainty of rows by role, of several ones the cell of each row."""
+    if model.partition is msgspec.UNSET:
+        return arrays.get("uncertainty")
+    edges = tuple(np.array(own, np.float64) for own in model.partition.edges)
+    return CellGrid(tuple(model.spreads), edges).of([arrays[role] for role in model.spreads])
 
 
 def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
     Objective,
+    Partition,
     Reference,
     Segment,
     SegmentFit,
@@ -52,7 +53,16 @@ def reference(summary: Summary, share: float) -> Reference | None:
 
 
 def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
-    """Leave the uncertainty out of what is written down where a surface has no use for it."""
+    """Leave out of what is written down an uncertainty that a surface has no use for; gather cells."""
+    if found.leaves is not None:
+        found = found.gathered()
+        assert found.leaves is not None
+        leaves = found.thresholds.size
+        problem = replace(
+            summary.problem, tally=summary.problem.tally.coarser(found.leaves, leaves)
+        )
+        planned = replace(summary.planned, levels=leaves)
+        return replace(summary, problem=problem, planned=planned), found
     if found.surface is None or not found.surface.flat or summary.levels is None:
         return summary, found
     tally = summary.problem.tally
@@ -93,7 +103,7 @@ def describe(
     if found.surface is not None and summary.levels is not None:
         levels = summary.levels.count
     if levels == 1:
-        columns.pop("uncertainty", None)
+        columns = {role: c for role, c in columns.items() if not role.startswith("uncertainty")}
     if parts:
         columns["by"] = parts.pop("by")
     return BoundaryModel(
@@ -150,7 +160,10 @@ def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[
         name = problem.columns["score"].name
         return rule | _score_first(problem.grid, problem.take(found.thresholds), name)
     lowest = problem.scores(found.thresholds)
-    if levels > 1:
+    if levels > 1 and found.leaves is not None and summary.cells is not None:
+        edges = [own.tolist() for own in summary.cells.edges]
+        rule["partition"] = Partition(edges=edges, leaves=found.leaves.tolist())
+    elif levels > 1:
         assert summary.levels is not None
         lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
         rule["uncertainty_min"] = summary.levels.minimum
@@ -248,7 +261,7 @@ def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
             f"counted again on the rows, --method {model.method} misses the bound {target.text}: "
             f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
         )
-    coarse = model.fit.resolution is not msgspec.UNSET
+    coarse = model.fit.resolution is not msgspec.UNSET or model.partition is not msgspec.UNSET
     if model.method == "exact" and not model.fit.optimal_in_sample and not coarse:
         found.append(
             f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at "

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
-from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import classes_of
@@ -181,22 +181,6 @@ def standard_error(values: Sequence[float]) -> float | None:
     mean = math.fsum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return math.sqrt(spread / len(values))
-
-
-def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float, float, float]:
-    """Return what a boundary selects of a fold, see `Found.counts`; if randomised, what to expect."""
-    selected, hits = dealt.selected(found.thresholds, part=fold)
-    if found.review is not None:
-        reach, caught = dealt.selected(found.review, part=fold)
-        return selected, hits, 0, reach - selected, caught - hits
-    if found.wide is None or found.probability == 0.0:
-        return selected, hits, dealt.gained(found.thresholds, part=fold), 0, 0
-    more, more_hits = dealt.selected(found.wide, part=fold)
-    return (
-        selected + found.probability * (more - selected),
-        hits + found.probability * (more_hits - hits),
-        *(0, 0, 0),
-    )
 
 
 def judge_rows(

@@ -16,6 +16,7 @@ from calibkit.methods.boundary.result.parts import (
     Method,
     Objective,
     Order,
+    Partition,
     Randomise,
     Segment,
     Steps,
@@ -74,6 +75,9 @@ class BoundaryModel(Model):
     block_thresholds, review_thresholds
         Of three-way decisions, one per level: block from the one up, review from the other up to it,
         pass below.  `score_thresholds` are those of block.
+    partition
+        Of several uncertainties (columns ``uncertainty``, ``uncertainty_2``, …): the levels are leaves
+        of it, and there are no edges.
     isotonic
         Of ``mist``, one for each level: the isotonic regression of the labels on the score, the
         share of positive rows in each block.
@@ -108,6 +112,7 @@ class BoundaryModel(Model):
     isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
     block_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     review_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    partition: Partition | msgspec.UnsetType = msgspec.UNSET
     groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
     bound: Annotated[str, known(BOUNDS)] | msgspec.UnsetType = msgspec.UNSET
     pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
@@ -116,6 +121,11 @@ class BoundaryModel(Model):
     def levels(self) -> int:
         """How many uncertainty levels there are."""
         return len(self.score_thresholds if self.take is msgspec.UNSET else self.take)
+
+    @property
+    def spreads(self) -> list[str]:
+        """The roles of its uncertainties, in order."""
+        return sorted(role for role in self.columns if role.startswith("uncertainty"))
 
     def thresholds(self) -> NDArray[np.float64]:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
@@ -176,6 +186,11 @@ class BoundaryModel(Model):
             raise ModelError(f"a boundary has 1 to {MOST_LEVELS} thresholds")
         _check_thresholds(self.score_thresholds)
         self._check_random()
+        if self.partition is not msgspec.UNSET:
+            self.partition.check(self.levels, len(self.spreads))
+            if self.uncertainty_edges or self.uncertainty_min is not None or self.groups:
+                raise ModelError("'partition' goes without edges and groups")
+            return
         _check_edges(self.uncertainty_edges, len(self.score_thresholds) - 1, "uncertainty_edges")
         if len(self.score_thresholds) > 1:
             if "uncertainty" not in self.columns:

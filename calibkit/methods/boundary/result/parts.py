@@ -68,6 +68,30 @@ class Objective(Part):
     review_cost: float | msgspec.UnsetType = msgspec.UNSET
 
 
+class Partition(Part):
+    """The leaves of several uncertainties: inner edges of the bins of each, and the leaf of each cell.
+
+    Cells are numbered with the bin of the last column moving fastest.
+    """
+
+    edges: list[list[float]]
+    leaves: list[int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many bins each column has."""
+        return tuple(len(own) + 1 for own in self.edges)
+
+    def check(self, levels: int, columns: int) -> None:
+        """Raise `ModelError` where edges, cells and levels do not fit together."""
+        if len(self.edges) != columns or math.prod(self.shape) != len(self.leaves):
+            raise ModelError("'partition' has edges for each uncertainty, and a leaf for each cell")
+        if any(not low < high for own in self.edges for low, high in itertools.pairwise(own)):
+            raise ModelError("the edges of 'partition' rise")
+        if not all(0 <= leaf < levels for leaf in self.leaves):
+            raise ModelError(f"the leaves of 'partition' are levels, 0 to {levels - 1}")
+
+
 class Figures(Part, kw_only=True):
     """Counts (sums of weights) and rates of a boundary on some rows; null where undefined.
 

@@ -15,6 +15,7 @@ from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import classic, exact, grid_methods, three_way, value
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
+from calibkit.methods.boundary.solvers.partition import cross_fitted
 from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.knapsack import STATE_CAP
@@ -53,6 +54,8 @@ class Method:
         Whether it can look at what rows are worth.
     isotonic
         Whether it fits the share of positive rows in each level.
+    leaves
+        How many leaves the levels, cells of several uncertainties, are gathered in; 0: none.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Method:
     together: bool = False
     values: bool = False
     isotonic: bool = False
+    leaves: int = 0
 
     @property
     def needs_grid(self) -> bool:
@@ -85,6 +89,9 @@ class Method:
         excluded
             A part of a dealt tally that takes no part.
         """
+        if self.leaves:
+            places, other = cross_fitted(tally, goal, self.leaves, excluded)
+            return replace(self, leaves=0).find(other, goal, excluded=excluded).spread(places)
         if isinstance(goal, ThreeWay):
             return three_way.find(tally, goal, excluded=excluded, together=self.together)[0]
         if self.mix is not None:
@@ -103,6 +110,8 @@ class Method:
 
     def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
         """Find a boundary on a tally, and the best one over the same prefixes."""
+        if self.leaves:
+            return self._find_in_leaves(tally, goal)
         if isinstance(goal, ThreeWay):
             found, pair = three_way.find(tally, goal, together=self.together)
             totals = int(found.selected), int(found.true_positives)
@@ -120,6 +129,16 @@ class Method:
         if self.choose is not None:
             return _found(tally, points, self.choose(points, goal)), optimum
         return self.find(tally, goal), optimum
+
+    def _find_in_leaves(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
+        """Find a boundary over leaves as `find` does, and the best one over the same leaves."""
+        places, other = cross_fitted(tally, goal, self.leaves)
+        within, own = replace(self, leaves=0), tally.coarser(places, self.leaves)
+        best, optimum = within.find_with_optimum(own, goal)
+        found = within.find(other, goal).counted(own)
+        if not found.selected or not goal.met(*map(int, found.counts)):
+            found = best
+        return found.spread(places), optimum
 
 
 def at_ties(method: Method) -> Method:

@@ -21,13 +21,18 @@ class Plan:
     levels: int
     score_bins: int
 
+    @property
+    def kept_levels(self) -> int:
+        """How many levels the model has: of cells, the leaves that they are gathered in."""
+        return self.method.leaves or self.levels
+
     def steps(self) -> list[str]:
         """Return in words what the fit will do."""
         options = self.options
         scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
         fit = (
-            f"fit a boundary by {self.method.name} over {self.levels} uncertainty level"
-            f"{'s' if self.levels > 1 else ''} and {scores}: {options.target.text}"
+            f"fit a boundary by {self.method.name} over {self.kept_levels} uncertainty level"
+            f"{'s' if self.kept_levels > 1 else ''} and {scores}: {options.target.text}"
         )
         return [fit, f"cross-validate it in {options.folds} folds"] if options.folds else [fit]
 
@@ -73,6 +78,8 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
         chosen = on_scale(chosen, data.options.measure, options.workers)
+    if data.cells is not None and levels > 1:
+        return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
     if options.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
+from calibkit.columns.cell_grid import CellGrid
 from calibkit.columns.columns import Condensing, ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
+from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import (
     Problem,
@@ -94,6 +96,8 @@ class Summary:
         The segments whose levels the problem holds one after the other, if it does.
     condensing
         How the rows were counted, if they were.
+    cells
+        The grid whose cells are the levels of the problem, of several uncertainties.
     """
 
     planned: Plan
@@ -108,6 +112,7 @@ class Summary:
     uncertainty: Quantiles | None = None
     stack: Stack | None = None
     condensing: Condensing | None = None
+    cells: CellGrid | None = None
 
     def aim(self) -> tuple[Tally, Goal]:
         """Return the rows as the objective counts them, and what is to be reached on them."""
@@ -155,7 +160,8 @@ def summarise(
         return _summary_of_grid(data, planned)
     assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
-    uncertainties = later(options.workers, _outline, data.uncertainty, data.weight)
+    spread = data.uncertainty if data.cells is None else None
+    uncertainties = later(options.workers, _outline, spread, data.weight)
     fingerprint = later(options.workers, _rows_hash, data, planned)
     problem, levels = _problem_of_rows(data, planned, levels)
     part = _parts_of_column(data, options)
@@ -179,6 +185,7 @@ def summarise(
         score,
         uncertainties(),
         condensing=data.condensing,
+        cells=data.cells,
     )
 
 
@@ -262,7 +269,7 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     said: dict[str, Any] = {
         **options.target.said,
         "method": options.method,
-        "uncertainty_bins": planned.levels,
+        "uncertainty_bins": planned.kept_levels,
         "score_bins": planned.score_bins,
         "strategy": options.strategy,
         "order": options.order,
@@ -294,7 +301,9 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
     used: dict[str, NDArray[Any]] = {"score": rows.score}
     if rows.label is not None:
         used["label"] = rows.label
-    if rows.uncertainty is not None and planned.levels > 1:
+    if rows.cells is not None:
+        used |= zip(roles_of(rows.cells), uncertainties(rows, rows.cells.names), strict=True)
+    elif rows.uncertainty is not None and planned.levels > 1:
         used["uncertainty"] = rows.uncertainty
     if rows.weight is not None:
         used["weight"] = rows.weight

@@ -1,0 +1,161 @@
+"""Boundaries over several uncertainties: what is found, what is written, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calibkit as ck
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+def frame(rows: int, seed: int, *, told: bool = True) -> pl.DataFrame:
+    """Return rows of which good ones lie where exactly one of two uncertainties is large."""
+    random = np.random.default_rng(seed)
+    a, b, c = random.random((3, rows)).round(3)
+    z = random.normal(-1.0, 1.2, rows)
+    good = (a > 0.5) != (b > 0.5)
+    if not told:
+        good = random.random(rows) < 0.5
+    rate = 1.0 / (1.0 + np.exp(-np.where(good, 1.6 * z + 0.8, 0.25 * z - 1.2)))
+    return pl.DataFrame(
+        {
+            "score": (1.0 / (1.0 + np.exp(-z))).round(4),
+            "a": a,
+            "b": b.astype(np.float32),
+            "c": c,
+            "label": (random.random(rows) < rate).astype(np.int64),
+            "segment": random.choice(["x", "y"], rows),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("several") / "rows.parquet"
+    frame(6000, 1).write_parquet(path)
+    return path
+
+
+def fit(invoke: Invoke, rows: Path, *options: object) -> tuple[Path, dict[str, Any]]:
+    model = rows.parent / "model.json"
+    done = invoke("boundary", rows, "--precision", 0.8, *options, "-o", model)
+    assert done.code == 0, done.stderr
+    return model, json.loads(model.read_text())
+
+
+def test_an_exclusive_or_that_no_column_shows(rows: Path, invoke: Invoke) -> None:
+    """Recall of each column alone is next to none; that of both is what fresh rows confirm."""
+    alone = [
+        fit(invoke, rows, "--uncertainty", name, "--folds", 2)[1]["fit"]["cross_validated"][
+            "recall"
+        ]
+        for name in ("a", "b")
+    ]
+    model, said = fit(invoke, rows, "--uncertainty", "a,b")
+    checked = said["fit"]["cross_validated"]
+    assert max(alone) < 0.1 < 0.25 < checked["recall"]
+    chance = 3 * (0.8 * 0.2 / said["fit"]["in_sample"]["selected"]) ** 0.5
+    assert checked["precision"] == pytest.approx(0.8, abs=chance)
+    fresh = ck.load(model).apply(frame(40_000, 2)).filter(pl.col("decision") == 1)
+    recall = fresh["label"].sum() / frame(40_000, 2)["label"].sum()
+    assert recall == pytest.approx(checked["recall"], abs=0.06)
+    assert fresh["label"].mean() == pytest.approx(0.8, abs=chance)
+
+
+def test_columns_that_say_nothing_change_nothing(tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / "rows.parquet"
+    frame(4000, 3, told=False).write_parquet(path)
+    done = invoke("boundary", path, "--recall", 0.4, "--uncertainty", "a,b,c", "--json")
+    assert json.loads(done.stdout)["method"] == "st"
+
+
+def test_rows_are_decided_by_the_leaf_of_their_cell(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    options = ("--uncertainty", "a", "--uncertainty", "b", "--method", "exact")
+    model, said = fit(invoke, rows, *options, "--uncertainty-bins", 3)
+    assert [said["columns"][role]["name"] for role in ("uncertainty", "uncertainty_2")] == [
+        "a",
+        "b",
+    ]
+    out = tmp_path / "out.parquet"
+    assert invoke("apply", model, rows, "--add-level", "-o", out).code == 0
+    seen, edges = pl.read_parquet(out), said["partition"]["edges"]
+    places = [
+        np.searchsorted(e, seen[n].to_numpy(), "right") for n, e in zip("ab", edges, strict=True)
+    ]
+    leaf = np.array(said["partition"]["leaves"])[places[0] * (len(edges[1]) + 1) + places[1]]
+    assert (seen["level"].to_numpy() == leaf).all()
+    cuts = np.array([np.inf if cut is None else cut for cut in said["score_thresholds"]])
+    decision = seen["score"].to_numpy() >= cuts[leaf]
+    assert (seen["decision"].to_numpy() == decision).all()
+    fitted = said["fit"]["in_sample"]
+    assert fitted["selected"] == decision.sum()
+    assert fitted["precision"] >= 0.8
+    assert fitted["objective_value"] <= said["fit"]["upper_bound"]
+
+
+def test_rules_are_shown_and_cover_all_cells(rows: Path, invoke: Invoke) -> None:
+    model, said = fit(invoke, rows, "--uncertainty", "a,b", "--method", "exact")
+    shown = invoke("show", model).stdout.decode()
+    assert " <= a" in shown and " <= b" in shown
+    from calibkit.views.rules import _boxes
+
+    leaves, shape = said["partition"]["leaves"], [len(e) + 1 for e in said["partition"]["edges"]]
+    covered = np.full(shape, -1)
+    for level, boxes in enumerate(_boxes(leaves, tuple(shape), len(said["score_thresholds"]))):
+        for box in boxes:
+            place = tuple(slice(first, last + 1) for first, last in box)
+            assert (covered[place] == -1).all()
+            covered[place] = level
+    assert covered.ravel().tolist() == leaves
+
+
+def test_other_rows_are_judged_in_the_same_cells(rows: Path, invoke: Invoke) -> None:
+    said = fit(invoke, rows, "--uncertainty", "a,b", "--test", rows)[1]["fit"]
+    assert {name: said["test"][name] for name in said["in_sample"]} == said["in_sample"]
+
+
+def test_drift_evaluate_and_three_ways(rows: Path, invoke: Invoke) -> None:
+    _, said = fit(invoke, rows, "--uncertainty", "a,b", "--recall", 0.6, "--folds", 2)
+    assert said["partition"] and said["fit"]["in_sample"]["recall"] >= 0.6
+    two, said = fit(invoke, rows, "--uncertainty", "a,b", "--folds", 2)
+    done = invoke("evaluate", rows, "--boundary", two, "--no-intervals", "--json")
+    seen = json.loads(done.stdout)["metrics"]["boundary"]["all"]
+    assert seen["recall"] == said["fit"]["in_sample"]["recall"]
+    done = invoke("drift", two, rows, "--json")
+    assert json.loads(done.stdout)["selected_share"] == pytest.approx(seen["selected_share"])
+    assert invoke("bundle", f"x={two}", "-o", rows.parent / "b.json").code != 0
+    assert invoke("apply", two, rows, "--uncertainty", "a", "-o", rows.parent / "o.csv").code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--uncertainty", "a,b", "--method", "mist"], "takes one uncertainty"),
+        (["--uncertainty", "a,b", "--confidence", "0.9"], "--confidence"),
+        (["--uncertainty", "a,b", "--by", "segment"], "--by"),
+        (["--uncertainty", "a,b", "--score-bins", "9"], "--score-bins"),
+        (["--uncertainty", "a,b", "--compare"], "--compare"),
+        (["--uncertainty", "a,a"], "each once"),
+        (["--uncertainty", "a,score"], "two roles"),
+        (["--uncertainty", "a,nowhere"], "nowhere"),
+    ],
+)
+def test_impossible_pairs(options: list[str], words: str, rows: Path, invoke: Invoke) -> None:
+    done = invoke("boundary", rows, "--precision", 0.8, *options)
+    assert done.code == 2 and words in done.stderr
+
+
+def test_text_among_the_uncertainties_is_bad_data(rows: Path, invoke: Invoke) -> None:
+    done = invoke("boundary", rows, "--precision", 0.8, "--uncertainty", "a,segment")
+    assert done.code == 3 and "segment" in done.stderr

@@ -1,0 +1,78 @@
+"""Lines of cells against a general optimiser, and leaves against what the cells were made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.solvers.partition import cross_fitted, leaves_of
+from calibkit.numerics.ridge import ridge_lines
+from calibkit.options.objective import read_target
+from calibkit.summaries.tally import Tally, count_rows
+
+
+def test_lines_are_the_modes_of_their_posteriors() -> None:
+    random = np.random.default_rng(1)
+    x = np.linspace(-4.0, 3.0, 20)
+    rows = random.integers(0, 40, (6, 20)).astype(np.float64)
+    rows[3] = 0.0  # nothing is known of a cell: the line of all
+    hits = np.floor(rows * random.random((6, 20)))
+    hits[4] = rows[4]  # positive throughout: the priors hold it
+    spread = (1.0, 0.5)
+    found = ridge_lines(x, hits, rows, spread)
+    assert found[3] == pytest.approx([0.0, 0.0])
+    for own, n, k in zip(found, rows, hits, strict=True):
+
+        def loss(line: np.ndarray, n: np.ndarray = n, k: np.ndarray = k) -> float:
+            z = line[0] + (1.0 + line[1]) * x
+            return float(
+                np.sum(n * np.logaddexp(0.0, z) - k * z) + np.sum((line / spread) ** 2) / 2
+            )
+
+        assert own == pytest.approx(minimize(loss, [0.0, 0.0], tol=1e-10).x, abs=2e-4)
+
+
+def tally_of(wanted: list[float], rows: int = 40_000) -> Tally:
+    """Return rows in cells whose log-odds lie so much above those of the score."""
+    random = np.random.default_rng(2)
+    cell = random.integers(0, len(wanted), rows)
+    z = random.normal(-0.5, 1.5, rows)
+    rate = 1.0 / (1.0 + np.exp(-z - np.array(wanted)[cell]))
+    label = (random.random(rows) < rate).astype(np.uint8)
+    return count_rows(1.0 / (1.0 + np.exp(-z)), cell.astype(np.uint16), label, len(wanted))
+
+
+@pytest.mark.parametrize("objective", [{"precision": "0.7"}, {"recall": "0.4"}, {"maximize": "f1"}])
+def test_cells_alike_share_a_leaf(objective: dict[str, str]) -> None:
+    tally = tally_of([0.8, -0.9, 0.8, -0.9, -0.9, 0.8])
+    goal = goal_of(read_target(objective), tally_totals(tally))
+    leaves = leaves_of(tally, goal, 2).tolist()
+    assert leaves == [0, 1, 0, 1, 1, 0]
+
+
+def test_a_fold_says_nothing_of_its_own_leaves() -> None:
+    """Labels of the fold that is left out may be anything."""
+    tally = tally_of([0.8, -0.9, 0.3, -0.2], 4000).deal(4, 0)
+    goal = goal_of(read_target({"precision": "0.7"}), tally_totals(tally))
+    turned = tally.where(np.ones(tally.count.size, np.bool_))
+    turned.positive[:] = np.where(tally.part == 1, 0, tally.positive)
+    one, other = (cross_fitted(own, goal, 3, excluded=1) for own in (tally, turned))
+    assert (one[0] == other[0]).all()
+    kept = tally.part != 1
+    assert (one[1].level[kept] == other[1].level[kept]).all()
+
+
+def test_leaves_for_thresholds_are_made_without_the_rows() -> None:
+    """Where cells differ by chance alone, they look no better to the rows that were left out."""
+    tally = tally_of([0.0] * 60, 6000)
+    goal = goal_of(read_target({"precision": "0.7"}), tally_totals(tally))
+    rates = []
+    for level in (leaves_of(tally, goal, 2)[tally.level], cross_fitted(tally, goal, 2)[1].level):
+        best = level == 0
+        rates.append(tally.positive[best].sum() / tally.count[best].sum())
+    everywhere = tally.positive.sum() / tally.count.sum()
+    assert rates[0] > everywhere + 0.02
+    assert rates[1] == pytest.approx(everywhere, abs=0.02)
