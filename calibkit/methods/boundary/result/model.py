@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -225,7 +226,7 @@ class BoundaryModel(Model):
         for low, high in zip(
             map(threshold_value, review), map(threshold_value, block), strict=True
         ):
-            if not (np.isnan(high) or low <= high):
+            if not (math.isnan(high) or low <= high):
                 raise ModelError("a threshold of review is not above that of block")
 
     def _check_surface(self) -> None:
