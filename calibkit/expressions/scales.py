@@ -101,7 +101,7 @@ def at_least(program: Program, x: Ref, cut: Node) -> Node:
 
 
 def _range(column: Column, finite: bool) -> tuple[float, float]:
-    if column.measure == "probability":
+    if column.scale in ("probability", "percent"):
         return 0.0, 100.0 if column.scale == "percent" else 1.0
     if not finite:
         return -math.inf, math.inf
@@ -112,7 +112,7 @@ def _range(column: Column, finite: bool) -> tuple[float, float]:
 def scores_of(column: Column) -> Scores:
     """Return the finite scores that a column may hold."""
     single = column.dtype == "float32"
-    if column.measure == "probability":
+    if column.scale in ("probability", "percent"):
         return Scores(single, 0.0, 1.0)
     most = SINGLE_LARGEST if single else LARGEST
     return Scores(single, -most, most)
