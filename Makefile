@@ -17,6 +17,8 @@ DEMO := build/demo
 # Made again only when pyproject.toml changes; the install is editable, so edits need none.
 INSTALLED := .venv/installed.stamp
 EQUIPPED := .venv/equipped.stamp
+# Beside what a plain install has, the pictures.
+PICTURED := .venv/pictured.stamp
 
 # What users have: no scipy beside numba, which would slow its start.
 RUN_BIN := build/bench/venv/bin
@@ -29,17 +31,18 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-several evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
+	evidence-cluster evidence-auto evidence-several evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist test-dist evidence-estimate same-dist evidence-calibrators clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to other rows, judge it there
+demo: $(PICTURED)  ## install, fit a boundary on the sample data, apply it to other rows, and write a report on them
 	@mkdir -p $(DEMO)
 	$(BIN)/calibkit warmup
 	$(BIN)/calibkit boundary sample_data/calib.parquet --precision 0.7 --uncertainty-bins 3 --test sample_data/test.parquet -o $(DEMO)/boundary.json
 	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
-	$(BIN)/calibkit show $(DEMO)/boundary.json
+	$(BIN)/calibkit evaluate sample_data/test.parquet --boundary $(DEMO)/boundary.json --report $(DEMO)/report.html -q -o $(DEMO)/metrics.json
+	@echo "Open the report: file://$(CURDIR)/$(DEMO)/report.html"
 
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
 	$(BIN)/calibkit warmup
@@ -75,7 +78,7 @@ robustness: $(EQUIPPED)  ## fuzz and faults, into docs/evidence/robustness.md
 compat: $(EQUIPPED)  ## store models and states of this version, which later versions must read: tests/compat
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.compat.write
 
-line-coverage: $(EQUIPPED)  ## measure which lines the tests reach, kernels without compilation (at least 95 %): docs/evidence/coverage_lines.md
+line-coverage: $(EQUIPPED)  ## measure which lines and branches the tests reach, kernels without compilation (at least 95 %): docs/evidence/coverage_lines.md
 	rm -rf build/coverage && mkdir -p build/coverage
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 -k 'not third_of_a_second' tests/library tests/cli tests/fuzz tests/compat tests/postgres
 	NUMBA_DISABLE_JIT=1 PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 tests/kernels
@@ -196,6 +199,9 @@ evidence-export: $(EQUIPPED)  ## exported models against apply on a million rows
 intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
 	$(BIN)/python docs/evidence/write_intervals.py
 
+intervals-small: $(INSTALLED)  ## the same on 50 to 500 rows: docs/evidence/intervals_small.md
+	$(BIN)/python docs/evidence/write_intervals_small.py
+
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
 
@@ -230,14 +236,19 @@ $(INSTALLED): pyproject.toml | .venv/bin/python
 	$(PIP) install --editable .
 	@touch $@
 
+$(PICTURED): $(INSTALLED)
+	$(PIP) install --editable '.[plot]'
+	@touch $@
+
 $(EQUIPPED): $(INSTALLED)
 	$(PIP) install --group dev
 	@touch $@
 
-$(RUN_TIME): pyproject.toml | .venv/bin/python
+# As users have it, not editable: made again when a source changes.
+$(RUN_TIME): pyproject.toml $(shell find calibkit kernels cli -name '*.py') | .venv/bin/python
 	.venv/bin/python -m venv build/bench/venv
 	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
 
 $(PEERS): pyproject.toml | .venv/bin/python

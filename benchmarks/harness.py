@@ -251,8 +251,8 @@ def million(rows: int) -> str:
 
 
 def calibkit(python: str, *arguments: str) -> list[str]:
-    """Return the command line of a calibkit command."""
-    return [python, "-m", "calibkit_cli.main", *arguments]
+    """Return the command line of a calibkit command, as it is installed beside an interpreter."""
+    return [str(Path(python).with_name("calibkit")), *arguments]
 
 
 def peer_script(python: str, name: str, *arguments: str) -> list[str]:

@@ -385,19 +385,60 @@ def test_no_pickle_and_no_assert_on_what_a_user_gives(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports_of(path)} & {"pickle", "shelve", "marshal"}
 
 
-def test_help_loads_nothing_heavy() -> None:
+def loaded_by(*words: str) -> set[str]:
+    """Return the packages that a command line loads."""
     script = (
         "import sys, json\n"
         "from calibkit_cli.main import run\n"
-        "code = run(['--help'])\n"
+        f"code = run({[*words]})\n"
+        "print()\n"
         "print(json.dumps([code, sorted({name.split('.')[0] for name in sys.modules})]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=clean_environment(), capture_output=True, check=True
     )
     code, loaded = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0
-    assert not HEAVY & set(loaded)
+    assert code == 0, done.stderr
+    return set(loaded)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    assert not HEAVY & loaded_by("--help")
+
+
+STORED = ROOT / "tests" / "compat" / "0.1.0"
+#: Stored models of which a structure computes with arrays.
+OF_ARRAYS = ("alpha", "calibrator_beta")
+
+
+@pytest.mark.parametrize("name", ["boundary_certified", "vad", "hetcal_tree", *OF_ARRAYS])
+def test_what_reads_results_loads_neither_tables_nor_kernels(name: str) -> None:
+    model = str(STORED / f"{name}.json")
+    heavy = {"polars", "pyarrow", "numba", *(() if name in OF_ARRAYS else ("numpy",))}
+    assert not heavy & loaded_by("show", model)
+    assert not heavy & loaded_by("diff", model, model)
+
+
+def test_a_gate_loads_neither_tables_nor_kernels(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.json"
+    metrics.write_text('{"rows": 9, "metrics": {"score": {"all": {"auc": 0.9}}}, "intervals": {}}')
+    loaded = loaded_by("gate", str(metrics), "--fail-if", "auc<0.5")
+    assert not {"polars", "pyarrow", "numba", "numpy"} & loaded
+
+
+def test_the_version_is_printed_before_the_commands_are_known() -> None:
+    script = (
+        "import sys; sys.argv[1:] = ['--version']\n"
+        "from calibkit_cli.__main__ import main; main(); print('typer' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-uc", script], env=clean_environment(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().splitlines() == [f"calibkit {calibkit.__version__}", "False"]
+    full = [sys.executable, "-m", "calibkit_cli", "--version"]
+    if Path("/dev/full").exists():
+        with Path("/dev/full").open("w") as output:
+            assert subprocess.run(full, env=clean_environment(), stdout=output).returncode == 5
 
 
 def load(path: Path) -> ModuleType:

@@ -42,6 +42,7 @@ from calibkit.options.plot import (
     ReliabilityOptions,
     RiskCoverageOptions,
     RocOptions,
+    ThresholdOptions,
 )
 from calibkit.reports import plots
 
@@ -83,6 +84,7 @@ roc = _drawn(RocOptions)
 decision_curve = _drawn(DecisionCurveOptions)
 cost_curve = _drawn(CostCurveOptions)
 risk_coverage = _drawn(RiskCoverageOptions)
+threshold = _drawn(ThresholdOptions)
 positivity = _drawn(PositivityOptions)
 heatmap = _drawn(HeatmapOptions)
 recall_gain = _drawn(RecallGainOptions)

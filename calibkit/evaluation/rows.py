@@ -117,6 +117,8 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
         found["weight"] = columns.weight
     beside: dict[str, list[str]] = {}
     for role, one in _beside(options, source).items():
+        if role in options.thresholds:  # the score, once more
+            continue
         shown = "scores" if role.startswith(_SCORE) else "grid" if role == "cell" else role
         beside.setdefault(shown, []).extend(one.columns)
     for role, names in beside.items():
@@ -224,6 +226,7 @@ def rows_of(
     scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
     weight = _reweighted(options, rows)
     top, decision, cell = column("top"), column("decision"), column("cell")
+    decisions = {} if decision is None else _decisions(options, decision)
     return EvaluateRows(
         scores=scores,
         label=rows.label,
@@ -233,7 +236,7 @@ def rows_of(
         segments=None
         if options.by is None
         else read_segments(frame["by"].alias(options.by), rows.where),
-        decisions={} if decision is None else _decisions(options, decision),
+        decisions=decisions | {name: column(name) for name in options.thresholds},
         cells=None if cell is None or shape is None else Cells(cell, *shape),
         base_rate=_base_rate(rows.label, weight),
         warnings=rows.warnings,
@@ -266,6 +269,8 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
         if named is not None:
             source.require([named], flag)
             found[role] = _one(named, make)
+    for name, lowest in options.thresholds.items():
+        found[name] = _one(options.ranked[0], partial(_reaches, lowest=lowest))
     if options.model is not None:
         found["decision"] = _boundary(options, source, options.model)
     table = grid_of(options.grid)
@@ -277,6 +282,14 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
 def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
     """Return what is made of one column."""
     return _Beside([name], lambda frame, where: make(frame[name], where))
+
+
+def _reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[np.uint8]:
+    """Return which values reach a threshold, compared as the column holds numbers."""
+    found: NDArray[np.uint8] = (numeric_column(column, where, finite=False) >= lowest).view(
+        np.uint8
+    )
+    return found
 
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import polars as pl
-
 from calibkit.errors import CalibkitError, DataError, MissingFileError, ResourceError, UsageError
 
 _OS_ERROR: Final = re.compile(r"(?:os error |Errno )(\d+)")
@@ -49,10 +47,15 @@ def reading(path: str) -> Iterator[None]:
         yield
     except CalibkitError:
         raise
-    except (MemoryError, OSError, ValueError, csv.Error, pl.exceptions.PolarsError) as error:
+    except (MemoryError, OSError, ValueError, csv.Error, *_of_polars()) as error:
         raise explain(path, error) from error
-    except pl.exceptions.PanicException as error:  # derives from BaseException
-        raise explain(path, error) from error
+
+
+def _of_polars() -> tuple[type[Exception], type[BaseException]]:
+    """Return what polars raises; asked for, so that it is loaded, only where something went wrong."""
+    from polars.exceptions import PanicException, PolarsError
+
+    return PolarsError, PanicException
 
 
 def explain(path: str, error: BaseException) -> CalibkitError:
@@ -65,7 +68,7 @@ def explain(path: str, error: BaseException) -> CalibkitError:
     if _STORE in said or ("://" in path and isinstance(error, OSError)):
         return _of_the_network(path, error)
     repeated = _REPEATED.search(said)
-    if isinstance(error, pl.exceptions.DuplicateError) and repeated:
+    if type(error).__name__ == "DuplicateError" and repeated:
         return repeated_name([repeated[1]] * 2, path)
     system = _system_error(error)
     if system is None or system.errno in _NONSENSE:
@@ -150,7 +153,7 @@ def writing(output: str) -> Iterator[None]:
     except MemoryError as error:
         problem = "memory ran out while it was written"
         raise ResourceError(f"{output}: {problem}", file=output) from error
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, _of_polars()[0]) as error:
         system = _system_error(error)
         if isinstance(system, BrokenPipeError):
             raise system from error
@@ -160,7 +163,7 @@ def writing(output: str) -> Iterator[None]:
                 raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
             problem = f"could not be written ({reason}); nothing of it was kept"
             raise ResourceError(f"{output}: {problem}", file=output) from error
-        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
+        if not isinstance(error, OSError) and "nested" in str(error):
             problem = "CSV cannot hold list or struct columns; write Parquet or NDJSON"
             raise UsageError(f"{output}: {problem}", file=output) from error
         raise

@@ -8,10 +8,13 @@ from typing import Final, Literal
 from calibkit.errors import UsageError, nearest
 
 #: The formats that calibkit reads and writes.
-FORMATS: Final = ("parquet", "csv", "tsv", "ndjson", "arrow")
+FORMATS: Final = ("parquet", "csv", "tsv", "ndjson", "arrow", "xlsx")
 
 #: Formats whose column types are inferred from text.
 TEXT_FORMATS: Final = frozenset({"csv", "tsv", "ndjson"})
+
+#: Formats whose files may hold one column as whole numbers here, and as fractions there.
+LOOSE_FORMATS: Final = TEXT_FORMATS | {"xlsx"}
 
 #: What stands between the fields of a text format.
 SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
@@ -27,6 +30,7 @@ _BY_SUFFIX: Final = {
     ".arrows": "arrow",
     ".ipc": "arrow",
     ".feather": "arrow",
+    ".xlsx": "xlsx",
 }
 _COMPRESSION_BY_SUFFIX: Final[dict[str, Literal["gzip", "zstd"]]] = {".gz": "gzip", ".zst": "zstd"}
 UTF8_BOM: Final = b"\xef\xbb\xbf"
@@ -35,6 +39,7 @@ GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ARROW_FILE: Final = b"ARROW1"
 ARROW_STREAM: Final = b"\xff\xff\xff\xff"
+_WORKBOOK: Final = b"PK\x03\x04"
 _PARQUET: Final = (b"PAR1", b"PARE")
 
 #: Enough leading bytes for `sniff_format` and for the checks of the readers.
@@ -114,6 +119,8 @@ def sniff_format(head: bytes) -> str:
         return "parquet"
     if head.startswith((_ARROW_FILE, ARROW_STREAM)):
         return "arrow"
+    if head.startswith(_WORKBOOK):
+        return "xlsx"
     if head.removeprefix(UTF8_BOM).replace(b"\0", b"").lstrip(b"\xff\xfe \t\r\n")[:1] == b"{":
         return "ndjson"
     return "csv"
@@ -124,7 +131,7 @@ def text_problem(head: bytes) -> str | None:
 
     Compressed bytes are taken as text: the readers decompress them.
     """
-    if head.startswith((*_PARQUET, _ARROW_FILE, ARROW_STREAM)):
+    if head.startswith((*_PARQUET, _ARROW_FILE, ARROW_STREAM, _WORKBOOK)):
         return f"it holds {sniff_format(head)} data, not text; name the format by --input-format"
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,3 +193,15 @@ def check_rows(part: Part, rows: int) -> None:
             "run again when it is complete",
             file=part.path,
         )
+
+
+def read_bytes(path: str) -> bytes:
+    """Return all bytes of a file; ``-`` is standard input.
+
+    Raises
+    ------
+    UsageError, ResourceError
+        As `calibkit.files.explain.reading`.
+    """
+    with reading(path):
+        return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()

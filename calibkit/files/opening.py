@@ -15,6 +15,7 @@ import polars as pl
 
 from calibkit.errors import DataError
 from calibkit.files.dialect import SAMPLE_BYTES, UTF8, Dialect, in_utf8, western
+from calibkit.files.excel import excel_table
 from calibkit.files.explain import reading, repeated_name
 from calibkit.files.formats import (
     ARROW_STREAM,
@@ -74,6 +75,8 @@ def open_part(
             raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
         if known in TEXT_FORMATS and not isinstance(source, str):
             table = _text(source, path, known, dtype, large, dialect)
+        elif known == "xlsx":
+            table = excel_table(source, path, dtype, dialect)
         else:
             table = _table(source, path, head, known, large)
         if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:

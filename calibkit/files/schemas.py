@@ -11,7 +11,7 @@ import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.explain import reading
-from calibkit.files.formats import TEXT_FORMATS
+from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.inputs import Part
 from calibkit.files.table import Reading, Schema, Table, exactly
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE
@@ -108,7 +108,7 @@ def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> 
                     file=lacking.path,
                     column=name,
                 )
-            inferred = part.format in TEXT_FORMATS or first.format in TEXT_FORMATS
+            inferred = part.format in LOOSE_FORMATS or first.format in LOOSE_FORMATS
             kind = _common_type(common[name], schema[name], inferred)
             if kind is None:
                 _refuse_types(name, (first, tables[0]), (part, table), common[name])

@@ -14,6 +14,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
@@ -21,6 +22,7 @@ from typing import IO, Any, Final, Self
 import polars as pl
 
 from calibkit.errors import UsageError
+from calibkit.files.excel import write_excel
 from calibkit.files.explain import writing
 from calibkit.files.formats import SEPARATORS, suffix_compression, suffix_format, unknown_suffix
 from calibkit.files.outputs import (
@@ -265,6 +267,8 @@ def _table(
     known = format_name or suffix_format(output)
     if known is None:
         raise unknown_suffix(output, "--output-format")
+    if known == "xlsx":
+        return partial(write_excel, frames, output)
     packed = suffix_compression(output) or "uncompressed"
 
     def sink(rows: pl.LazyFrame, out: Any, size: int) -> None:

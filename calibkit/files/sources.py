@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -22,7 +20,7 @@ from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.dates import Texts
 from calibkit.files.dialect import AS_TEXT, Dialect
 from calibkit.files.explain import reading
-from calibkit.files.formats import named_format, suffix_format
+from calibkit.files.formats import named_format
 from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
 from calibkit.files.opening import open_part
 from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
@@ -31,7 +29,7 @@ from calibkit.files.told import Told, together
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 
-__all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
+__all__ = ["STDIN", "Part", "Source", "open_source"]
 
 
 class Source:
@@ -436,15 +434,3 @@ def open_files(
     source.input_format, source.dtype, source.memory = input_format, dtype, memory
     source.dialect = dialect
     return source
-
-
-def read_bytes(path: str) -> bytes:
-    """Return all bytes of a file; ``-`` is standard input.
-
-    Raises
-    ------
-    UsageError, ResourceError
-        As `open_source`.
-    """
-    with reading(path):
-        return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()

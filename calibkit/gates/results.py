@@ -43,7 +43,7 @@ def read_result(path: str) -> Content:
     ModelError
         A file that is no JSON object, an unknown kind of model or a newer version.
     """
-    from calibkit.files.sources import read_bytes
+    from calibkit.files.inputs import read_bytes
     from calibkit.measures.result import Metrics
     from calibkit.models.model import decode, decode_object
 

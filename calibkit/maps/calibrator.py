@@ -52,6 +52,7 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
     slopes: list[float] | None = None
     knots: list[float] | None = None
     values: list[float] | None = None
+    interpolate: bool = False
     low_knots: list[float] | None = None
     low: list[float] | None = None
     high_knots: list[float] | None = None

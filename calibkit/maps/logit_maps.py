@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.options.maps import LOGIT_MAPS
-from calibkit_kernels.dense import affine_rows, scaled_rows, softmax_rows
+from calibkit.options.maps import CLASS_METHODS
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +83,8 @@ class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @classmethod
     def of(cls, fitted: LogitMap) -> Self:
         """Return what a model says of a fitted map."""
+        if fitted.method == "none":
+            return cls(method="none", loss=fitted.loss)
         if fitted.method == "temperature":
             beta = float(fitted.weights[0])
             return cls(
@@ -101,10 +102,12 @@ class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def check(self, classes: int) -> None:
         """Raise `ModelError` where the fields contradict each other or the number of classes."""
-        if self.method not in LOGIT_MAPS:
+        if self.method not in CLASS_METHODS:
             raise ModelError(
-                f"unknown map of logits {self.method!r}; known: {', '.join(LOGIT_MAPS)}"
+                f"unknown map of logits {self.method!r}; known: {', '.join(CLASS_METHODS)}"
             )
+        if self.method == "none":
+            return
         if self.method == "temperature":
             if self.temperature is msgspec.UNSET or (self.temperature or 1.0) <= 0.0:
                 raise ModelError("a temperature must be positive, or null for an infinite one")
@@ -119,7 +122,9 @@ class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def fitted(self, classes: int) -> LogitMap:
         """Return the map, ready to be applied."""
-        if self.method == "temperature":
+        if self.method == "none":
+            weights, intercept = np.ones(1), np.zeros(classes)
+        elif self.method == "temperature":
             assert self.temperature is not msgspec.UNSET  # `check` holds it
             beta = 0.0 if self.temperature is None else 1.0 / self.temperature
             weights, intercept = np.array([beta]), np.zeros(classes)
@@ -138,6 +143,8 @@ def logits_of(probabilities: Floats) -> Floats:
 
 def softmax(logits: Floats) -> Floats:
     """Return the probabilities that logits stand for, each row with the sum 1."""
+    from calibkit_kernels.dense import softmax_rows
+
     out = np.empty_like(logits)
     softmax_rows(np.ascontiguousarray(logits), out)
     return out
@@ -145,6 +152,8 @@ def softmax(logits: Floats) -> Floats:
 
 def map_logits(inputs: Floats, weights: Floats, intercept: Floats, out: Floats) -> None:
     """Fill in the logits after a map; weights as those of `LogitMap`."""
+    from calibkit_kernels.dense import affine_rows, scaled_rows
+
     if weights.ndim == 2:
         affine_rows(inputs, weights, intercept, out)
     else:

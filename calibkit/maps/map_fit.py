@@ -39,6 +39,7 @@ def fit_logit_map(
     regularization: tuple[float, float] | None = (0.0, 0.0),
     *,
     folds: Folds | None = None,
+    chosen: NDArray[np.bool_] | None = None,
 ) -> LogitMap:
     """Fit a map of logits to votes by penalised maximum likelihood.
 
@@ -48,12 +49,14 @@ def fit_logit_map(
         Rows x classes; every row has a vote.  Sums run in the order of the rows.
     method
         ``temperature`` (one inverse temperature, at least 0), ``vector`` (a diagonal and an
-        intercept) or ``matrix``.
+        intercept), ``matrix`` or ``none``.
     regularization
         Penalties of the mean squared intercept and the mean squared weight off the diagonal, not
         divided by the number of votes; None chooses both by cross-validation over `GRID`.
     folds
         The fold of each row, below `FOLDS`, where penalties are to be chosen.
+    chosen
+        Which rows count; None: all.
 
     Raises
     ------
@@ -65,10 +68,20 @@ def fit_logit_map(
     The loss is the mean over all votes.  All three problems are convex.  Without a penalty the
     intercept is known up to a constant: its sum is made 0.
     """
-    classes, votes = logits.shape[1], VotedLogits(logits, counts)
-    if method == "temperature":
+    classes, votes = logits.shape[1], VotedLogits(logits, counts, chosen)
+    if method in ("temperature", "none"):
         before = votes.likelihood(np.ones(1), np.zeros(classes))
-        return replace(_temperature(votes), loss_before=before.loss / before.votes)
+        loss = before.loss / before.votes
+        if method == "none":
+            return LogitMap(
+                method=method,
+                weights=np.ones(1),
+                intercept=np.zeros(classes),
+                objective=loss,
+                loss=loss,
+                loss_before=loss,
+            )
+        return replace(_temperature(votes), loss_before=loss)
     identity = np.ones(classes) if method == "vector" else np.eye(classes)
     before = votes.likelihood(identity, np.zeros(classes))
     start = np.concatenate([identity.ravel(), np.zeros(classes)])

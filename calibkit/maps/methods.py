@@ -30,6 +30,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "quadratic": quadratic.METHOD,
     "spline": spline.METHOD,
     "isotonic": isotonic.METHOD,
+    "centred-isotonic": isotonic.CENTRED,
     "histogram": histogram.METHOD,
     "scaling-binning": scaling_binning.METHOD,
     "venn-abers": venn_abers.METHOD,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 
-from calibkit.columns.numeric import FloatArray
 from calibkit.errors import ModelError
 from calibkit.summaries.resolution import Resolution
+
+if TYPE_CHECKING:
+    from calibkit.columns.numeric import FloatArray
 
 #: The role of the column of segments.
 SEGMENTS: Final = "by"
@@ -97,6 +98,8 @@ class ScoreMap(
     knots, values
         Steps: the value of the greatest knot at or below the score (of scaling-binning: at or below
         expit(a x + b)); below all knots the first value.
+    interpolate
+        isotonic: between two knots the value goes over in a line, as that of centred-isotonic does.
     low_knots, low
         venn-abers: the lower probability, steps as above, 0 below all knots.
     high_knots, high
@@ -118,6 +121,7 @@ class ScoreMap(
     slopes: list[float] | None = None
     knots: list[float] | None = None
     values: list[float] | None = None
+    interpolate: bool = False
     low_knots: list[float] | None = None
     low: list[float] | None = None
     high_knots: list[float] | None = None
@@ -168,6 +172,8 @@ class ScoreMap(
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
     """Return scores clipped into [0, 1], and how many were outside."""
+    import numpy as np
+
     moved = int(np.count_nonzero((score < 0) | (score > 1)))
     if not moved:
         return score, 0

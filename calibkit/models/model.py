@@ -479,7 +479,8 @@ def load(path: str | os.PathLike[str]) -> Model:
     ModelError
         See `decode`.
     """
-    from calibkit.files.sources import read_bytes, suffix_format
+    from calibkit.files.formats import suffix_format
+    from calibkit.files.inputs import read_bytes
 
     path = os.fspath(path)
     if suffix_format(path) is not None:

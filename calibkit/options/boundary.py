@@ -36,11 +36,28 @@ OBJECTIVE, METHOD = "Objective (exactly one; bounds: several with --confidence)"
 #: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
 AUTO: Final = "auto"
 
-#: What a shell completes, known here without loading anything: methods, and measures.
-METHODS: Final = (
-    *(AUTO, "exact", "st", "logistic", "stochastic", "mist", "gmt"),
-    *("vw-dpmt", "vw-dpmt-mono", "ew-dpmt", "ew-dpmt-mono", "staircase"),
-)
+#: What each method is, in the order of the help.
+METHODS: Final = {
+    AUTO: "st, logistic or exact, whichever cross-validation favours",
+    "exact": "one threshold for each uncertainty level",
+    "st": "one threshold for all rows",
+    "logistic": "one cut on a logistic surface over score and uncertainty",
+    "stochastic": "the optimum over randomised boundaries",
+    "mist": "isotonic regression in each level, then one cut on the fitted rate",
+    "gmt": "in each level on its own, the best threshold that meets the bound",
+    "vw-dpmt": "the optimum over a grid, by a table over the number of rows",
+    "vw-dpmt-mono": "the same, with never more bins in a more uncertain level",
+    "ew-dpmt": "as if all bins of the grid held equally many rows",
+    "ew-dpmt-mono": "the same, with never more bins in a more uncertain level",
+    "staircase": "two numbers of bins: one up to some level, one from there on",
+}
+
+#: What each method is that a model may name.
+EVERY_METHOD: Final = METHODS | {
+    "curved": "a logistic surface with squares; --confidence with auto takes it"
+}
+
+#: What a shell completes, known here without loading anything.
 MEASURES: Final = (
     *("accuracy", "weighted-accuracy:", "balanced-accuracy", "precision", "f1", "fbeta:"),
     *("jaccard", "mcc", "kappa", "gmean", "fowlkes-mallows", "youden", "lift", "utility:"),
@@ -120,7 +137,7 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         option(
             metavar="cost:FP,FN",
             group=OBJECTIVE,
-            help="Least expected cost a row; a cost is a number or a column.",
+            help="Least expected cost; costs are numbers or columns.",
         ),
     ] = None
     review_capacity: Annotated[
@@ -156,12 +173,8 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         option(
             metavar="METHOD",
             group=METHOD,
-            help="auto: st, logistic or exact, whichever cross-validation favours. exact: the "
-            "optimum, with proof. st: one threshold for all levels. logistic: one cut on a logistic "
-            "surface. stochastic: the optimum over randomised boundaries. The paper's, for "
-            "comparison (see --compare): mist, gmt, vw-dpmt, vw-dpmt-mono, ew-dpmt, ew-dpmt-mono, "
-            "staircase.",
-            completes=_one_of(METHODS),
+            help="How: auto chooses; --help-all says what each is.",
+            completes=_one_of(list(METHODS)),
         ),
     ] = AUTO
     uncertainty_bins: Annotated[
@@ -206,8 +219,7 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         option(
             metavar="C",
             group=METHOD,
-            help="Certify the bound: it holds on new data with this probability. Goes with "
-            "--method auto, st, logistic and exact.",
+            help="Certify the bound: it holds on new data with this probability.",
             shown="none: nothing is guaranteed",
         ),
     ] = None

@@ -9,7 +9,7 @@ from calibkit.errors import UsageError, nearest
 from calibkit.options.maps import (
     AUTO,
     AUTOMATIC,
-    LOGIT_MAPS,
+    CLASS_METHODS,
     METHOD,
     SCORE_METHODS,
     MapOptions,
@@ -33,7 +33,7 @@ from calibkit.options.shared import (
 
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (
-    *("targets", "bins", "bin_strategy", "split", "negatives_kept", "optimize"),
+    *("targets", "bins", "bin_strategy", "split", "negatives_kept", "interpolate"),
     *("groups", "time", "by", "clip", "out_of_range", "positive", "weight"),
 )
 
@@ -51,7 +51,7 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             metavar="METHOD",
             group=METHOD,
             help=f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
-            "temperature, vector or matrix.",
+            "temperature, vector, matrix, none or auto.",
             shown="auto; temperature with --probs",
         ),
     ] = None
@@ -108,6 +108,9 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
 
     def check(self) -> None:
         """Refuse what the method, or the kind of rows, does not have."""
+        for name in self._given(_OF_CHOICES):
+            if self.named != AUTO:
+                raise UsageError(f"--{name} goes with --method auto, not with {self.named}.")
         if self.of_classes:
             self._check_classes()
             return
@@ -119,9 +122,6 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
                 f"--method {self.method!r} is not known{nearest(self.named, known)}; use "
                 f"one of {', '.join(known)}."
             )
-        for name in self._given(_OF_CHOICES):
-            if self.named != AUTO:
-                raise UsageError(f"--{name} goes with --method auto, not with {self.named}.")
         if self.groups is not None and self.time is not None:
             raise UsageError("give --groups or --time: folds follow one of them.")
         own = {name for entry in SCORE_METHODS.values() for name in entry.options}
@@ -143,16 +143,17 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
                 f"--{name.replace('_', '-')} is for scores, not for class probabilities; leave it out."
             )
         one_pattern(self.probs)
-        if self.named not in LOGIT_MAPS:
+        known = (*CLASS_METHODS, AUTO)
+        if self.named not in known:
             raise UsageError(
                 f"--method {self.method} is not for class probabilities (--probs); use one of "
-                f"{', '.join(LOGIT_MAPS)}."
+                f"{', '.join(known)}."
             )
-        if self.penalties is not None and self.named == "temperature":
+        if self.penalties is not None and self.named in ("temperature", "none"):
             raise UsageError("--regularization goes with --method vector and matrix.")
 
     def _given(self, names: Any) -> list[str]:
-        return [name for name in names if getattr(self, name) is not None]
+        return [name for name in names if getattr(self, name) not in (None, False)]
 
     def _check_shift(self) -> None:
         kept = self.negatives_kept
@@ -227,6 +228,9 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
     def steps(self) -> list[str]:
         """Return in words what the fit will do."""
         if self.of_classes:
+            if self.named in (AUTO, "none"):
+                step = AUTOMATIC if self.named == AUTO else SCORE_METHODS["none"]
+                return [step.step]
             chosen = self.penalties is None and self.named != "temperature"
             penalties = " with penalties chosen by cross-validation" if chosen else ""
             return [f"fit {self.named} scaling of the logits{penalties}"]

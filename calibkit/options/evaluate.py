@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ from calibkit.options.judging import (
     MinRows,
     Numbers,
     Scores,
+    Threshold,
     Top,
     TopBy,
     decimals,
@@ -128,6 +130,7 @@ class EvaluateOptions(Threaded):
         ),
     ] = None
     decision: Decision = None
+    threshold: Threshold = None
     grid: Grid = None
     grid_score: GridScore = None
     metrics: Annotated[
@@ -195,8 +198,9 @@ class EvaluateOptions(Threaded):
         if self.boundary is not None and self.decision is not None:
             raise UsageError("--boundary and --decision: judge one of them at a time.")
         named = "boundary" if self.boundary is not None else self.decision
-        if named in self.ranked:
-            raise UsageError(f"{named!r} is a score and names the decisions; rename the column.")
+        for name in (named, *self.thresholds):
+            if name in self.ranked or (name == named and name in self.thresholds):
+                raise UsageError(f"{name!r} is a score and names the decisions; rename the column.")
         if self.patterns:
             self._check_classes()
 
@@ -229,6 +233,7 @@ class EvaluateOptions(Threaded):
         without = {
             "--boundary": self.boundary is not None,
             "--decision": self.decision,
+            "--threshold": self.threshold,
             "--grid": self.grid is not None,
             "--top": self.top,
             "--weight": labelled and self.weight,
@@ -266,6 +271,20 @@ class EvaluateOptions(Threaded):
     def model(self) -> Model | None:
         """The model whose decisions are judged."""
         return None if self.boundary is None else model_of(self.boundary, "--boundary")
+
+    @cached_property
+    def thresholds(self) -> dict[str, float]:
+        """The thresholds to judge, by the name under which their metrics stand."""
+        found = {}
+        for text in listed(cast("Sequence[str]", self.threshold or ())):
+            try:
+                value = float(text)
+            except ValueError:
+                value = math.nan
+            if not math.isfinite(value):
+                raise UsageError(f"--threshold is {text!r}; expected a number.")
+            found[f"threshold:{text}"] = value
+        return found
 
     @cached_property
     def tops(self) -> tuple[Share, ...]:

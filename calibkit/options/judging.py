@@ -106,6 +106,19 @@ Decision = Annotated[
     ),
 ]
 
+Threshold = Annotated[
+    Numbers | None,
+    option(
+        metavar="X",
+        group=METRICS,
+        help="Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
+        "repeated. Of several scores the baseline decides.",
+        shown=False,
+        many="commas",
+        read=decimals,
+    ),
+]
+
 Grid = Annotated[
     FrameLike | None,
     option(

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.files.sources import read_bytes
+from calibkit.files.inputs import read_bytes
 from calibkit.models.model import Model, decode_as, decode_object
 
 

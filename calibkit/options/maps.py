@@ -15,6 +15,8 @@ METHOD: Final = "Method"
 
 #: How logits of class probabilities are mapped.
 LOGIT_MAPS: Final = ("temperature", "vector", "matrix")
+#: Methods of class probabilities: these, or to leave them as they are.
+CLASS_METHODS: Final = (*LOGIT_MAPS, "none")
 
 #: What is taken of options that were not given and that only some methods have.
 DEFAULTS: Final[dict[str, Any]] = {
@@ -108,7 +110,12 @@ SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
         step="fit a rising spline",
         fields=("logit_knots", "logits", "slopes"),
     ),
-    "isotonic": ScoreMethod(step="fit isotonic", fields=("knots", "values")),
+    "isotonic": ScoreMethod(
+        step="fit isotonic", fields=("knots", "values"), options=("interpolate",)
+    ),
+    "centred-isotonic": ScoreMethod(
+        step="fit centred isotonic regression", fields=("knots", "values")
+    ),
     "histogram": ScoreMethod(
         step="fit histogram",
         fields=("knots", "values"),
@@ -179,6 +186,13 @@ class MapOptions(Threaded):
             shown="same",
         ),
     ] = None
+    interpolate: Annotated[
+        bool,
+        option(
+            group=METHOD,
+            help="For isotonic: lines between the steps, as scikit-learn draws them.",
+        ),
+    ] = False
     negatives_kept: Annotated[
         float | None,
         option(

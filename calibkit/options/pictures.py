@@ -24,6 +24,7 @@ from calibkit.options.plot import (
     ReliabilityOptions,
     RiskCoverageOptions,
     RocOptions,
+    ThresholdOptions,
 )
 
 
@@ -101,6 +102,16 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Risk and coverage",
         (5.5, 4.5),
         ("test.parquet --score old,new -o risk.svg",),
+    ),
+    "threshold": Kind(
+        ThresholdOptions,
+        "Precision, recall and alerts by threshold",
+        (5.5, 4.5),
+        (
+            "test.parquet -o threshold.svg",
+            "test.parquet --threshold 0.5,0.7 -o threshold.pdf",
+            "test.parquet --boundary one.json -o threshold.png",
+        ),
     ),
     "positivity": Kind(
         PositivityOptions,

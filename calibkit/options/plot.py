@@ -257,6 +257,24 @@ class RiskCoverageOptions(ScorePlot):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ThresholdOptions(CurveOptions):
+    """Draw precision, recall and the share of alerts against the threshold of a score.
+
+    Thresholds of `--threshold`, and those of boundaries that have one, are marked.
+    """
+
+    threshold: own.Threshold = None
+
+    def check(self) -> None:
+        """Refuse several scores, whose thresholds have no axis in common."""
+        super().check()
+        if len(self.names) > 1:
+            raise UsageError("plot threshold draws one score; name one by --score.")
+        if self.decision is not None:
+            raise UsageError("--decision has no threshold to mark; leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class BiasOptions(ScorePlot):
     """Draw calibration bias and error among the rows with the highest scores.
 

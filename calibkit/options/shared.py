@@ -157,7 +157,7 @@ By = Annotated[
     option(
         metavar="NAME",
         group=COLUMNS,
-        help="Column of segments: fit or report each of its values by itself.",
+        help="Column of segments: each of its values by itself.",
         shown="none",
     ),
 ]

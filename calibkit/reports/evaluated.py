@@ -23,13 +23,15 @@ from calibkit.options.plot import (
     DispersionOptions,
     PrecisionRecallOptions,
     RocOptions,
+    ThresholdOptions,
 )
 from calibkit.reports import plots, reliability
 from calibkit.reports.html import Markup
-from calibkit.reports.html_boundary import beside
+from calibkit.reports.html_boundary import beside, in_short
 from calibkit.reports.html_plots import figure_of
 from calibkit.reports.html_report import report
 from calibkit.reports.points import MOST_LINES, Points
+from calibkit.views.answer import rule
 
 _NO_PICTURES: Final = (
     "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
@@ -77,6 +79,7 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
         found,
         inputs=[_named(part) for part in source.parts],
         confidence=options.confidence if options.intervals else None,
+        short=in_short(model if isinstance(model, BoundaryModel) else None, found.metrics),
         story=[] if model is None else [*_story(model, found)],
         pictures=drawn,
         remark=remark,
@@ -95,6 +98,8 @@ def _shown(
         yield lambda: plots.points(source, options.part(DispersionOptions, probs=options.patterns))
     if options.patterns or len(options.ranked) > MOST_LINES:
         return
+    if len(options.ranked) == 1:
+        yield lambda: plots.points(source, _thresholds(options))
     yield lambda: plots.points(source, _curves(PrecisionRecallOptions, options))
     yield lambda: plots.points(source, _curves(RocOptions, options))
     model = options.model
@@ -114,6 +119,14 @@ def _curves(kind: type[CurveOptions], options: EvaluateOptions) -> CurveOptions:
     """Return which curves to draw of what was evaluated."""
     boundary = () if options.boundary is None else options.boundary
     return options.part(kind, scores=options.ranked, boundary=boundary)
+
+
+def _thresholds(options: EvaluateOptions) -> ThresholdOptions:
+    """Return what a threshold of the score gives, with those that were judged."""
+    model = options.model
+    one = isinstance(model, BoundaryModel) and not model.groups and len(model.score_thresholds) == 1
+    boundary = options.boundary if one and options.boundary is not None else ()
+    return options.part(ThresholdOptions, scores=options.ranked, boundary=boundary, decision=None)
 
 
 def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:
@@ -137,4 +150,6 @@ def _story(model: Model, found: Evaluated) -> Iterator[str | Table]:
         yield from beside(model, found.metrics)
     page = Page(everything=True)
     view_of(model).view(model, page)
+    if isinstance(model, BoundaryModel):  # what to expect on new data stands beside what was found
+        page.parts[0] = rule(model)
     yield from filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway

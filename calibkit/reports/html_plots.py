@@ -27,14 +27,16 @@ _NAMES = re.compile(r'(\bid="|url\(#|href="#)')
 
 #: What each kind of picture says, below it.
 _WORDS = {
-    "reliability": "Where scores hold what they say, the line lies on the diagonal. Dots are bins "
+    "reliability": "Calibrated scores lie on the diagonal. Dots are bins "
     "with their intervals, the step line is isotonic regression (CORP), bars count rows.",
+    "threshold": "Precision, recall and the share of rows that raise an alert, at every threshold; "
+    "bands are intervals.",
     "precision-recall": "What each threshold would reach: precision against recall.",
     "roc": "Recall against the false positive rate; the diagonal is chance.",
     "heatmap": "How often rows are positive over score and uncertainty, and the line from which on "
     "the boundary selects.",
-    "dispersion": "What the distance from the raters consists of: calibration, which a map can mend, "
-    "and dispersion, which it cannot.",
+    "dispersion": "What the distance from the raters consists of: calibration, which a map can "
+    "correct, and dispersion, which it cannot.",
     "disagreement": "How often two raters differ, against the predicted chance that they do.",
 }
 

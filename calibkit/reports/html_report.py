@@ -39,6 +39,7 @@ def report(
     *,
     inputs: Sequence[str],
     confidence: float | None,
+    short: Sequence[str],
     story: Sequence[str | Table],
     pictures: Sequence[Markup],
     remark: str,
@@ -53,6 +54,8 @@ def report(
         Names of the files that were evaluated, or of the input as the user knows it.
     confidence
         Of the intervals; None where there are none.
+    short
+        What came of decisions, in sentences.
     story
         What is to be said of the boundary: paragraphs and tables, in order.
     pictures
@@ -64,10 +67,11 @@ def report(
     return html.page(
         f"Evaluation of {_listed(inputs)}",
         _head(metrics, inputs, confidence),
+        html.section("In short", html.paragraphs(short) if short else NOTHING),
         _remarks([*found.warnings, *found.notes]),
-        *(_glance(metrics, score) for score in metrics.metrics),
-        _story(metrics, story),
         _pictures(found, pictures, remark),
+        _story(metrics, story),
+        *(_glance(metrics, score) for score in metrics.metrics),
         html.section("All rows", *(_all_rows(metrics, scores) for scores in alike(metrics))),
         html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
         html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
@@ -87,7 +91,7 @@ def _head(metrics: Metrics, inputs: Sequence[str], confidence: float | None) -> 
     heading = html.tag("h1", html.joined([html.escaped("Evaluation of "), of]))
     line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
     if confidence is not None and metrics.intervals:
-        line += f" Intervals hold the true value with confidence {confidence:g}."
+        line += f" {100 * confidence:.10g} % confidence intervals."
     return html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")]))
 
 
@@ -113,7 +117,7 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     cards = []
     for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
         cell = _cell(metrics, score, ALL, name)
-        lines = [html.tag("dt", html.breakable(html.escaped(name)), title=meaning(name))]
+        lines = [html.tag("dt", html.escaped(name.replace("_", " ")), title=meaning(name))]
         lines.append(html.tag("dd", html.escaped(html.number(values[name]))))
         if isinstance(cell, Span):
             ends = f"{html.number(cell.low)} to {html.number(cell.high)}"
@@ -147,7 +151,7 @@ def _confusion(score: str, values: dict[str, Number]) -> Markup:
         return line(heading(name, "row"), *shown)
 
     columns = [heading(f"label {side}", "col") for side in ("positive", "negative")]
-    body = html.joined([counts("selected", "tp", "fp"), counts("left", "fn", "tn")])
+    body = html.joined([counts("selected", "tp", "fp"), counts("not selected", "fn", "tn")])
     caption = html.escaped(f"Confusion matrix of {score}: rows on these data")
     parts = {"caption": caption, "thead": line(html.tag("td"), *columns), "tbody": body}
     inside = html.joined(html.tag(name, part) for name, part in parts.items())

@@ -3,7 +3,7 @@
     points(source, options) -> Points         the numbers, a table; no matplotlib needed
     draw(points, look) -> Figure              the picture of these numbers
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
-    to_svg(figure), to_png(figure) -> bytes   its bytes, the same each time
+    to_svg(figure), to_png, to_pdf -> bytes   its bytes, the same each time
 
 A kind is a class of options in `calibkit.options.pictures.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
@@ -37,7 +37,7 @@ from calibkit.reports import (
 )
 from calibkit.reports.axes import AxesSheet
 from calibkit.reports.points import Points
-from calibkit.reports.style import Sheet, need_matplotlib, settings, to_png, to_svg
+from calibkit.reports.style import Sheet, need_matplotlib, settings, to_pdf, to_png, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +52,7 @@ __all__ = [
     "draw",
     "picture",
     "points",
+    "to_pdf",
     "to_png",
     "to_svg",
 ]
@@ -64,6 +65,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "decision-curve": (cost_curves.points, cost_curves.draw),
     "cost-curve": (cost_curves.points, cost_curves.draw),
     "risk-coverage": (risk_coverage.points, risk_coverage.draw),
+    "threshold": (ranking_curves.points, ranking_curves.draw_thresholds),
     "positivity": (positivity.points, positivity.draw),
     "heatmap": (heatmap.points, heatmap.draw),
     "recall-gain": (recall_gain.points, recall_gain.draw),
@@ -153,5 +155,5 @@ def _size(shown: Points, look: Look) -> tuple[float, float]:
 
 
 def picture(shown: Points, look: Look | None = None, format: str = "svg") -> bytes:  # noqa: A002 (the word of options)
-    """Return the picture of some points as ``svg`` or ``png``."""
-    return {"svg": to_svg, "png": to_png}[format](draw(shown, look))
+    """Return the picture of some points as ``svg``, ``png`` or ``pdf``."""
+    return {"svg": to_svg, "png": to_png, "pdf": to_pdf}[format](draw(shown, look))

@@ -293,6 +293,11 @@ def to_png(figure: Figure) -> bytes:
     return _saved(figure, "png", dpi=DPI, metadata={"Software": None})
 
 
+def to_pdf(figure: Figure) -> bytes:
+    """Return a figure as PDF, the same bytes each time."""
+    return _saved(figure, "pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
+
+
 def _lean(svg: str, title: str) -> str:
     """Return an SVG without what nobody sees, with a title for people who hear it.
 

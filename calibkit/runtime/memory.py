@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from calibkit.errors import UsageError
@@ -71,14 +74,16 @@ class Memory:
 
 
 def memory_budget(size: str | None) -> Memory:
-    """Return what a size such as ``500MB`` or ``2GB`` has room for; None is half of the machine.
+    """Return what a size such as ``500MB`` or ``2GB`` has room for.
+
+    None is half of the machine, or of what a container or job may take.
 
     Raises
     ------
     UsageError
         For text that is no size.
     """
-    return Memory(_half_of_physical() if size is None else size_in_bytes(size, "--memory"))
+    return Memory(_physical() // 2 if size is None else size_in_bytes(size, "--memory"))
 
 
 def size_in_bytes(text: str, option: str) -> int:
@@ -99,8 +104,33 @@ def size_in_bytes(text: str, option: str) -> int:
     return size
 
 
-def _half_of_physical() -> int:
+def _physical() -> int:
+    """Return how much memory the machine has, or how much of it the process may have."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # no such question on this system
-        return 4 * 2**30
+        machine = 8 * 2**30
+    return min([machine, *_allowed()])
+
+
+def _allowed(root: Path = Path("/")) -> Iterator[int]:
+    """Yield what the groups of processes that this one belongs to may take on Linux.
+
+    A container, or a job of a cluster, is such a group; the system ends a process that takes more.
+    """
+    with suppress(OSError, ValueError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:  # version 2 of these groups
+                top, name = root / "sys/fs/cgroup", "memory.max"
+            elif "memory" in controllers.split(","):
+                top, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+            else:
+                continue
+            group = Path(path.strip("/"))
+            for folder in (
+                group,
+                *group.parents,
+            ):  # within the container its own path may be hidden
+                with suppress(OSError, ValueError):  # "max" is no limit
+                    yield int((top / folder / name).read_text())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from calibkit.columns.columns import Condensing
+if TYPE_CHECKING:
+    from calibkit.columns.columns import Condensing
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from calibkit.columns.rows import NothingLeft
-from calibkit.files.formats import TEXT_FORMATS
+from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.sources import Source
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import read_in_windows
@@ -32,7 +32,7 @@ class Reading:
     @property
     def text(self) -> bool:
         """Whether any of it is text."""
-        return any(part.format in TEXT_FORMATS for part in self.source.parts)
+        return any(part.format in LOOSE_FORMATS for part in self.source.parts)
 
     def kinds(self, prefix: str) -> dict[str, pl.DataType]:
         """Return the types of the columns as a state has them."""

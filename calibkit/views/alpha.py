@@ -114,6 +114,9 @@ def logit_map_view(
             else "temperature infinite: all classes alike"
         )
         return
+    if logit_map.method == "none":
+        page.say("class probabilities as they are")
+        return
     weights, intercept = logit_map.weights, logit_map.intercept
     assert isinstance(weights, list)
     assert isinstance(intercept, list)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.models.page import Page, cell_text
+from calibkit.options.boundary import EVERY_METHOD
+from calibkit.views.answer import answer, bounds_text, figure_name, rate
+from calibkit.views.answer import doubts as doubts
 from calibkit.views.rules import level_rows, rates, rule_rows, spread
 from calibkit.views.segments import segment_lines, segment_tables
 
@@ -20,7 +23,7 @@ _LEVELS = 5
 def headline(model: BoundaryModel) -> str:
     """Return in a few words what a boundary is."""
     goal = f"{'most' if model.objective.maximize else 'least'} {figure_name(model)}"
-    bounds = _bounds(model)
+    bounds = bounds_text(model)
     levels = f"{len(model.groups)} segments" if model.groups else f"{model.levels} levels"
     levels = "1 level" if levels == "1 levels" else levels
     at = f" at {bounds}" if bounds else ""
@@ -28,18 +31,65 @@ def headline(model: BoundaryModel) -> str:
 
 
 def lines(model: BoundaryModel) -> list[str]:
-    """Return the summary of a boundary: first what to expect of it on new data."""
+    """Return the summary of a boundary: which rows to flag, what to expect, how it was found."""
+    page = Page(short=True)
+    _answer(model, page)
+    page.say(*_how(model))
+    return [line.replace("--all shows", "calibkit show has") for line in page.text().splitlines()]
+
+
+def _answer(model: BoundaryModel, page: Page) -> None:
+    """Print which rows to flag and what to expect; several thresholds as a table."""
+    import msgspec
+
+    page.say(answer(model))
+    reference = model.fit.reference
+    rows = reference.rows_per_level if reference else [None] * model.levels
+    if model.levels == 1 and model.score_thresholds and not model.groups:
+        return
+    if not page.short:
+        page.say("")
+    if model.groups:
+        segment_tables(model, page)
+    elif model.take is not msgspec.UNSET:
+        bins = len(model.score_edges) + 1 if model.score_edges is not msgspec.UNSET else 0
+        page.table(
+            ["uncertainty bin", "rows", f"highest of {bins} score bins taken"],
+            [[level, rows[level], take] for level, take in enumerate(model.take)],
+        )
+    else:
+        name = model.columns["uncertainty"].name
+        limits = [] if model.partition else [f"{name} from", "to below"]
+        if model.partition:
+            page.table(["level", "where"], rule_rows(model))
+            page.say("")
+        table, header = level_rows(model, rows), ["rows", "positive if"]
+        if model.review_thresholds:
+            header[-1:] = ["block if", "else review if"]
+            reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+            table = [
+                [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
+            ]
+        some = spread(table, page.shown(len(table), _LEVELS - 2 * bool(model.fit.candidates)))
+        page.table(["level", *limits, *header], some)
+        if len(some) < model.levels:
+            more = "--all shows more" if len(some) < len(table) else "the model has them all"
+            page.say(f"Some of {model.levels} levels; {more}.")
+    page.say("")
+
+
+def _how(model: BoundaryModel) -> list[str]:
+    """Say in words how a boundary was found."""
     fit, name = model.fit, figure_name(model)
     seen, single = fit.in_sample, fit.score_only
     lines = [
-        _expectation(model),
-        f"{model.method}: {name} {_rate(seen.objective_value)} on the fitting rows{_proof(model)}; "
-        f"selects {cell_text(seen.selected)} of {cell_text(fit.rows)} rows, "
-        f"{cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
+        f"{model.method} ({EVERY_METHOD[model.method]}): {name} {rate(seen.objective_value)} on the "
+        f"fitting rows{_proof(model)}; selects {cell_text(seen.selected)} of {cell_text(fit.rows)} "
+        f"rows, {cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
         + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
     if model.review_thresholds:
-        lines[1] = lines[1].replace("; selects ", "; blocks ")
+        lines[0] = lines[0].replace("; selects ", "; blocks ")
         lines.append(
             f"{cell_text(seen.reviewed)} rows are reviewed, {cell_text(seen.reviewed_positives)} of "
             "them positive; precision is that of block, recall that of block with review."
@@ -51,29 +101,57 @@ def lines(model: BoundaryModel) -> list[str]:
         lines.append(
             f"{what} rounded by less than 1e-12 of their sum; bounds are met with a margin of 1e-12."
         )
+    if model.clipped:
+        lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
     lines += _meaning(model)
     if fit.certificate is not None:
         lines += _terms(fit.certificate)
     if model.groups:
         lines += segment_lines(model)
-    elif model.coefficients:
-        lines += _surface_lines(model)
+    beside = []
     if fit.candidates:
         levels = ", ".join(
             str(one.uncertainty_bins) for one in fit.candidates if one.method == "exact"
         )
         others = [one.method for one in fit.candidates if one.method != "exact"]
-        lines.append(
+        beside.append(
             f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
         )
+        beside += _why(model)
     if model.method != "st" and single is not None and fit.certificate is None:
         one = "One threshold each" if model.review_thresholds else "A single threshold"
-        lines.append(
-            f"{one} reaches {name} {_rate(single.objective_value)} there."
+        beside.append(
+            f"{one} reaches {name} {rate(single.objective_value)} there."
             if single.selected or model.review_thresholds
             else "A single threshold selects nothing there."
         )
-    return lines
+    return [*lines, " ".join(beside)] if beside else lines
+
+
+def _why(model: BoundaryModel) -> list[str]:
+    """Say why the choice fell on a candidate where a simpler one that met the bound found more."""
+    candidates = model.fit.candidates or []
+    chosen = [place for place, one in enumerate(candidates) if _is_of(one, model)]
+    if not chosen or not model.objective.subject_to:
+        return []
+    own = candidates[chosen[0]]
+    simpler = [one for one in candidates[: chosen[0]] if one.within_bound]
+    best = max(simpler, key=lambda one: one.recall or 0.0, default=None)
+    if best is None or (best.recall or 0.0) <= (own.recall or 0.0):
+        return []
+    return [
+        f"{best.method} found more there, recall {rate(best.recall)} at precision "
+        f"{rate(best.precision)}, {own.method} {rate(own.recall)} at {rate(own.precision)}: moved to "
+        f"the bound, {own.method} is worth {best.gap - own.gap:.4f} more (in recall; standard error of "
+        f"the gap to the best {best.gap_standard_error:.4f})."
+    ]
+
+
+def _is_of(one: Candidate, model: BoundaryModel) -> bool:
+    """Tell whether a candidate became the model; a surface may have fewer levels than it was given."""
+    return one.method == model.method and (
+        one.method == "logistic" or one.uncertainty_bins == model.levels
+    )
 
 
 def _surface_lines(model: BoundaryModel) -> list[str]:
@@ -87,10 +165,7 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
         terms.append(f"{weights['uncertainty']:+.4g} {name}")
         terms.append(f"{weights['product']:+.4g} {s} x {name}")
     cut = "none" if model.cut is None else f"from {model.cut:.6g} up"
-    lines = [f"Fitted log-odds: {' '.join(terms)}; selected: {cut} as a probability."]
-    if model.clipped:
-        lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
-    return lines
+    return [f"Fitted log-odds: {' '.join(terms)}; selected: {cut} as a probability."]
 
 
 def _meaning(model: BoundaryModel) -> list[str]:
@@ -104,58 +179,6 @@ def _meaning(model: BoundaryModel) -> list[str]:
             f"Rates are those at a base rate of {model.objective.prevalence:g}; counts are of rows."
         )
     return lines
-
-
-def figure_name(model: BoundaryModel) -> str:
-    """Return what was maximised or minimised."""
-    objective = model.objective
-    return str(objective.maximize or objective.minimize)
-
-
-def _expectation(model: BoundaryModel) -> str:
-    """Say what to expect on new data, and whether a bound is guaranteed there."""
-    fit = model.fit
-    if fit.certificate is not None:
-        return _guarantee(model, fit.certificate)
-    judged = fit.test or fit.cross_validated
-    bounds = _bounds(model)
-    caveat = f"; {bounds} is not guaranteed there" if bounds else ""
-    if judged is None:
-        seen = fit.in_sample
-        return (
-            f"On new data expect less than precision {_rate(seen.precision)}, recall "
-            f"{_rate(seen.recall)} of the fitting rows: not judged on others{caveat}."
-        )
-    how = "test rows" if fit.test else "cross-validated"
-    own = _bounded(model)
-    if figure_name(model) not in ("precision", "recall"):
-        own = f"{figure_name(model)} {_rate(judged.objective_value)}, "
-    return (
-        f"On new data expect {own}precision {_rate(judged.precision)}, recall "
-        f"{_rate(judged.recall)} ({how}){caveat}."
-    )
-
-
-def _bounds(model: BoundaryModel) -> str:
-    return " and ".join(
-        f"{name.replace('_', ' ')} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
-        for name, bound in model.objective.subject_to.items()
-    )
-
-
-def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
-    """Say what is guaranteed on new data, and what was seen of the rest."""
-    seen, where = model.fit.in_sample, "on all rows of the fit"
-    if model.fit.test:
-        seen, where = model.fit.test, "on the test rows"
-    promised = " and ".join(one.text for one in certificate.all)
-    if model.bound == "each":
-        promised += f" in each segment of {model.columns['by'].name} that has thresholds"
-    return (
-        f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
-        f"({certificate.rows:,} rows set aside certify it); precision {_rate(seen.precision)}, "
-        f"recall {_rate(seen.recall)} {where}."
-    )
 
 
 def _terms(certificate: Certificate) -> list[str]:
@@ -176,24 +199,6 @@ def _terms(certificate: Certificate) -> list[str]:
             f"Nothing is certified, and nothing selected, in: {', '.join(certificate.failed)}."
         )
     return lines
-
-
-def _bounded(model: BoundaryModel) -> str:
-    """Say what a bounded figure other than precision and recall is on new data."""
-    fit, bounds = model.fit, model.objective.subject_to
-    judged = fit.test or fit.cross_validated
-    rows, positives = (fit.test.rows, fit.test.positives) if fit.test else (fit.rows, fit.positives)
-    if judged is None or judged.precision == 0.0:  # nothing says how many were selected
-        return ""
-    if "value" in model.columns or model.review_thresholds:  # the recall does not count rows
-        return ""
-    if model.objective.prevalence:
-        rows, positives = 1.0, model.objective.prevalence
-    hits = (judged.recall or 0.0) * positives
-    selected = hits / judged.precision if judged.precision else 0.0
-    if "fpr" in bounds and rows > positives:
-        return f"false positive rate {_rate((selected - hits) / (rows - positives))}, "
-    return f"{selected / rows:.2%} of rows selected, " if "capacity" in bounds else ""
 
 
 def _proof(model: BoundaryModel) -> str:
@@ -219,42 +224,12 @@ def _proof(model: BoundaryModel) -> str:
 
 
 def view(model: BoundaryModel, page: Page) -> None:
-    """Print a boundary: what to expect, its levels and thresholds, its figures."""
-    import msgspec
-
-    page.say(*lines(model))
-    reference = model.fit.reference
-    rows = reference.rows_per_level if reference else [None] * model.levels
-    page.say("")
-    if model.groups:
-        segment_tables(model, page)
-    elif model.take is not msgspec.UNSET:
-        bins = len(model.score_edges) + 1 if model.score_edges is not msgspec.UNSET else 0
-        page.table(
-            ["uncertainty bin", "rows", f"highest of {bins} score bins taken"],
-            [[level, rows[level], take] for level, take in enumerate(model.take)],
-        )
-    else:
-        header = ["level", *_level_header(model), "rows", "positive if"]
-        table = level_rows(model, rows)
-        if model.partition:
-            page.table(["level", "where"], rule_rows(model))
-            page.say("")
-        if model.review_thresholds:
-            header[-1:] = ["block if", "else review if"]
-            reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
-            table = [
-                [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
-            ]
-        candidates = bool(model.fit.candidates)
-        some = spread(table, page.shown(len(table), _LEVELS - 2 * candidates))
-        page.table(header, some)
-        if len(some) < len(table):
-            beside = ", and the candidates" if candidates else ""
-            page.say(f"Some of {model.levels} levels; --all shows more{beside}.")
-        elif model.method == "logistic" and model.levels >= 20:
-            page.say("", "Some of the levels; the model has them all.")
-    page.say("")
+    """Print a boundary: what to expect, its levels and thresholds, how it was found, its figures."""
+    _answer(model, page)
+    how = _how(model)
+    if model.coefficients and not model.groups:
+        how += _surface_lines(model)
+    page.say(*([" ".join(how)] if page.short else how), "")
     page.table(
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
     )
@@ -264,12 +239,6 @@ def view(model: BoundaryModel, page: Page) -> None:
         own = figure_name(model) not in header  # a column of its own for what was optimised
         header += [*([figure_name(model)] if own else []), "gap", "error of gap"]
         page.table(header, [_candidate(one, own) for one in model.fit.candidates])
-
-
-def _level_header(model: BoundaryModel) -> list[str]:
-    if model.levels == 1 or model.partition:
-        return []
-    return [f"{model.columns['uncertainty'].name} from", "to below"]
 
 
 def _figures(model: BoundaryModel) -> list[list[object]]:
@@ -299,10 +268,6 @@ def _candidate(one: Candidate, own: bool) -> list[object]:
         one.gap,
         one.gap_standard_error,
     ]
-
-
-def _rate(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
 
 
 def bounds_view(model: BoundaryModel, page: Page) -> None:

@@ -39,12 +39,8 @@ def lines(model: CalibratorModel) -> list[str]:
     else:
         lines.append(f"{model.method}: no labels were read, so nothing was judged.")
     positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
-    if model.candidates:
-        lines.append(
-            f"{model.method} was chosen among {len(model.candidates)} methods by rows held out: the "
-            "first that is as good as the best beyond noise."
-        )
-    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
+    lines += _choice(model)
+    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. Map: {map_text(model.own_map)}")
     if fit.inputs_clipped:
         lines.append(
             f"{cell_text(fit.inputs_clipped)} rows have a score within 1e-6 of 0 or 1; it was moved "
@@ -64,13 +60,25 @@ def lines(model: CalibratorModel) -> list[str]:
     return lines
 
 
+def _choice(model: CalibratorModel) -> list[str]:
+    """Return that a map was chosen, if others were compared with it."""
+    compared = sum(one.reason is None for one in model.candidates or [])
+    if compared < 2:
+        return []
+    return [
+        f"{model.method} was chosen among {compared} methods by rows held out: the first that is as "
+        "good as the best beyond noise."
+    ]
+
+
 def _class_lines(model: CalibratorModel) -> list[str]:
     """Return the summary of a calibrator of class probabilities."""
     fit = model.fit
     lines = [
         f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
-        f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows; "
-        "expect a little less gain on new ones.",
+        f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows"
+        f"{'' if model.method == 'none' else '; expect a little less gain on new ones'}.",
+        *_choice(model),
         f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
     ]
     if model.regularization:
@@ -105,7 +113,8 @@ def map_text(one: ScoreMap) -> str:
         number = len(one.logit_knots)
         parts.append(f"{number} knot{'s' if number > 1 else ''} of the logit")
     if one.knots is not None:
-        parts.append(f"{len(one.knots)} step{'s' if len(one.knots) > 1 else ''}")
+        kind = "knot" if one.interpolate else "step"
+        parts.append(f"{len(one.knots)} {kind}{'s' if len(one.knots) > 1 else ''}")
     if one.low is not None and one.high is not None:
         parts.append(f"{len(one.low)} lower and {len(one.high)} higher steps")
     parts.append(f"results at least {one.clip:.3g} from 0 and 1" if one.clip else "not clipped")
@@ -118,6 +127,8 @@ def view(model: CalibratorModel, page: Page) -> None:
     if model.classes:
         from calibkit.views.alpha import logit_map_view
 
+        if model.candidates:
+            _candidates(model, page)
         page.say("")
         logit_map_view(model.logit_map, model.classes, page)
         return

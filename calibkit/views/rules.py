@@ -98,11 +98,14 @@ def _chance(model: BoundaryModel, level: int) -> str:
 
 def _shortest(threshold: float | str, dtype: str | None) -> str:
     """Return the fewest digits that read back as the threshold in the dtype of the scores."""
-    if dtype != "float32" or isinstance(threshold, str):
-        return str(threshold)
+    if isinstance(threshold, str):
+        return threshold
     import numpy as np
 
-    return str(np.float32(threshold))
+    value = np.float32(threshold) if dtype == "float32" else np.float64(threshold)
+    if 1e-6 <= abs(threshold) < 1e16:  # as people write numbers, without an exponent
+        return np.format_float_positional(value, trim="0")
+    return str(value)
 
 
 def rates(figures: object) -> list[object]:

@@ -27,16 +27,16 @@ def view(report: Report, page: Page) -> None:
     page.say(_verdict(report))
     if report.columns:
         page.say("")
-        shown = report.columns[:MOST_COLUMNS]
-        page.table(_HEADER, [_row(column) for column in shown])
-        if len(report.columns) > len(shown):
+        some = report.columns[:MOST_COLUMNS]
+        page.table(_HEADER, [_row(column) for column in some])
+        if len(report.columns) > len(some):
             page.say(f"… {len(report.columns)} columns; -o FILE writes them all.")
     if report.findings:
         page.say("", *_findings(report))
 
 
 def _findings(report: Report) -> list[str]:
-    lines = [_line(one) for one in report.findings[:MOST_FINDINGS]]
+    lines = [shown(one) for one in report.findings[:MOST_FINDINGS]]
     if len(report.findings) > MOST_FINDINGS:
         lines.append(f"… {len(report.findings)} findings; -o FILE writes them all.")
     return lines
@@ -73,7 +73,7 @@ def _row(column: Checked) -> list[object]:
     ]
 
 
-def _line(finding: Finding) -> str:
+def shown(finding: Finding) -> str:
     """Return a finding in a line."""
     place = "" if finding.column is None else f" column {finding.column!r}:"
     where = ""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 
 def main() -> None:
     """Run the command line; until it has begun, Ctrl-C ends the process without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
+        from calibkit.version import __version__
+
+        try:
+            os.write(sys.stdout.fileno(), f"calibkit {__version__}\n".encode())
+            return
+        except (OSError, ValueError):  # `main` knows what to say of a closed or full output
+            pass
     from calibkit_cli.main import main as run
 
     run()

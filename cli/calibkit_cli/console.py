@@ -124,6 +124,17 @@ class Console:
         """Say what a list comes to hold, once, after the answer: with the next summary."""
         self._asides.append(lines)
 
+    def annotate(self, level: str, message: str, **where: str | None) -> None:
+        """Say something as an annotation of GitHub Actions: a workflow command on standard error.
+
+        The runner reads commands on both streams, and standard output may hold a result.  `level` is
+        ``error``, ``warning`` or ``notice``; `where` names title, file and line.  Source: GitHub
+        documentation, "Workflow commands for GitHub Actions".
+        """
+        known = [f"{name}={_escaped(own, ':,')}" for name, own in where.items() if own is not None]
+        place = f" {','.join(known)}" if known else ""
+        _print(f"::{level}{place}::{_escaped(message)}", sys.stderr)
+
     def detail(self, *lines: str) -> None:
         """Say more, on standard error, under ``-v`` only."""
         if self.verbose:
@@ -340,6 +351,13 @@ def _print_rich(shown: Table, stream: TextIO) -> None:
         table.add_row(*map(Text, row))
     clear_line()
     RichConsole(file=stream, highlight=False).print(table)
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Return text for a workflow command, in which these characters would end it."""
+    for sign in f"%\r\n{more}":
+        text = text.replace(sign, f"%{ord(sign):02X}")
+    return text
 
 
 def _is_terminal(stream: TextIO) -> bool:

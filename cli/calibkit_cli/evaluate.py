@@ -78,8 +78,8 @@ class EvaluateLine(StateLine, Gated):
         option(
             metavar="FILE",
             group=OUTPUT,
-            help="Also draw a reliability diagram (.svg, .png): of votes that of the disagreement, of "
-            "raw scores the ROC curve.",
+            help="Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
+            "disagreement, of raw scores the ROC curve.",
             shown=False,
         ),
     ] = None
@@ -95,19 +95,19 @@ class EvaluateLine(StateLine, Gated):
 
     @property
     def beside(self) -> dict[str, str]:
-        """The files beside that of the metrics, each with what is done to it."""
+        """The files beside that of the metrics, each with what it is."""
         done = {
-            self.reliability: "write reliability diagrams to",
-            self.decision_curve: "write decision curves to",
-            self.plot: "draw a picture to",
-            self.report: "write a page to",
+            self.reliability: "Reliability diagrams",
+            self.decision_curve: "Decision curves",
+            self.plot: "Picture",
+            self.report: "Report",
         }
         return {path: what for path, what in done.items() if path is not None}
 
     @property
     def steps(self) -> list[str]:
         """What is done to these files, in words."""
-        return [f"{what} {path}" for path, what in self.beside.items()]
+        return [f"write the {what.lower()} to {path}" for path, what in self.beside.items()]
 
     def check(self) -> None:
         """Refuse files that cannot be written, and those that a state has no rows for."""
@@ -128,8 +128,8 @@ class EvaluateLine(StateLine, Gated):
             path, flag = getattr(self, name), name.replace("_", "-")
             if path == "-":
                 raise UsageError(f"--{flag} - would mix with the metrics; give it a file.")
-            if name == "plot" and path and not path.lower().endswith((".svg", ".png")):
-                raise UsageError(f"--plot {path}: a picture is .svg or .png.", file=path)
+            if name == "plot" and path and not path.lower().endswith((".svg", ".png", ".pdf")):
+                raise UsageError(f"--plot {path}: a picture is .svg, .png or .pdf.", file=path)
             if name == "report" and path and not path.endswith((".html", ".htm")):
                 raise UsageError(
                     f"--report {path}: the page is HTML; name it FILE.html.", file=path
@@ -163,7 +163,9 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         options = replace(options, boundary=options.model)
 
     def judge(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        delivery = Delivery("Metrics", _view, partial(_write_beside, options, line, source))
+        delivery = Delivery(
+            "Metrics", _view, partial(_write_beside, options, line, source), line.beside
+        )
         found = partial(find, curves=bool(line.beside))
         delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
 

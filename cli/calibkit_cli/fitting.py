@@ -199,9 +199,9 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
         for alone, output in zip(source.split(), outputs, strict=True):
             fitted = fit(alone)
             path = alone.parts[0].path
-            for remark in fitted.warnings:
+            console.summary(f"{path}:", *view_of(fitted.model).lines(fitted.model), *fitted.notes)
+            for remark in (*fitted.warnings, *_doubts(fitted.model)):
                 console.warn(f"{path}: {remark}")
-            console.summary(f"{path}:", *fitted.notes, *view_of(fitted.model).lines(fitted.model))
             make_folders([output])
             transaction.write_bytes(fitted.model.to_json(), output)
     console.wrote("Model" if len(outputs) == 1 else f"{len(outputs)} models", outputs)
@@ -215,9 +215,11 @@ def deliver(
     from calibkit.models.kinds import view_of
 
     model = fitted.model
-    tell(console, fitted)
     if console.output is not None or not console.on_terminal:
-        console.summary(*fitted.notes, *view_of(model).lines(model))
+        console.summary(*view_of(model).lines(model), *fitted.notes)
+    tell(console, fitted)
+    for remark in _doubts(model):
+        console.warn(remark)
     with Transaction() as outputs:
         for path, table in (tables or {}).items():
             outputs.write_frames([table], path)
@@ -225,6 +227,14 @@ def deliver(
             outputs.write_bytes(model.to_json(), str(console.output))
     console.show_model(model.to_json(), lambda: console.show(model))
     console.wrote(_NOUNS.get(model.kind, "Model"))
+
+
+def _doubts(model: Model) -> Sequence[str]:
+    """Return what speaks against using a model, by the view of its kind if that says it."""
+    from calibkit.models.kinds import view_of
+
+    doubts = getattr(view_of(model), "doubts", None)
+    return () if doubts is None else doubts(model)
 
 
 def tell(console: Console, made: Told) -> None:

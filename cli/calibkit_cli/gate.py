@@ -13,7 +13,7 @@ from calibkit.options.option import option
 from . import declare
 from .console import Console
 from .judging import Gated, settle
-from .lines import Json, Quiet
+from .lines import Annotate, Json, Quiet
 
 HELP = """\
 A gate writes nothing, so a Makefile can run it after the result is safely written. A number that is
@@ -45,6 +45,7 @@ class GateLine(Gated):
         ),
     ]
     as_json: Json = False
+    annotate: Annotate = None
     quiet: Quiet = False
 
     def check(self) -> None:
@@ -74,5 +75,9 @@ def gate(line: GateLine) -> None:
         failed = sum(outcome.failed for _, outcome in judged)
         outcomes = [{"file": file, **outcome.as_dict()} for file, outcome in judged]
         console.json({"passed": not failed, "failed": failed, "outcomes": outcomes})
+    for file, outcome in judged if line.annotate else ():
+        if outcome.failed:
+            said = f"{outcome.expression}: {outcome.text}"
+            console.annotate("error", said, title="calibkit gate", file=file)
     settle([(file if len(line.files) > 1 else None, outcome) for file, outcome in judged])
     console.summary(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'} passed.")

@@ -6,13 +6,15 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from typer import core
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
+from calibkit.options.boundary import EVERY_METHOD
+from calibkit.options.shared import COLUMNS, INPUT, OUTPUT, RUN, Seed, Threaded
 
 from . import declare
 from .lines import Budget, Voice
@@ -20,21 +22,27 @@ from .lines import Budget, Voice
 #: Panels that every command may have, after those of its own.
 LAST = (OUTPUT, INPUT, RUN)
 
-#: Choices that are for few: the command, a title, and each with its meaning, below all options.
-ASIDE = {
-    "boundary": (
-        "The paper's methods (--method), for comparison and reruns",
-        {
-            "mist": "Isotonic regression in each level, then one cut on the fitted rate.",
-            "gmt": "In each level on its own, the best threshold that meets the bound.",
-            "vw-dpmt": "The optimum over a grid, by a table over the number of rows.",
-            "vw-dpmt-mono": "The same, with never more bins in a more uncertain level.",
-            "ew-dpmt": "As if all bins of the grid held equally many rows.",
-            "ew-dpmt-mono": "The same, with never more bins in a more uncertain level.",
-            "staircase": "Two numbers of bins: one up to some level, one from there on.",
-        },
-    )
+#: Options for few, wherever they are, beside those of input and run.
+FEW = (
+    *("provenance", "tags", "partial", "output_format", "unlabelled", "weight_kind"),
+    *("size", "width", "height", "dark"),
+)
+
+#: What everybody needs of a command with so many options that others have to wait.
+EVERYDAY = {
+    "boundary": "inputs score label uncertainty precision recall fpr capacity maximize minimize method "
+    "confidence test by output",
+    "calibrate": "inputs score label probs counts scale weight method by output as_json",
+    "hetcal": "inputs features score label scale weight groups time train partition map output as_json",
+    "evaluate": "inputs scores label scale weight by boundary decision threshold metrics confidence "
+    "report output as_json fail_if",
 }
+
+#: How many examples the short help shows.
+_EXAMPLES = 1
+
+#: Where a context keeps that all options are asked for.
+_ALL = "calibkit.help-all"
 
 _WRAPPED = re.compile(r"(?<=\S)\n(?=\S)")
 
@@ -44,14 +52,37 @@ class Page(TyperCommand):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.params.sort(key=_place)
+        first = EVERYDAY.get(self.name or "", "").split()
+        self.params.sort(key=lambda param: (_place(param), *_order(param, first)))
         self.help = _WRAPPED.sub(" ", self.help or "")
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help, and what it has aside."""
+        """Print the help: what everybody needs, or all there is."""
+        params: list[Any] = self.params
+        shown = [param for param in params if not param.hidden]
+        rare = [] if ctx.meta.get(_ALL) else [param for param in shown if self._is_rare(param)]
+        kept = self.help, [(param, dict(vars(param))) for param in shown]
+        if rare:
+            self.help = _shortened(self.help or "")
+            for param in shown:
+                param.hidden = param in rare
+                _shorten(param)
         super().format_help(ctx, formatter)
-        if self.name in ASIDE:
-            _print_aside(*ASIDE[self.name])
+        self.help, were = kept
+        for param, own in were:
+            vars(param).update(own)
+        if rare:
+            more = [f"{ctx.command_path} --help-all shows {len(rare)} more options"]
+            if self.name == "boundary":
+                more += [f"and what each method is: {', '.join(EVERY_METHOD)}"]
+            _print_text(f" {', '.join(more)}.")
+        elif self.name == "boundary":
+            _print_methods()
+
+    def _is_rare(self, param: Any) -> bool:
+        if self.name in EVERYDAY:
+            return param.name not in EVERYDAY[self.name].split()
+        return getattr(param, "rich_help_panel", None) in (INPUT, RUN) or param.name in FEW
 
     def get_help_option(self, ctx: Any) -> Any:
         """Put ``--help`` where one looks last."""
@@ -62,7 +93,7 @@ class Page(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Take the options of every run too where they change nothing: one set suits a Makefile."""
-        own = super().get_params(ctx)
+        own = [*super().get_params(ctx), _help_all()]
         names = {name for param in own for name in param.opts}
         return own + [param for param in _of_every_run() if names.isdisjoint(param.opts)]
 
@@ -87,18 +118,95 @@ def _of_every_run() -> tuple[Any, ...]:
 
 def _place(param: Any) -> int:
     panel = getattr(param, "rich_help_panel", None)
-    return 1 + LAST.index(panel) if panel in LAST else 0
+    return 1 + LAST.index(panel) if panel in LAST else -(panel == COLUMNS)
 
 
-def _print_aside(title: str, choices: dict[str, str]) -> None:
-    from rich.console import Console
+def _order(param: Any, first: list[str]) -> tuple[int, int]:
+    """Put everyday columns first, in their order; other panels keep theirs."""
+    return (0, first.index(param.name)) if param.name in first and _place(param) < 0 else (1, 0)
+
+
+def _shorten(param: Any) -> None:
+    """Leave out defaults that are told in words, and the panel of the output for that of the run."""
+    if isinstance(getattr(param, "show_default", None), str):
+        param.show_default = False
+    if getattr(param, "rich_help_panel", None) == OUTPUT:
+        param.rich_help_panel = RUN
+
+
+def _shortened(text: str) -> str:
+    """Return a help without most of its examples."""
+    before, title, examples = text.partition("Examples:")
+    shown = [one for one in examples.split("\n\n") if one.strip()][:_EXAMPLES]
+    return before + title + "\n\n" + "\n\n".join(shown) if title else text
+
+
+def _show_all(ctx: typer.Context, asked: bool) -> None:
+    if asked:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help(), color=ctx.color)
+        raise typer.Exit
+
+
+_Whole = Annotated[
+    bool,
+    typer.Option(
+        "--help-all",
+        callback=_show_all,
+        is_eager=True,
+        rich_help_panel=RUN,
+        help="Show all options and exit.",
+    ),
+]
+
+
+@functools.cache
+def _help_all() -> Any:
+    """Return the option that shows all options."""
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def having(help_all: _Whole = False) -> None:
+        """Have the option."""
+
+    command: Any = get_command(app)
+    (param,) = command.params
+    param.expose_value = False
+    return param
+
+
+def _print_methods() -> None:
     from rich.panel import Panel
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    for name, meaning in choices.items():
+    for name, meaning in EVERY_METHOD.items():
         table.add_row(f"[bold cyan]{name}[/]", meaning)
-    Console().print(Panel(table, title=title, title_align="left", border_style="dim"))
+    _print_text(Panel(table, title="Methods (--method)", title_align="left", border_style="dim"))
+
+
+def _print_text(text: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(text)
+
+
+@functools.cache
+def name_no_types() -> None:
+    """Let the help of flags and of arguments name no type: ``<bool>``, ``<list[str]>``."""
+    own: Any = core
+    for kind in (own.TyperOption, own.TyperArgument):
+        kind.display_type_rich = _type_shown(kind.display_type_rich)
+
+
+def _type_shown(given: Any) -> Any:
+    def shown(param: Any, ctx: Any) -> str | None:
+        if getattr(param, "is_flag", False) or param.param_type_name == "argument":
+            return None
+        text: str | None = given(param, ctx)
+        return text
+
+    return shown
 
 
 def arrange(app: typer.Typer, purpose: Mapping[str, str]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -93,11 +93,14 @@ class Delivery:
         Shows it; None: as its class is shown.
     beside
         Writes the further files of a run.
+    files
+        What these are called, by their path.
     """
 
     noun: str
     view: Callable[[Any, Page], None] | None = None
     beside: Callable[[Any, Transaction], None] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def judge(
         self, console: Console, source: Source, find: Callable[[Source], Judged], gates: Gated
@@ -123,6 +126,8 @@ class Delivery:
                 output = str(console.output)
                 outputs.write_bytes(content(found, output), output)
         console.wrote(self.noun)
+        if not console.as_json:
+            console.summary(*(f"{what} written to {path}." for path, what in self.files.items()))
         console.show_model(found.to_json(), lambda: console.show(found, view=self.view))
 
     def _each(self, console: Console, source: Source, find: Callable[[Source], Judged]) -> None:

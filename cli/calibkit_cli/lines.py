@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: How states are named.
 STATE = ".state"
 
-Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow"]
+Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow", "xlsx"]
 
 Model = Annotated[str, option(argument=True, metavar="MODEL", help="A model file (JSON).")]
 
@@ -83,6 +83,16 @@ Warnings = Annotated[
 ]
 
 
+Annotate = Annotated[
+    Literal["github"] | None,
+    option(
+        group=OUTPUT,
+        help="Also say what is wrong as annotations of GitHub Actions, on standard error.",
+        shown=False,
+    ),
+]
+
+
 def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
@@ -134,7 +144,7 @@ class Budget(Options):
             env="CALIBKIT_MEMORY",
             help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
             "batches.",
-            shown="half of the machine's",
+            shown="half of the machine's, or of the container's",
         ),
     ] = None
 

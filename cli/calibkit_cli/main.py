@@ -16,11 +16,11 @@ import typer
 from typer.main import get_command
 
 from calibkit import __version__
-from calibkit.errors import ResourceError
+from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import tell_of_compiling
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
-from .help_pages import arrange
+from .help_pages import arrange, name_no_types
 from .plain_values import prefer_plain_values
 from .processors import same_numbers
 from .progress import clear_line, end_lines, say_it_compiles
@@ -55,7 +55,8 @@ PURPOSES = {
         "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",
         "diff": "Lay two metrics files, or two models, side by side: what each holds, and the "
         "difference.",
-        "plot": "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.",
+        "plot": "Draw rows, scores and boundaries as SVG, PNG or PDF, or write the points drawn as a "
+        "table.",
     },
     "Look and try": {
         "show": "Show what a model does and what to expect of it on new data.",
@@ -67,6 +68,17 @@ PURPOSES = {
 
 #: Every command, and what it does.
 COMMANDS = {name: does for own in PURPOSES.values() for name, does in own.items()}
+
+#: Words that other programs have for what a command here does.
+ELSEWHERE = {
+    "threshold": "boundary chooses thresholds: boundary INPUT --precision 0.9 --method st",
+    "fit": "boundary, calibrate, hetcal, alpha-cal and vad each fit a model: boundary INPUT "
+    "--precision 0.9 -o boundary.json",
+    "predict": "apply adds what a model says to rows: apply MODEL INPUT -o OUTPUT",
+    "report": "evaluate writes it: evaluate INPUT --report report.html",
+    "compare": "boundary compares methods: boundary INPUT --precision 0.9 --compare; diff lays two "
+    "results side by side: diff FIRST SECOND",
+}
 
 #: What the scripts of ``--show-completion`` set where they ask for what may come next.
 COMPLETE = "_CALIBKIT_COMPLETE"
@@ -141,6 +153,7 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
         app, {name.replace("_", "-"): purpose for purpose, own in PURPOSES.items() for name in own}
     )
     prefer_plain_values()
+    name_no_types()
     return app
 
 
@@ -166,11 +179,15 @@ def run(arguments: list[str]) -> int:
     The parser's own ``main`` is passed by: it would swallow a broken pipe and an interrupt.
     """
     try:
+        if arguments and arguments[0] in ELSEWHERE:
+            raise UsageError(f"no such command {arguments[0]!r}; {ELSEWHERE[arguments[0]]}.")
         command = get_command(app_of(arguments))
         if COMPLETE in os.environ:
             return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:
-            if arguments[0] not in WITHOUT_ROWS and not {"-h", "--help"}.intersection(arguments):
+            if arguments[0] not in WITHOUT_ROWS and not {"-h", "--help", "--help-all"}.intersection(
+                arguments
+            ):
                 need_addresses()
             command.invoke(context)
         sys.stdout.flush()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from calibkit.reports.points import Points
 
 #: What is drawn; any other output is the table of its points.
-PICTURES = ("svg", "png")
+PICTURES = ("svg", "png", "pdf")
 
 HELP = """\
 Examples:
@@ -43,7 +43,7 @@ class PlotLine(Inputs, Results, DryRun):
     """What the command line of a picture has besides its options."""
 
     output_format: Annotated[
-        Literal["svg", "png", "parquet", "csv", "tsv", "ndjson", "arrow"] | None,
+        Literal["svg", "png", "pdf", "parquet", "csv", "tsv", "ndjson", "arrow"] | None,
         option(
             group=OUTPUT,
             help="Format of the output, whatever its suffix says: a picture, or its points as a "
@@ -207,7 +207,7 @@ def _check_suffix(output: str | None, named: str | None) -> None:
     if is_directory_output(str(output)) or is_stream(str(output)):
         return
     raise UsageError(
-        f"{output}: the suffix tells no format; a picture is .svg or .png, its points as a table "
+        f"{output}: the suffix tells no format; a picture is .svg, .png or .pdf, its points as a table "
         f"{known_suffixes()}",
         file=output,
     )

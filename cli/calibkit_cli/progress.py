@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: Seconds before a run is worth a line.
 DELAY = 2.0
 
+#: Seconds after the last row until a run is said to work on what it has read.
+_AT_WORK = 1.0
 #: So many kernels are compiled in a second; a wait for more is explained.
 FEW_KERNELS = 4
 
@@ -32,7 +34,7 @@ class ProgressLine:
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._now = stream, now
         self._begun = self._pass_begun = now()
-        self._done, self._total = 0, 0
+        self._done, self._total, self._told = 0, 0, now()
         self._bar: Bar | None = None
         self._lock = RLock()
         self._timer = Timer(DELAY, self._show)
@@ -44,7 +46,7 @@ class ProgressLine:
         with self._lock:
             if done < self._done:
                 self._pass_begun = self._now()
-            self._done, self._total = done, total
+            self._done, self._total, self._told = done, total, self._now()
             if self._now() - self._begun >= DELAY:
                 self._show()
 
@@ -57,7 +59,10 @@ class ProgressLine:
                 self._bar = None
 
     def text(self) -> str:
-        """Return what the line says."""
+        """Return what the line says now: its clock runs where nothing is told, too."""
+        if 0 < self._total <= self._done and self._now() - self._told >= _AT_WORK:
+            rows = f"{self._total:,} rows read"
+            return f"{rows}, working on them: {_duration(self._now() - self._begun)} so far"
         seconds = self._now() - self._pass_begun
         if not self._done or seconds <= 0:
             return f"{_duration(self._now() - self._begun)} so far"
@@ -70,24 +75,33 @@ class ProgressLine:
         with self._lock:
             bar = self._bar or self._new_bar()
             total = self._total if self._done else None  # without a number: a pulse
-            bar.update(bar.task_ids[0], completed=self._done, total=total, said=self.text())
+            bar.update(bar.task_ids[0], completed=self._done, total=total)
             if self._bar is None:
                 self._bar = bar
                 bar.start()
 
     def _new_bar(self) -> Bar:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn
+        from rich.text import Text
+
+        line = self
+
+        class Said(ProgressColumn):
+            """What the line says whenever rich paints it, ten times a second."""
+
+            def render(self, task: object) -> Text:
+                return Text(line.text())
 
         bar = Progress(
             SpinnerColumn(),
             BarColumn(bar_width=30),
-            TextColumn("{task.fields[said]}"),
+            Said(),
             console=Console(file=self._stream),
             transient=True,
             redirect_stdout=False,
         )
-        bar.add_task("", said="")
+        bar.add_task("")
         return bar
 
 

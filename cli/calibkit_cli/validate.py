@@ -11,7 +11,7 @@ from calibkit.options.validate import ValidateOptions
 
 from . import declare
 from .console import Console
-from .lines import Inputs, Json, Output, Quiet, Warnings
+from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 
 HELP = """\
 Types, ranges, missing values, labels of one class, duplicates, ties, constant columns, scores on
@@ -40,6 +40,7 @@ class ValidateLine(Inputs):
 
     output: Output = None
     as_json: Json = False
+    annotate: Annotate = None
     quiet: Quiet = False
     warnings: Warnings = "show"
 
@@ -53,7 +54,7 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
     from calibkit.validation.run import validate as look
-    from calibkit.views.validation import lines
+    from calibkit.views.validation import lines, shown
 
     console = Console(line.output, line.as_json, line.quiet)
     if console.per_input:
@@ -68,5 +69,10 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     console.wrote("Report")
     if not line.as_json and (line.output is not None or not console.on_terminal):
         console.summary(*lines(report))
+    for finding in report.findings if line.annotate else ():
+        level = "notice" if finding.level == "note" else finding.level
+        title = f"calibkit validate: {finding.check}"
+        file = finding.file or (line.inputs[0] if len(line.inputs) == 1 else None)
+        console.annotate(level, shown(finding), title=title, file=file)
     if report.errors or (line.warnings == "error" and report.warnings):
         raise typer.Exit(BAD_DATA)

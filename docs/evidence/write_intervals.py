@@ -35,6 +35,7 @@ class Population:
     design: str = "rows"
     slope: float = 1.5
     shift: float = 0.3
+    rows: int = ROWS
 
     @property
     def spread(self) -> float:
@@ -73,21 +74,21 @@ POPULATIONS = [
 
 def draw(population: Population, seed: int) -> tuple[Sample, np.ndarray]:
     """Return rows with the score under study, and their baseline scores."""
-    rng = np.random.default_rng([seed, 20])
+    rng, rows = np.random.default_rng([seed, 20]), population.rows
     group = weight = None
     if population.design == "groups":
-        group = np.repeat(np.arange(ROWS // GROUP), GROUP)
-        shared = rng.normal(size=ROWS // GROUP)[group]
-        x = math.sqrt(0.5) * rng.normal(size=ROWS // GROUP)[group] + math.sqrt(0.5) * rng.normal(
-            size=ROWS
+        group = np.repeat(np.arange(rows // GROUP), GROUP)
+        shared = rng.normal(size=rows // GROUP)[group]
+        x = math.sqrt(0.5) * rng.normal(size=rows // GROUP)[group] + math.sqrt(0.5) * rng.normal(
+            size=rows
         )
         odds = population.level + 1.6 * x + population.spread * shared
     else:
-        x = rng.normal(size=ROWS)
+        x = rng.normal(size=rows)
         if population.design == "sampling":
-            x = rng.normal(size=6 * ROWS)
+            x = rng.normal(size=6 * rows)
             kept = 0.25 + 0.75 / (1 + np.exp(-x))
-            x = x[rng.random(x.size) < kept][:ROWS]
+            x = x[rng.random(x.size) < kept][:rows]
             weight = 1 / (0.25 + 0.75 / (1 + np.exp(-x)))
         odds = population.level + 1.6 * x
     label = (rng.random(x.size) < 1 / (1 + np.exp(-odds))).astype(np.uint8)
@@ -176,23 +177,28 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
     taken = replace(sample, score=(sample.score >= threshold(population)).astype(np.uint8))
     confusion = confusion_of(taken, "d", "all", settings)
     found |= intervals(decisions.compute(confusion, DECISIONS), confusion, options)
-    true = truth(population)
+    true = truth(replace(population, rows=ROWS))
     held = {}
     for name, interval in found.items():
-        held[name] = inside(interval.low, interval.high, true[name])
+        if interval.low is not None and interval.high is not None:
+            held[name] = inside(interval.low, interval.high, true[name])
     if population.design != "sampling":
         other = view_of(replace(sample, score=baseline), "b", "all", settings)
         values = [registry.compute(one, COMPARED) for one in (other, view)]
-        gaps = {name: values[1][name] - values[0][name] for name in COMPARED}
+        gaps = {
+            name: values[1][name] - values[0][name]
+            for name in COMPARED
+            if values[0][name] is not None and values[1][name] is not None
+        }
         for name, interval in differences(gaps, other, view, options).items():
-            gap = true_differences(population)[name]
-            held[f"difference of {name}"] = inside(interval.low, interval.high, gap)
+            if interval.low is not None and interval.high is not None:
+                gap = true_differences(replace(population, rows=ROWS))[name]
+                held[f"difference of {name}"] = inside(interval.low, interval.high, gap)
     return held
 
 
-def inside(low: float | None, high: float | None, value: float) -> tuple[bool, float]:
+def inside(low: float, high: float, value: float) -> tuple[bool, float]:
     """Return whether an interval holds a value, and how wide it is."""
-    assert low is not None and high is not None
     return low <= value <= high, high - low
 
 

@@ -1,4 +1,4 @@
-"""Which lines the tests reach: docs/evidence/coverage_lines.md, from what coverage measured.
+"""Which lines and branches the tests reach: docs/evidence/coverage_lines.md.
 
 python docs/evidence/write_line_coverage.py build/coverage/lines.json
 """
@@ -34,17 +34,26 @@ def main() -> int:
     """Write the page; fail where a package is below what it should be."""
     files = json.loads(Path(sys.argv[1]).read_text())["files"]
     found: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    branches: dict[str, list[int]] = {package: [0, 0] for package in PACKAGES}
     for name, measured in files.items():
         lines = measured["summary"]["num_statements"]
         reached = measured["summary"]["covered_lines"]
         package = next(folder for folder in PACKAGES if name.startswith(folder + "/"))
+        branches[package][0] += measured["summary"]["num_branches"]
+        branches[package][1] += measured["summary"]["covered_branches"]
         if lines:
             found[package].append((name, lines, reached))
     rows, shares = [], []
     for package, what in PACKAGES.items():
         lines, reached = (sum(file[k] for file in found[package]) for k in (1, 2))
-        shares.append(percent(reached, lines))
-        rows.append([what, len(found[package]), f"{lines:,}", f"{reached:,}", f"{shares[-1]} %"])
+        ways, taken = branches[package]
+        shares += [percent(reached, lines), percent(taken, ways)]
+        rows.append(
+            [
+                *(what, len(found[package]), f"{lines:,}", f"{reached:,}", f"{shares[-2]} %"),
+                *(f"{ways:,}", f"{taken:,}", f"{shares[-1]} %"),
+            ]
+        )
     low = sorted(
         (percent(reached, lines), name, lines, lines - reached)
         for package in found.values()
@@ -54,7 +63,7 @@ def main() -> int:
     listed = [[f"`{name}`", lines, missed, f"{share} %"] for share, name, lines, missed in low]
     fill(
         "coverage_lines",
-        parts=table("part|files|statements|reached|share", rows, "lr"),
+        parts=table("part|files|statements|reached|share|branches|taken|share", rows, "lr"),
         files=table("file|statements|not reached|share", listed, "lr"),
     )
     print(*rows, sep="\n")

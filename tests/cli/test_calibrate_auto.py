@@ -75,6 +75,8 @@ def test_where_nothing_can_be_compared_scores_stay(
     score = np.linspace(0.0, 1.0, len(label))
     rows = write(pl.DataFrame({"score": score, "label": label}), tmp_path / "few.csv")
     model = chosen(invoke, rows)
+    said = invoke("calibrate", rows, "-o", tmp_path / "again.json").stderr
+    assert "no map could be compared (" in said
     assert model["method"] == "none"
     assert all(one["reason"] for one in model["candidates"] if one["method"] != "none")
 

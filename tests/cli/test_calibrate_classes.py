@@ -11,7 +11,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.files.sources import open_source
+from calibkit.maps.class_rows import RaterOptions
 from calibkit.maps.logit_maps import logits_of, softmax
+from calibkit.maps.map_fit import fit_logit_map
+from calibkit.maps.stored import read_rater_rows
+from calibkit.methods.calibrators.choose_classes import _judged, choose_class_map
+from calibkit.methods.calibrators.folds import FOLDS
+from calibkit.numerics.streams import folds_of_keys
+from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import ROOT, Outcome
 from tests.library.samples import golden
 
@@ -173,3 +181,84 @@ def test_a_damaged_model_is_refused(invoke: Invoke, rows: Path, tmp_path: Path) 
         path = tmp_path / "bad.json"
         path.write_text(json.dumps({**model, key: value}))
         assert invoke("show", path).code == 3, key
+
+
+@pytest.mark.parametrize("measure", ["log_loss", "brier"])
+def test_a_map_is_chosen_by_rows_held_out(
+    measure: str, rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    votes = ["--probs", "prob_*", "--counts", "count_*"]
+    model = fit(invoke, rows, *votes, "--method", "auto", "--optimize", measure)
+    table = model["candidates"]
+    assert [one["method"] for one in table] == ["none", "temperature", "vector", "matrix"]
+    best = min(one[measure] for one in table)
+    within = [
+        one["method"]
+        for one in table
+        if one[measure] <= best + one["error"] * (0.25 if one["method"] == "none" else 1.0)
+    ]
+    assert (
+        model["method"] == within[0] == "vector"
+    )  # the truth: logits halved, and shifted by class
+    plain = fit(invoke, rows, *votes, "--method", "vector")
+    assert (model["weights"], model["intercept"]) == (plain["weights"], plain["intercept"])
+    (tmp_path / "cal.json").write_text(json.dumps(model))
+    shown = invoke("show", tmp_path / "cal.json").stdout.decode()
+    assert "vector was chosen among 4 methods" in shown and "chosen" in shown
+
+
+def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:
+    options = CalibrateOptions(probs=("prob_*",), counts="count_*", method="auto")
+    source = open_source([str(rows)])
+    stored = read_rater_rows(source, RaterOptions(probs=("prob_*",), counts="count_*", logits=True))
+    _, table = choose_class_map(stored, options)
+    fold = folds_of_keys(stored.key, FOLDS, 0)
+    lost = {}
+    for name in ("none", "temperature"):
+        own = np.empty(stored.rows)
+        for k in range(FOLDS):
+            held = fold == k
+            fitted = fit_logit_map(stored.logits[~held], stored.counts[~held], name)
+            p = fitted.probabilities(stored.logits[held])
+            own[held] = -(stored.counts[held] * np.log(p)).sum(axis=1)
+        lost[name] = own
+    votes = stored.counts.sum(axis=1)
+    found = {one.method: one for one in table}
+    for name, own in lost.items():
+        assert found[name].log_loss == pytest.approx(own.sum() / votes.sum(), rel=1e-9)
+    judged = _judged(
+        stored,
+        fold,
+        [
+            [
+                fit_logit_map(stored.logits, stored.counts, name, chosen=fold != k)
+                for k in range(FOLDS)
+            ]
+            for name in lost
+        ],
+    )
+    apart = lost["none"] - lost["temperature"]
+    spread = apart - votes * apart.sum() / votes.sum()
+    wanted = np.sqrt((spread**2).sum()) / votes.sum()
+    assert judged.error(0, 0, 1) == pytest.approx(wanted, rel=1e-9)
+
+
+def test_class_probabilities_that_are_right_stay(tmp_path: Path, invoke: Invoke) -> None:
+    generator = np.random.default_rng(5)
+    truth = generator.dirichlet(np.ones(3), 2000)
+    frame = pl.DataFrame({f"prob_{k}": truth[:, k] for k in range(3)})
+    label = [int(generator.choice(3, p=p)) for p in truth]
+    path = tmp_path / "right.parquet"
+    frame.with_columns(label=pl.Series(label)).write_parquet(path)
+    model = fit(invoke, path, "--probs", "prob_*", "--method", "auto")
+    assert model["method"] == "none"
+    cal, out = tmp_path / "cal.json", tmp_path / "out.parquet"
+    cal.write_text(json.dumps(model))
+    assert invoke("apply", cal, path, "-q", "-o", out).code == 0
+    found = pl.read_parquet(out).select(f"calibrated_{k}" for k in range(3)).to_numpy()
+    assert found == pytest.approx(truth, abs=1e-12)
+    few = tmp_path / "few.parquet"
+    pl.read_parquet(path).head(2).write_parquet(few)
+    model = fit(invoke, few, "--probs", "prob_*", "--method", "auto")
+    assert model["method"] == "none"
+    assert {one["reason"] for one in model["candidates"]} == {"there are too few rows for folds"}

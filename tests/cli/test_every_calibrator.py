@@ -15,7 +15,7 @@ from calibkit.maps.method import Found, Method
 from calibkit.maps.methods import METHODS
 from calibkit.maps.points import Points
 from calibkit.maps.steps import steps_program, write_steps
-from calibkit.options.maps import LOGIT_MAPS, SCORE_METHODS, MapOptions, ScoreMethod
+from calibkit.options.maps import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 
@@ -87,7 +87,18 @@ def test_every_calibrator_of_scores(method: str, by: bool, tmp_path: Path, invok
     assert set(SCORE_METHODS[method].fields) <= model.keys()
 
 
-@pytest.mark.parametrize("method", LOGIT_MAPS)
+def test_isotonic_in_lines(tmp_path: Path, invoke: Invoke) -> None:
+    frame = simulate(400).with_columns(site=pl.Series(["a", "b"] * 200))
+    rows = write(frame, tmp_path / "rows.parquet")
+    options = ["--method", "isotonic", "--interpolate"]
+    assert goes_round(invoke, rows, options)["interpolate"] is True
+    model = goes_round(invoke, rows, [*options, "--by", "site", "--clip", "0"])
+    assert all(one["interpolate"] for one in model["groups"].values())
+    refused = invoke("calibrate", rows, "--method", "platt", "--interpolate")
+    assert refused.code == 2 and "--interpolate goes with --method isotonic" in refused.stderr
+
+
+@pytest.mark.parametrize("method", CLASS_METHODS)
 def test_every_map_of_class_probabilities(method: str, tmp_path: Path, invoke: Invoke) -> None:
     rows = write(simulate_raters(300, raters=3, seed=1), tmp_path / "rows.parquet")
     classes = ["--probs", "prob_*", "--counts", "count_*", "--method", method]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_every_command_takes_the_options_of_every_run() -> None:
         context = command.context_class(command, info_name=name)
         command.make_parser(context).parse_args([*EVERY_RUN])
         shown = [param for param in command.get_params(context) if not param.hidden]
-        assert {param.name for param in shown} - {"help"} == {
+        assert {param.name for param in shown} - {"help", "help_all"} == {
             param.name for param in command.params if not param.hidden
         }
 
@@ -85,15 +86,61 @@ def test_paragraphs_of_the_help_fill_the_terminal(
     assert f"─ {RUN} ─" in shown
 
 
-def test_the_methods_of_the_paper_have_a_panel_of_their_own(
+def test_the_whole_help_says_what_each_method_is(
     invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from calibkit.methods.boundary.solvers.methods import METHODS
 
     monkeypatch.setenv("COLUMNS", "100")
-    panel = invoke("boundary", "--help").stdout.decode().partition("The paper's methods")[2]
+    panel = invoke("boundary", "--help-all").stdout.decode().partition("Methods (--method)")[2]
     named = {line.split()[1] for line in panel.splitlines()[1:] if line.startswith("│")}
-    assert named == set(METHODS) - {"auto", "exact", "st", "logistic", "stochastic"}
+    assert named == {*METHODS, "auto", "curved"}
+    short = invoke("boundary", "--help").stdout.decode()
+    assert all(name in short for name in named)
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"^│ (?:\* +)?(--[a-z0-9-]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["boundary", "evaluate", "calibrate", "hetcal", "apply", "vad"])
+def test_everyday_options_come_first_and_the_rest_on_request(
+    name: str, invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    short, whole = (invoke(name, flag).stdout.decode() for flag in ("--help", "--help-all"))
+    assert len(short.splitlines()) <= (60 if name == "boundary" else 80)
+    shown, known = options_in(short), options_in(whole)
+    assert len(shown) <= 18
+    assert {"--output", "--help", "--help-all"} <= shown < known
+    assert f"{name} --help-all shows {len(known - shown)} more options" in short
+    assert "<bool>" not in whole
+    again = invoke(name, "--help").stdout.decode()
+    assert again == short  # what one page leaves out, it leaves as it was
+
+
+def test_every_word_of_the_everyday_help_is_an_option() -> None:
+    for name, words in help_pages.EVERYDAY.items():
+        assert set(words.split()) <= {param.name for param in PLAIN[name].params}
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        ("threshold", "boundary INPUT"),
+        ("fit", "boundary INPUT"),
+        ("predict", "apply MODEL"),
+        ("report", "evaluate INPUT --report"),
+        ("compare", "diff FIRST SECOND"),
+    ],
+)
+def test_words_of_other_programs_are_answered(
+    word: str, command: str, invoke: Callable[..., Outcome]
+) -> None:
+    done = invoke(word, "rows.csv")
+    assert (done.code, done.stdout) == (2, b"")
+    assert f"no such command '{word}'" in done.stderr
+    assert command in done.stderr
 
 
 def test_a_command_is_built_without_the_others(invoke: Callable[..., Outcome]) -> None:

@@ -165,7 +165,7 @@ def test_plots_load_matplotlib_only_to_draw(
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [
-        (["roc", "-o", "a.pdf"], 2, "a picture is .svg or .png"),
+        (["roc", "-o", "a.gif"], 2, "a picture is .svg, .png or .pdf"),
         (["roc", "-o", "-", "--json"], 2, "both want standard output"),
         (["roc", "--json"], 2, "--json needs -o FILE"),
         (["roc", "-o", "no/such/a.svg"], 2, "no such folder"),
@@ -227,7 +227,7 @@ def test_evaluate_draws_what_goes_with_it(
     assert invoke("evaluate", rows, *raw, "--plot", b, "-o", metrics).code == 0
     assert a.read_bytes() == b.read_bytes()
     assert invoke("evaluate", rows, "--plot", "-", "-o", metrics).code == 2
-    assert invoke("evaluate", rows, "--plot", tmp_path / "a.pdf", "-o", metrics).code == 2
+    assert invoke("evaluate", rows, "--plot", tmp_path / "a.gif", "-o", metrics).code == 2
 
 
 def test_reliability_of_votes_as_rows(votes: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -49,6 +50,24 @@ def test_rows_speed_and_time_left() -> None:
     line(10_000_000, 10_000_000)
     assert line.text().endswith(", 0 s left")
     line.clear()
+
+
+def test_the_clock_runs_while_nothing_is_told() -> None:
+    clock, terminal = [0.0], Terminal()
+    line = ProgressLine(terminal, lambda: clock[0])
+    progress._lines.append(line)
+    clock[0] = 3.0
+    line._show()
+    assert "3 s so far" in terminal.getvalue()
+    clock[0] = 7.0  # rich paints again by itself, and asks for the text of that moment
+    deadline = time.monotonic() + 10
+    while "7 s so far" not in terminal.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "7 s so far" in terminal.getvalue()
+    line(100, 100)
+    clock[0] = 60.0
+    assert line.text() == "100 rows read, working on them: 1 min 00 s so far"
+    end_lines()
 
 
 def test_it_shows_after_a_while_and_goes_away() -> None:

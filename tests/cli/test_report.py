@@ -100,7 +100,13 @@ def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     assert all(f"{counts[name]:,}" in reader.text for name in ("tp", "fp", "fn", "tn"))
     assert "What to expect, and what was found" in reader.text
     assert "precision >= 0.6: these rows show" in reader.text
-    assert "On new data expect" in reader.text
+    assert "On new data expect" not in reader.text
+    assert reader.headings.index("In short") < reader.headings.index("Pictures")
+    assert reader.headings.index("Pictures") < reader.headings.index("All rows")
+    right = counts["tp"] / counts["selected"]
+    assert f"{100 * right:.0f} of 100 alerts are right" in reader.text
+    assert f"{counts['selected']:,} of {found['rows']:,} rows raise an alert" in reader.text
+    assert f"Report written to {page}." in done.stderr
     assert page.read_bytes().isascii() is False
     assert ck.report(rows, boundary=model, top=0.1).encode() == page.read_bytes()
 

@@ -164,7 +164,10 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("--min-group-positives", "5", "--confidence", "0.6"),
     ),
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
-    **{name: ("calibrate", "--method", name) for name in ("none", "quadratic", "spline")},
+    **{
+        name: ("calibrate", "--method", name)
+        for name in ("none", "quadratic", "spline", "centred-isotonic")
+    },
     "map chosen": ("calibrate", "--method", "auto"),
     "map chosen by": (
         *("calibrate", "--method", "auto", "--optimize", "brier"),
@@ -195,6 +198,8 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         ),
         *("--method", "exact", "--uncertainty-bins", "3", "--folds", "0"),
     ),
+    "isotonic in lines": ("calibrate", "--method", "isotonic", "--interpolate"),
+    "classes, chosen": ("calibrate", *VOTES, "--method", "auto"),
     "three-way": ("boundary", "--precision", "0.7", "--recall", "0.8"),
     "three-way of weights": (
         *("boundary", "--precision", "0.7", "--review-capacity", "0.2", "--method", "exact"),

@@ -29,6 +29,7 @@ from calibkit.options.plot import (
     ReliabilityOptions,
     RiskCoverageOptions,
     RocOptions,
+    ThresholdOptions,
 )
 from calibkit.reports import plots
 from calibkit.reports.points import Points
@@ -82,6 +83,7 @@ SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
     "decision-curve": (scored, DecisionCurveOptions(scores=BOTH)),
     "cost-curve": (scored, CostCurveOptions(scores=BOTH)),
     "risk-coverage": (scored, RiskCoverageOptions(scores=BOTH)),
+    "threshold": (scored, ThresholdOptions(threshold=0.4)),
     "positivity": (scored, PositivityOptions(score_bins=4)),
     "heatmap": (scored, HeatmapOptions(uncertainty_bins=4, score_bins=5)),
     "recall-gain": (scored, RecallGainOptions(method="exact", precision=[0.6, 0.75])),

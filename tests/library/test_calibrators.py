@@ -203,7 +203,11 @@ def test_prior_shift_keeps_the_share_of_negatives() -> None:
     assert model.fit.log_loss is None and model.fit.positives is None
 
 
-@pytest.mark.parametrize("method", [*RISING, "scaling-binning"])
+#: The centre of a pool is a mean of scores: that of logits is another.
+OF_LOGITS = [name for name in (*RISING, "scaling-binning") if name != "centred-isotonic"]
+
+
+@pytest.mark.parametrize("method", OF_LOGITS)
 def test_logits_and_probabilities_give_the_same_map(method: str) -> None:
     score, label = sample()
     by_probability = fit(score, label, method=method)
@@ -366,3 +370,41 @@ def test_models_read_back_and_refuse_damage(method: str) -> None:
             more = {"knots": [1.0, 2.0]} if name == "values" else {}
             with pytest.raises(ModelError):
                 decode(msgspec.json.encode({**whole, **more, name: value}))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("ties", [False, True])
+def test_isotonic_in_lines_is_that_of_scikit_learn(dtype: type, ties: bool) -> None:
+    score, label = sample(ties=ties)
+    score = score.astype(dtype)
+    new = np.linspace(0.0, 1.0, 3001).astype(dtype)
+    model = fit(score, label, method="isotonic", interpolate=True, clip=0.0)
+    oracle = IsotonicRegression(out_of_bounds="clip").fit(score.astype(np.float64), label)
+    assert values(model, new) == pytest.approx(oracle.predict(new.astype(np.float64)), abs=1e-15)
+    stepped = fit(score, label, method="isotonic", clip=0.0)
+    assert values(model, score) == pytest.approx(values(stepped, score), abs=1e-15)
+
+
+def test_centred_isotonic_goes_through_the_centres_of_pools() -> None:
+    score = np.array([0.1, 0.2, 0.4, 0.5, 0.9, 0.95])
+    label = [0, 1, 0, 1, 1, 1]
+    model = fit(score, label, method="centred-isotonic", clip=0.0)
+    assert model.knots == pytest.approx([0.1, 0.3, (0.5 + 0.9 + 0.95) / 3])
+    assert model.values == [0.0, 0.5, 1.0]
+    found = values(model, [0.0, 0.2, 0.3, 0.6, 1.0])
+    assert found == pytest.approx([0.0, 0.25, 0.5, 0.5 + 0.5 * 0.3 / (2.35 / 3 - 0.3), 1.0])
+    score, label = sample(ties=True)
+    model = fit(score, label, method="centred-isotonic", clip=0.0)
+    inner = np.linspace(model.knots[0], model.knots[-1], 2001)
+    assert (np.diff(values(model, inner)) > 0.0).all()
+
+
+@pytest.mark.parametrize("method", ["isotonic", "centred-isotonic"])
+def test_lines_between_numbers_of_any_size(method: str) -> None:
+    tiny = float(np.nextafter(0.0, 1.0))
+    score = np.array([-1.7e308, -1.0, 0.0, tiny, 1.0, 1.7e308] * 3)
+    label = [0, 0, 0, 1, 1, 1] * 2 + [0, 1, 0, 1, 0, 1]
+    more = {"interpolate": True} if method == "isotonic" else {}
+    model = fit(score, label, method=method, scale="raw", clip=0.0, **more)
+    found = values(model, np.sort(score))
+    assert np.isfinite(found).all() and (np.diff(found) >= 0.0).all()

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from scipy import stats
 
 import calibkit as ck
 from calibkit.errors import InfeasibleError
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "evidence"))
-from coverage_kinds import KINDS, kept, kind_rows
+from docs.evidence.coverage_kinds import KINDS, kept, kind_rows
 
 RUNS, CONFIDENCE = 20, 0.8
 

@@ -29,6 +29,7 @@ from calibkit.options.plot import (
     DispersionOptions,
     ReliabilityOptions,
     RocOptions,
+    ThresholdOptions,
 )
 from calibkit.options.shared import ColumnOptions
 from calibkit.reports import plots
@@ -153,6 +154,45 @@ def test_operating_points_are_the_rates_of_the_decisions(tmp_path: Path) -> None
         assert row["fpr"] == pytest.approx((sum(taken) - hits) / (240 - sum(labels)))
         for rate in ("precision", "recall", "fpr"):
             assert row[f"{rate}_low"] <= row[rate] <= row[f"{rate}_high"]
+
+
+def test_intervals_along_a_curve_are_exact_ones_of_each_threshold() -> None:
+    from scipy.stats import beta
+
+    table = points_of("threshold").table
+    rows = rows_of("score")
+    positives = sum(label for _, label in rows)
+    own = table.filter(curve="thresholds")
+    for row in own.iter_rows(named=True):
+        taken = [label for score, label in rows if score >= row["threshold"]]
+        hits, alerts = sum(taken), len(taken)
+        for name, some, of in (
+            ("precision", hits, alerts),
+            ("recall", hits, positives),
+            ("fpr", alerts - hits, len(rows) - positives),
+        ):
+            low = beta.ppf(0.025, some, of - some + 1) if some else 0.0
+            high = beta.ppf(0.975, some + 1, of - some) if some < of else 1.0
+            assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((low, high), abs=1e-9)
+    weighted = RocOptions(weight="weight")
+    frame = scored().with_columns(weight=pl.lit(2.0))
+    shown = plots.points(source_of(frame), weighted).table.filter(curve="thresholds")
+    assert shown["recall_low"].null_count() == shown.height
+
+
+def test_a_chosen_threshold_is_judged_where_it_stands(tmp_path: Path) -> None:
+    path = fit(tmp_path / "st.json", "st")
+    (threshold,) = msgspec.json.decode(path.read_bytes())["score_thresholds"]
+    options = ThresholdOptions(threshold=[0.4, threshold], boundary=path)
+    shown = plots.points(source_of(scored()), options).table.filter(curve="decisions")
+    assert shown["threshold"].to_list() == [0.4, threshold, threshold]
+    rates = ["precision", "recall", "fpr", "selected_share", "recall_low"]
+    assert shown.select(rates).row(1) == shown.select(rates).row(2)
+    several = fit(tmp_path / "exact.json", "exact")
+    with pytest.raises(UsageError, match="has not one threshold"):
+        plots.points(source_of(scored()), ThresholdOptions(boundary=several))
+    with pytest.raises(UsageError, match="plot threshold draws one score"):
+        ThresholdOptions(scores=["score", "other"])
 
 
 def test_long_curves_are_thinned_evenly() -> None:

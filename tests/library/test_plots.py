@@ -59,6 +59,10 @@ def test_png_has_the_size_asked_for_and_no_date() -> None:
     assert plots.picture(points_of("roc"), Look(width=4.0, height=3.0), "png") == png
     assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
     assert b"Software" not in png
+    pdf = plots.picture(points_of("roc"), format="pdf")
+    assert plots.picture(points_of("roc"), format="pdf") == pdf
+    assert pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in pdf
     assert b"tEXt" not in png
 
 

@@ -256,3 +256,21 @@ def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
     assert rate.low < rate.value < rate.high
     assert residuals.estimate([], 0.05).value is None
     assert residuals.night_logs([(0, 0, 0)] * 5) is None
+
+
+def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
+    draw = np.random.default_rng(5)
+    state = new_state(
+        "0" * 16, [Promise("precision", 0.7)], 0.95, calendar="integer", calibration=True
+    )
+    score, label = drawn(draw, 5_000)
+    for night in range(365):
+        bins = residuals.counted(score, label, EDGES) * 20
+        rows, hits = bins[:, :2].sum(axis=0).tolist()
+        cells = ((0.0, rows - hits - 3_000, hits - 7_000), (1.0, 3_000, 7_000))
+        shard = Shard(f"{draw.integers(2**60):016x}", rows)
+        own = tuple((n, k, s) for n, k, s in bins.tolist())
+        state = state.add([Night(night, cells, (shard,), own)]).state
+    state.check()
+    assert len(state.to_json()) < 100_000
+    assert [test.name for test in judge(state).tests] == ["precision", "calibration"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from calibkit.maps.held_out import HeldOut, Split, held_out
@@ -52,14 +52,20 @@ def choose(
         return ("platt" if options.scale == "raw" else "none"), table
     best = min(losses.values(), key=lambda found: found.mean(measure))
     table = [_candidate(name, found, best, measure) for name, found in judged.items()]
-    least = best.mean(measure)
-    chosen = next(
-        name
-        for name, found in losses.items()
-        if found.mean(measure)
-        <= least + (NONE_BEHIND if name == "none" else BEHIND) * found.error_against(best, measure)
+    return first_good(table, measure), table
+
+
+def first_good(table: Sequence[Candidate], measure: str) -> str:
+    """Return the name of the first that is within its share of an error of the least loss."""
+    found = {one.method: getattr(one, measure) for one in table if one.reason is None}
+    least = min(found.values())
+    return next(
+        one.method
+        for one in table
+        if one.method in found
+        and found[one.method]
+        <= least + (NONE_BEHIND if one.method == "none" else BEHIND) * (one.error or 0.0)
     )
-    return chosen, table
 
 
 def _candidate(name: str, found: HeldOut | str, best: HeldOut, measure: str) -> Candidate:

@@ -15,10 +15,12 @@ from calibkit.maps.logit_maps import (
     LogitMapModel,
     softmax,
 )
-from calibkit.maps.score_map import MapFit
+from calibkit.maps.score_map import Candidate, MapFit
 from calibkit.maps.stored import StoredRows
+from calibkit.methods.calibrators.choose_classes import choose_class_map
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.maps import AUTO
 from calibkit.summaries.runs import Fitted, provenance
 
 Floats = NDArray[np.float64]
@@ -34,11 +36,17 @@ def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[
     options
         What to fit.
     """
-    method, penalties = options.named, options.penalties
+    penalties = options.penalties
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
+    method = options.named
+    if method == AUTO:
+        method, candidates = choose_class_map(rows, options)
     fitted = rows.fit_map(method, penalties, options.seed)
     stored = LogitMapModel.of(fitted)
-    shaped: dict[str, object] = {"method": method, "scale": options.scale}
-    if method != "temperature":
+    shaped: dict[str, object] = {"method": options.named, "scale": options.scale}
+    if options.named == AUTO:
+        shaped["optimize"] = options.optimize or "log_loss"
+    if options.named not in ("temperature", "none"):
         chosen = "cv" if penalties is None else list(penalties)
         shaped |= {"regularization": chosen, "seed": options.seed}
     model = CalibratorModel(
@@ -51,7 +59,10 @@ def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[
         temperature=stored.temperature,
         weights=stored.weights,
         intercept=stored.intercept,
-        regularization=(msgspec.UNSET if method == "temperature" else list(fitted.regularization)),
+        regularization=(
+            msgspec.UNSET if method in ("temperature", "none") else list(fitted.regularization)
+        ),
+        candidates=candidates,
         fit=MapFit(
             rows=rows.rows,
             positives=None,

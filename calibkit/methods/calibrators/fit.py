@@ -123,9 +123,13 @@ def _chosen(
     name, candidates = choose(folds_of(rows, level, tally, options), points, options)
     said: tuple[str, ...] = ()
     if name == "none":
-        said = (
-            "no map is better than the scores as they are, beyond noise: they stay as they are",
+        others = [one.reason for one in candidates if one.method != "none"]
+        why = (
+            "no map is better than the scores as they are, beyond noise"
+            if None in others
+            else f"no map could be compared ({others[0]})"
         )
+        said = (f"{why}: they stay as they are",)
     return options.chosen(name), candidates, said
 
 
@@ -311,6 +315,8 @@ def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
     }
     own = [name for name in options.entry.options if name in DEFAULTS]
     shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
+    if options.interpolate:
+        shaped["interpolate"] = True
     if options.named == AUTO:
         shaped["optimize"] = options.optimize or "log_loss"
         for name in ("groups", "time"):

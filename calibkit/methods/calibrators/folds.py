@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -64,7 +65,7 @@ def folds_of(
     for on few rows the choice would hang on how they were dealt.
     """
     count = float(tally.unit.amount(int(tally.count.sum(dtype=np.int64))))
-    parts = min(FOLDS * max(1, int(np.ceil(count / MOST_ROWS))), _MOST_PARTS)
+    parts = parts_of_many(count)
     times = 1 if options.time is not None else max(1, min(TIMES, int(MOST_ROWS // max(count, 1.0))))
     found = []
     for number in range(times):
@@ -74,6 +75,11 @@ def folds_of(
         held = [part for part in parts_of(own, used, rows.options.scale) if part.score.size]
         found.append(list(_splits(held, forward=options.time is not None)))
     return found
+
+
+def parts_of_many(rows: float) -> int:
+    """Return into how many parts rows are dealt; the first `FOLDS` are the folds."""
+    return min(FOLDS * max(1, math.ceil(rows / MOST_ROWS)), _MOST_PARTS)
 
 
 def _splits(parts: list[Points], *, forward: bool) -> Iterator[Split]:

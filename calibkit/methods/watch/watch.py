@@ -13,8 +13,8 @@ import msgspec
 from calibkit.columns.rows import Remark
 from calibkit.errors import UsageError
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN, find_files
-from calibkit.files.sources import Source, read_bytes
+from calibkit.files.inputs import STDIN, find_files, read_bytes
+from calibkit.files.sources import Source
 from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.watch import residuals
 from calibkit.methods.watch.bets import (

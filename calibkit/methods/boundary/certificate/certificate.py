@@ -389,7 +389,8 @@ def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -
     summary, found = flatten(summary, found)
     tally = summary.problem.tally.reweighted(goal.totals.classes)
     ceiling = best_choice(tally.points(), goal, cap=1).ceiling
-    fit = seen_in_sample(summary, found, goal, ceiling, score_only(tally, goal))
+    single = score_only(summary.problem.tally, goal)
+    fit = seen_in_sample(summary, found, goal, ceiling, single)
     fit.bound_met = all(
         goal_of(one, goal.totals).met(int(found.selected), int(found.true_positives), found.gain)
         for one in options.target.each

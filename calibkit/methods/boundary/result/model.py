@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.methods.boundary.result.parts import (
@@ -26,6 +25,10 @@ from calibkit.methods.boundary.result.parts import (
     threshold_value,
 )
 from calibkit.models.model import Model, known
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -127,6 +130,8 @@ class BoundaryModel(Model):
 
     def thresholds(self) -> NDArray[np.float64]:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
+        import numpy as np
+
         return np.array([threshold_value(value) for value in self.score_thresholds])
 
     @property
@@ -221,7 +226,7 @@ class BoundaryModel(Model):
         for low, high in zip(
             map(threshold_value, review), map(threshold_value, block), strict=True
         ):
-            if not (np.isnan(high) or low <= high):
+            if not (math.isnan(high) or low <= high):
                 raise ModelError("a threshold of review is not above that of block")
 
     def _check_surface(self) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.models.model import known
 from calibkit.options.boundary import METHODS
 from calibkit.options.levels import Order as LevelOrder
 from calibkit.summaries.resolution import Resolution
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
@@ -270,6 +272,8 @@ class Steps(Part):
 
     def at(self, score: NDArray[Any]) -> NDArray[np.float64]:
         """Return the value at each score; NaN without knots."""
+        import numpy as np
+
         if not self.values:
             return np.full(score.size, np.nan)
         knots = np.array([threshold_value(knot) for knot in self.knots[1:]], np.float64)

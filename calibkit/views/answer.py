@@ -1,0 +1,223 @@
+"""The answer of a boundary in a sentence: which rows to flag, and what to expect on new data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from calibkit.numerics.binomial import interval
+from calibkit.views.rules import level_rows
+
+if TYPE_CHECKING:
+    from calibkit.methods.boundary.result.model import BoundaryModel
+    from calibkit.methods.boundary.result.parts import (
+        Certificate,
+        CrossValidated,
+        SegmentFit,
+        TestFigures,
+    )
+
+#: Bounds whose name is no figure's.
+_NAMES = {"fpr": "false positive rate", "capacity": "share of rows selected"}
+
+#: The confidence of the interval of what to expect.
+_CONFIDENCE = 0.95
+
+
+def answer(model: BoundaryModel) -> str:
+    """Say which rows to flag, and what that leads to on new data."""
+    return f"{rule(model)} {_expectation(model)}"
+
+
+def rule(model: BoundaryModel) -> str:
+    """Say which rows to flag where one threshold says it; else what decides."""
+    if model.groups:
+        return f"Flag rows by {model.columns['by'].name}."
+    if model.review_thresholds:
+        if model.levels > 1:
+            return "Block or review rows by level."
+        reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+        block, review = (level_rows(one, [None])[0][-1] for one in (model, reach))
+        return f"Of each row: block if {block}, else review if {review}."
+    if model.levels > 1 or not model.score_thresholds:
+        return "Flag rows by level."
+    which = str(level_rows(model, [None])[0][-1])
+    return f"Flag rows {which}." if which in ("never", "always") else f"Flag rows with {which}."
+
+
+def figure_name(model: BoundaryModel) -> str:
+    """Return what was maximised or minimised."""
+    objective = model.objective
+    return str(objective.maximize or objective.minimize)
+
+
+def bounds_text(model: BoundaryModel) -> str:
+    """Return the bounds as they are written: ``precision >= 0.9``."""
+    return " and ".join(
+        f"{name.replace('_', ' ')} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        for name, bound in model.objective.subject_to.items()
+    )
+
+
+def rate(value: float | None) -> str:
+    """Return a rate with four decimals."""
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _expectation(model: BoundaryModel) -> str:
+    """Say what to expect on new data, and whether a bound is guaranteed there."""
+    fit = model.fit
+    if fit.certificate is not None:
+        return _guarantee(model, fit.certificate)
+    judged = fit.test or fit.cross_validated
+    bounds = bounds_text(model)
+    caveat = f"; {bounds} is not guaranteed there" if bounds else ""
+    if judged is None:
+        return (
+            f"On new data expect less than precision {rate(fit.in_sample.precision)}, recall "
+            f"{rate(fit.in_sample.recall)} of the fitting rows: not judged on others{caveat}."
+        )
+    how = "test rows" if fit.test else "cross-validated"
+    own = ""
+    for name in model.objective.subject_to:
+        seen = _seen(model, name)
+        if name not in ("precision", "recall") and seen is not None:
+            own = (
+                f"{seen:.2%} of rows selected, "
+                if name == "capacity"
+                else f"{_NAMES[name]} {rate(seen)}, "
+            )
+    if figure_name(model) not in ("precision", "recall"):
+        own = f"{figure_name(model)} {rate(judged.objective_value)}, "
+    return (
+        f"On new data expect {_in_words(model, judged)}: {own}precision {rate(judged.precision)}, "
+        f"recall {rate(judged.recall)} ({how}){caveat}."
+    )
+
+
+def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str:
+    """Say precision and recall as counts of a hundred, which need no definition."""
+    if judged.precision is None:
+        return "no alerts"
+    said = f"{hundredths(judged.precision)} of 100 alerts to be right"
+    counts = _counts(model)
+    if counts is not None:
+        low, high = (float(limit) for limit in interval(*counts, _CONFIDENCE))
+        said += f" (95 % interval {hundredths(low)} to {hundredths(high)})"
+    if judged.recall is None:
+        return said
+    value = model.columns.get("value")
+    of = "the positives" if value is None else value.name
+    return f"{said} and {hundredths(judged.recall)} % of {of} found"
+
+
+def hundredths(share: float) -> str:
+    """Return a share in hundredths, with decimals where whole ones would say 0 or 100."""
+    distance = min(share, 1.0 - share)
+    digits = 0 if distance >= 0.01 or not distance else 1 if distance >= 0.001 else 2
+    return f"{100 * share:.{digits}f}"
+
+
+def _counts(model: BoundaryModel) -> tuple[int, int] | None:
+    """Return how many alerts were right, of how many; None where they are not a draw of rows.
+
+    Weights, another base rate, groups that share a fold and folds in time are none, nor are expected
+    numbers of a random boundary.
+    """
+    fit = model.fit
+    options = model.provenance.options if model.provenance is not None else {}
+    if "weight" in model.columns or model.objective.prevalence or options.get("groups"):
+        return None
+    if fit.test is not None:
+        hits, alerts = fit.test.true_positives, fit.test.selected
+    elif (
+        model.review_thresholds
+        or options.get("time")
+        or "value" in model.columns
+        or model.randomise is not msgspec.UNSET
+    ):
+        return None
+    else:
+        assert fit.cross_validated is not None
+        precision, recall = fit.cross_validated.precision, fit.cross_validated.recall
+        if not precision or recall is None:
+            return None
+        hits = round(recall * fit.positives)
+        alerts = round(hits / precision)
+    return (int(hits), int(alerts)) if hits == int(hits) and alerts == int(alerts) else None
+
+
+def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
+    """Say what is guaranteed on new data, and what was seen of the rest."""
+    seen, where = model.fit.in_sample, "on all rows of the fit"
+    if model.fit.test:
+        seen, where = model.fit.test, "on the test rows"
+    promised = " and ".join(one.text for one in certificate.all)
+    if model.bound == "each":
+        promised += f" in each segment of {model.columns['by'].name} that has thresholds"
+    return (
+        f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
+        f"({certificate.rows:,} rows set aside certify it); precision {rate(seen.precision)}, "
+        f"recall {rate(seen.recall)} {where}."
+    )
+
+
+def doubts(model: BoundaryModel) -> list[str]:
+    """Return what speaks against using a boundary: a bound that new data will miss, no choice made."""
+    fit, bounds = model.fit, model.objective.subject_to
+    found = []
+    if fit.certificate is None and model.bound != "each":
+        for name, bound in bounds.items():
+            seen = _seen(model, name)
+            share = bound / fit.rows if name == "capacity" and bound >= 1.0 else bound
+            least = name in ("precision", "recall")
+            if seen is not None and (seen < share if least else seen > share):
+                sign = ">=" if least else "<="
+                found.append(
+                    f"{_NAMES.get(name, name)} {rate(seen)} is what to expect on new data, which "
+                    f"misses the bound {name} {sign} {bound:g}; --confidence certifies one"
+                )
+    if model.bound == "each" and model.groups:
+        short = [name for name, own in model.groups.items() if _short(own.fit, bounds)]
+        if short:
+            some = ", ".join(short[:3]) + (", …" if len(short) > 3 else "")
+            found.append(
+                f"{len(short)} of {len(model.groups)} segments are expected to miss the bound "
+                f"{bounds_text(model)} on new data ({some})"
+            )
+    if fit.in_sample.selected >= fit.rows:
+        found.append(
+            f"every row is selected: {bounds_text(model) or 'the objective'} asks for no choice among "
+            "these rows"
+        )
+    return found
+
+
+def _short(fit: SegmentFit, bounds: dict[str, float]) -> bool:
+    """Tell whether a segment's precision or recall on other rows is below its bound."""
+    judged = fit.test or fit.cross_validated
+    seen = {name: getattr(judged, name, None) for name in bounds}
+    return any(value is not None and value < bounds[name] for name, value in seen.items())
+
+
+def _seen(model: BoundaryModel, name: str) -> float | None:
+    """Return a bounded figure on rows that the fit left out; None where nothing says it."""
+    fit = model.fit
+    judged = fit.test or fit.cross_validated
+    if judged is None or name in ("precision", "recall"):
+        return getattr(judged, name, None)
+    if "value" in model.columns or model.review_thresholds or name not in _NAMES:
+        return None
+    if fit.test is not None:
+        return fit.test.false_positive_rate if name == "fpr" else fit.test.selected / fit.test.rows
+    if not judged.precision:  # nothing says how many were selected
+        return None
+    rows, positives = fit.rows, fit.positives
+    if model.objective.prevalence:
+        rows, positives = 1.0, model.objective.prevalence
+    hits = (judged.recall or 0.0) * positives
+    alerts = hits / judged.precision
+    if name == "capacity":
+        return float(alerts / rows)
+    return float((alerts - hits) / (rows - positives)) if rows > positives else None
