@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibkit.registry.states import read_state
+from calibkit.summaries.states import read_so
 from tests.cli.score_files import write
 from tests.cli.stored import many_columns, stored
 from tests.conftest import ROOT, clean_environment
@@ -102,6 +104,8 @@ def made(folder: Path, words: tuple[object, ...], out: str = "out.json") -> byte
     named = [str(folder / word) if word in MODELS else str(word) for word in words]
     code, said = run_quietly([*named, "-q", "-o", str(path)])
     assert code == 0, (words, said)
+    if path.suffix == ".state":  # which says, of text alone, how it was read
+        return read_so(read_state(str(path)), None).to_bytes()
     return path.read_bytes()
 
 
