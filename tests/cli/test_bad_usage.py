@@ -125,7 +125,7 @@ def test_json_and_the_result_cannot_share_standard_output(
         (["--precision", "0.5", "--uncertainty-bins", "70000"], ["70000", "at most"]),
         (["--precision", "0.5", "--tag", "owner"], ["KEY=VALUE", "'owner'"]),
         (["--precision", "0.5", "--tag", "a=1", "--tag", "a=2"], ["two values"]),
-        (["--precision", "0.5", "--scale", "percent"], ["'percent'", "logit"]),
+        (["--precision", "0.5", "--scale", "odds"], ["'odds'", "percent"]),
         (["--precision", "0.5", "--threads", "0"], ["--threads"]),
         (["--precision", "0.5", "--test", "no.csv"], ["no.csv", "no such file"]),
         (["--precision", "0.5", "--precison", "0.5"], ["--precison", "--precision"]),

@@ -428,7 +428,7 @@ def test_what_is_shown(objective: list[str], kind: list[str], fit: Fit, invoke: 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"randomise": "row"}, "block or tie"),
+        ({"randomise": "row"}, "one of block, tie"),
         ({"randomise": None}, "'random_thresholds'"),
         ({"random_thresholds": None}, "'random_thresholds'"),
         ({"tie_probability": None}, "'tie_probability'"),
