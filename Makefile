@@ -28,7 +28,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
+.PHONY: help demo test test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
@@ -47,8 +47,11 @@ demo: $(PICTURED)  ## install, fit a boundary on the sample data, apply it to ot
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
 	$(BIN)/calibkit warmup
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
-	$(BIN)/python -m pytest -n auto --ignore tests/kernels
+	$(BIN)/python -m pytest -n auto -m "not more" --ignore tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
+
+test-more: $(EQUIPPED)  ## the tests that make test leaves out, as they take long and seldom fail alone
+	$(BIN)/python -m pytest -n auto -m more tests
 
 same-bytes: $(EQUIPPED)  ## every fit with every budget, order, split, shard and engine, on more rows than make test takes
 	SAME_BYTES=1 $(BIN)/python -m pytest -n auto tests/cli/test_one_program.py
