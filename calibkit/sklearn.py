@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
 )
 
 import calibkit as ck
+from calibkit.errors import UsageError
 from calibkit.files.frames import frame_of_arrays
 
 __all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
@@ -260,7 +261,10 @@ class BoundaryClassifier(_Binary):
         """Fit the estimator, if there is one, and the boundary of its scores."""
         objectives = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
         goal = {name: getattr(self, name) for name in objectives}
-        if all(value is None for value in goal.values()):
+        given = [name for name, value in goal.items() if value is not None]
+        if len(given) > 1:  # two bounds would make three decisions
+            raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
+        if not given:
             goal["maximize"] = "balanced-accuracy"
         return self._fit(X, y, ck.fit_boundary, **goal)
 

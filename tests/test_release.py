@@ -36,7 +36,7 @@ def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as found:
         (bill,) = (name for name in found.namelist() if "/sboms/" in name)
         assert found.read(bill).decode() == content()
-        assert not [name for name in found.namelist() if "tests" in name]
+        assert not [name for name in found.namelist() if "tests" in name.split("/")]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

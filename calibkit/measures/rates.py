@@ -13,6 +13,7 @@ from calibkit.measures.result import Interval
 from calibkit.measures.views import Sample
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit.numerics.wilson import score_limits
 from calibkit.options.metrics import Settings
 
 
@@ -62,15 +63,8 @@ class IntervalOptions:
 
 
 def wilson(rate: float, rows: float, level: Level) -> Interval:
-    """Return the score interval of a rate (Wilson, Probable inference, 1927).
-
-    `rows` is how many independent rows it is of, not necessarily whole.
-    """
-    square = level.reach**2 / rows
-    centre = (rate + 0.5 * square) / (1.0 + square)
-    half = math.sqrt(square * (rate * (1.0 - rate) + 0.25 * square)) / (1.0 + square)
-    low = 0.0 if rate == 0.0 else max(0.0, centre - half)
-    return Interval(low, 1.0 if rate == 1.0 else min(1.0, centre + half))
+    """Return the score interval of a rate of so many independent rows, not necessarily whole."""
+    return Interval(*score_limits(rate, rows, level.reach))
 
 
 def effective_rows(rate: float, variance: float, sample: Sample, settings: Settings) -> float:

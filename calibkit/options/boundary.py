@@ -269,8 +269,7 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         option(
             metavar="NAME",
             group=COLUMNS,
-            help=f"{UNCERTAINTY_HELP} Several, with commas or repeated: levels are leaves of a "
-            "partition of them.",
+            help=f"{UNCERTAINTY_HELP} Several (A,B): levels are leaves of a partition of them.",
             shown="uncertainty, if the file has it",
             many="commas",
             read=_one_or_several,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Points of one curve that are drawn: more would not be seen.
-MOST_POINTS = 160
+MOST_POINTS = 300
 
 _RATES = ("selected_share", "precision", "recall", "fpr")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from calibkit.numerics.binomial import interval
+from calibkit.numerics.wilson import score_limits
 from calibkit.views.rules import level_rows
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 #: Bounds whose name is no figure's.
 _NAMES = {"fpr": "false positive rate", "capacity": "share of rows selected"}
 
-#: The confidence of the interval of what to expect.
-_CONFIDENCE = 0.95
+#: Standard errors on either side of what to expect: 95 %.
+_REACH = NormalDist().inv_cdf(0.975)
 
 
 def answer(model: BoundaryModel) -> str:
@@ -103,7 +104,7 @@ def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str
     said = f"{hundredths(judged.precision)} of 100 alerts to be right"
     counts = _counts(model)
     if counts is not None:
-        low, high = (float(limit) for limit in interval(*counts, _CONFIDENCE))
+        low, high = score_limits(counts[0] / counts[1], counts[1], _REACH)
         said += f" (95 % interval {hundredths(low)} to {hundredths(high)})"
     if judged.recall is None:
         return said

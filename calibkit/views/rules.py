@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,12 +102,20 @@ def _shortest(threshold: float | str, dtype: str | None) -> str:
     """Return the fewest digits that read back as the threshold in the dtype of the scores."""
     if isinstance(threshold, str):
         return threshold
-    import numpy as np
-
-    value = np.float32(threshold) if dtype == "float32" else np.float64(threshold)
+    text = repr(float(threshold))
+    if dtype == "float32":
+        own = _single(threshold)
+        tried = (f"{threshold:.{digits}g}" for digits in range(1, 10))
+        text = next((few for few in tried if _single(float(few)) == own), text)
     if 1e-6 <= abs(threshold) < 1e16:  # as people write numbers, without an exponent
-        return np.format_float_positional(value, trim="0")
-    return str(value)
+        text = format(Decimal(text), "f")
+        return text if "." in text else f"{text}.0"
+    return repr(float(text))
+
+
+def _single(value: float) -> float:
+    """Return the float32 next to a number."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def rates(figures: object) -> list[object]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from scipy.stats import beta
+from scipy.stats import binomtest
 
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
@@ -30,7 +30,7 @@ def test_one_threshold_is_the_first_line(tmp_path: Path, invoke: Invoke) -> None
     assert first.startswith(f"Flag rows with score >= {threshold}. On new data expect ")
     seen = content["fit"]["test"]
     hits, alerts = seen["true_positives"], seen["selected"]
-    low, high = beta.ppf(0.025, hits, alerts - hits + 1), beta.ppf(0.975, hits + 1, alerts - hits)
+    low, high = binomtest(int(hits), int(alerts)).proportion_ci(method="wilson")
     right = f"{100 * seen['precision']:.0f} of 100 alerts to be right"
     assert f"{right} (95 % interval {100 * low:.0f} to {100 * high:.0f})" in first
     assert f"and {100 * seen['recall']:.0f} % of the positives found" in first

@@ -235,5 +235,5 @@ def test_every_method_says_what_it_does() -> None:
         assert found.name == name and found.summary
         ways = (found.choose, found.take, found.mix, found.surface)
         assert sum(way is not None for way in ways) == 1
-        assert set(found.objectives) <= set(OPTIONS)
+        assert set(found.objectives) <= {*OPTIONS, "review"}
         assert found.needs_grid == (found.score_bins > 0)

@@ -340,7 +340,7 @@ def test_the_default_uncertainty_gives_way_to_named_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"scale": "percent"}, {"on_missing": "fill"}, {"unlabelled": "keep"}]
+    "options", [{"scale": "odds"}, {"on_missing": "fill"}, {"unlabelled": "keep"}]
 )
 def test_unknown_choices(options: dict[str, str]) -> None:
     assert "use one of" in refused(UsageError, {"score": [0.5], "label": [1]}, **options).message
