@@ -105,7 +105,7 @@ def _shortest(threshold: float | str, dtype: str | None) -> str:
     text = repr(float(threshold))
     if dtype == "float32":
         own = _single(threshold)
-        tried = (f"{threshold:.{digits}g}" for digits in range(1, 10))
+        tried = (f"{own:.{digits}g}" for digits in range(1, 10))
         text = next((few for few in tried if _single(float(few)) == own), text)
     if 1e-6 <= abs(threshold) < 1e16:  # as people write numbers, without an exponent
         text = format(Decimal(text), "f")
