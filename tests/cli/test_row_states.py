@@ -162,6 +162,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibkit.runtime.memory._MOST_BATCH", 23)
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("small_batches")
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 299), max_size=5), st.randoms(use_true_random=False))

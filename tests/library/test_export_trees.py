@@ -88,6 +88,7 @@ def frame_of(score: type) -> pl.DataFrame:
     )
 
 
+@pytest.mark.more
 def test_any_trees_agree(boosted: HetcalModel) -> None:
     @settings(max_examples=12)
     @given(

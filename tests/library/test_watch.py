@@ -54,6 +54,7 @@ def test_no_bet_loses_more_than_there_is_or_gains_where_the_promise_is_kept(
     assert evidence(promise, [kept] * 3).e_value < 1.0
 
 
+@pytest.mark.more
 @settings(max_examples=20)
 @given(
     values=st.lists(
