@@ -73,7 +73,8 @@ def _expectation(model: BoundaryModel) -> str:
         return _guarantee(model, fit.certificate)
     judged = fit.test or fit.cross_validated
     bounds = bounds_text(model)
-    caveat = f"; {bounds} is not guaranteed there" if bounds else ""
+    verb = "is" if len(model.objective.subject_to) == 1 else "are"
+    caveat = f"; {bounds} {verb} not guaranteed there" if bounds else ""
     if judged is None:
         return (
             f"On new data expect less than precision {rate(fit.in_sample.precision)}, recall "
