@@ -117,6 +117,8 @@ def map_text(one: ScoreMap) -> str:
         parts.append(f"{len(one.knots)} {kind}{'s' if len(one.knots) > 1 else ''}")
     if one.low is not None and one.high is not None:
         parts.append(f"{len(one.low)} lower and {len(one.high)} higher steps")
+    if not parts:  # the map that is none
+        parts.append("the scores as they are")
     parts.append(f"results at least {one.clip:.3g} from 0 and 1" if one.clip else "not clipped")
     return ", ".join(parts).replace("negatives_kept", "negatives kept") + "."
 

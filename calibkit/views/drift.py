@@ -70,7 +70,7 @@ def view(found: Drift, page: Page) -> None:
 
 #: What is taken not to have changed, in words.
 _ASSUMED = {
-    "covariate": "if a score means what it meant",
+    "covariate": "if the probabilities (of --calibrator, else the scores themselves) still hold",
     "prior": "if only the share of positives has changed",
 }
 
