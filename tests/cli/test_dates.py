@@ -118,6 +118,7 @@ def rows() -> pl.DataFrame:
     "fit",
     [
         ["boundary", "--precision", "0.6", "--method", "st"],
+        ["calibrate"],
         ["hetcal", "--features", "size", "--partition", "tree", "--max-depth", "1"],
     ],
     ids=lambda fit: fit[0],

@@ -38,12 +38,20 @@ KIND = "calibrate"
 
 def fit(options: CalibrateOptions, source: Source) -> Fitted[CalibratorModel]:
     """Return the model of all rows."""
+    _dated(options, source)
     if options.of_classes:
         fitted = _fit_classes(options, source, source.memory)
     else:
         fitted = fit_calibrator(calibration_rows(source, options, source.memory), options)
     record_makers(fitted.model, source)
     return fitted
+
+
+def _dated(options: CalibrateOptions, source: Source) -> None:
+    """Have the column of times, if there is one, read as dates where it is text."""
+    if options.time is not None:
+        source.require([options.time], "--time")
+        source.as_dates([options.time])
 
 
 def plan(options: CalibrateOptions, source: Source) -> Plan:
@@ -68,6 +76,7 @@ class ClassState(RowState):
 
 def state(options: CalibrateOptions, source: Source) -> State:
     """Return a summary of the scores of a shard; of class probabilities the rows."""
+    _dated(options, source)
     if options.of_classes:
         return class_state(ClassState, options, source, _columns(options))
     summary = calibration_summary(source, options, source.memory or memory_budget(None))
