@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options.maps import (
     AUTO,
     AUTOMATIC,
     CLASS_METHODS,
-    METHOD,
     SCORE_METHODS,
     MapOptions,
     Penalties,
     ScoreMethod,
     chosen_penalties,
+    of_method,
     one_pattern,
     penalties,
 )
-from calibkit.options.option import option
 from calibkit.options.shared import (
-    INPUT,
     By,
     Counts,
     FitOptions,
@@ -29,6 +27,7 @@ from calibkit.options.shared import (
     LabelledColumns,
     Probs,
     Time,
+    of_input,
 )
 
 #: Options that mean nothing for class probabilities.
@@ -45,64 +44,37 @@ _OF_CHOICES: Final = ("optimize", "groups", "time")
 class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
     """What `calibrate` fits, and on which columns."""
 
-    method: Annotated[
-        str | None,
-        option(
-            metavar="METHOD",
-            group=METHOD,
-            help=f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
-            "temperature, vector, matrix, none or auto.",
-            shown="auto; temperature with --probs",
-        ),
-    ] = None
-    optimize: Annotated[
-        Literal["log_loss", "brier"] | None,
-        option(
-            group=METHOD,
-            help="What auto compares candidates by, on rows that they were not fitted on.",
-            shown="log_loss",
-        ),
-    ] = None
-    regularization: Annotated[
-        Penalties | None,
-        option(
-            metavar="INTERCEPT[,OFF]|cv",
-            group=METHOD,
-            read=penalties,
-            help="Penalties of vector and matrix; cv: chosen by cross-validation.",
-            shown="cv",
-        ),
-    ] = None
+    method: str | None = of_method(
+        f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
+        "temperature, vector, matrix, none or auto.",
+        "METHOD",
+        shown="auto; temperature with --probs",
+    )
+    optimize: Literal["log_loss", "brier"] | None = of_method(
+        "What auto compares candidates by, on rows that they were not fitted on.", shown="log_loss"
+    )
+    regularization: Penalties | None = of_method(
+        "Penalties of vector and matrix; cv: chosen by cross-validation.",
+        "INTERCEPT[,OFF]|cv",
+        read=penalties,
+        shown="cv",
+    )
     groups: Groups = None
     time: Time = None
     by: By = None
-    min_rows: Annotated[
-        int,
-        option(
-            metavar="N",
-            group=METHOD,
-            least=1,
-            help="With --by: values with fewer rows use the map of all rows.",
-        ),
-    ] = 100
-    clip: Annotated[
-        float | None,
-        option(
-            metavar="EPS",
-            group=METHOD,
-            least=0,
-            help="Keep results so far inside (0, 1); 0: leave them as they are.",
-            shown="1 / (rows + 2)",
-        ),
-    ] = None
-    out_of_range: Annotated[
-        Literal["error", "clip"] | None,
-        option(
-            group=INPUT,
-            help="Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
-            shown="error",
-        ),
-    ] = None
+    min_rows: int = of_method(
+        "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
+    )
+    clip: float | None = of_method(
+        "Keep results so far inside (0, 1); 0: leave them as they are.",
+        "EPS",
+        least=0,
+        shown="1 / (rows + 2)",
+    )
+    out_of_range: Literal["error", "clip"] | None = of_input(
+        "Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
+        shown="error",
+    )
     probs: Probs = None
     counts: Counts = None
 

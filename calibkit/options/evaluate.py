@@ -6,17 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options.judging import (
-    BIN_STRATEGY,
-    METRICS,
-    VOTES,
     Alpha0,
     Baseline,
     Bins,
+    BinStrategy,
     Confidence,
     Decision,
     Disagreement,
@@ -31,8 +29,10 @@ from calibkit.options.judging import (
     Top,
     TopBy,
     decimals,
+    of_metrics,
+    of_votes,
 )
-from calibkit.options.option import listed, option
+from calibkit.options.option import listed
 from calibkit.options.shared import (
     By,
     ColumnOptions,
@@ -95,89 +95,45 @@ class EvaluateOptions(Threaded):
     by: By = None
     min_rows: MinRows = 100
     bins: Bins = 15
-    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], BIN_STRATEGY] = (
-        "equal-width"
+    bin_strategy: BinStrategy = "equal-width"
+    recall_at_precision: Numbers | None = of_metrics(
+        "The highest recall of one threshold with precision >= P; may be repeated.",
+        "P",
+        many="commas",
+        read=decimals,
     )
-    recall_at_precision: Annotated[
-        Numbers | None,
-        option(
-            metavar="P",
-            group=METRICS,
-            help="The highest recall of one threshold with precision >= P; may be repeated.",
-            shown=False,
-            many="commas",
-            read=decimals,
-        ),
-    ] = None
-    precision_at_recall: Annotated[
-        Numbers | None,
-        option(
-            metavar="R",
-            group=METRICS,
-            help="The highest precision of one threshold with recall >= R; may be repeated.",
-            shown=False,
-            many="commas",
-            read=decimals,
-        ),
-    ] = None
-    boundary: Annotated[
-        ModelLike | None,
-        option(
-            metavar="MODEL",
-            group=METRICS,
-            help="Judge the decisions of a boundary, under the score 'boundary'.",
-            shown=False,
-        ),
-    ] = None
+    precision_at_recall: Numbers | None = of_metrics(
+        "The highest precision of one threshold with recall >= R; may be repeated.",
+        "R",
+        many="commas",
+        read=decimals,
+    )
+    boundary: ModelLike | None = of_metrics(
+        "Judge the decisions of a boundary, under the score 'boundary'.", "MODEL"
+    )
     decision: Decision = None
     threshold: Threshold = None
     grid: Grid = None
     grid_score: GridScore = None
-    metrics: Annotated[
-        Names | None,
-        option(
-            metavar="LIST",
-            group=METRICS,
-            help="Only these metrics.",
-            shown="all",
-            many="commas",
-            read=listed,
-            completes=_complete_metrics,
-        ),
-    ] = None
-    prevalence: Annotated[
-        float | str | None,
-        option(
-            metavar="P",
-            group=METRICS,
-            help="Reweight the classes to this share of positives.",
-            shown=False,
-            read=_prevalence,
-        ),
-    ] = None
+    metrics: Names | None = of_metrics(
+        "Only these metrics.", "LIST", shown="all", many="commas", completes=_complete_metrics
+    )
+    prevalence: float | str | None = of_metrics(
+        "Reweight the classes to this share of positives.", "P", read=_prevalence
+    )
     confidence: Confidence = 0.95
     intervals: Intervals = True
     ensemble: Ensemble = False
     alpha0: Alpha0 = None
     disagreement: Disagreement = None
-    class_disagreement: Annotated[
-        str | None,
-        option(
-            metavar="PATTERN",
-            group=VOTES,
-            help="With --counts: columns of the predicted probability that they differ about a class.",
-            shown="as the class probabilities (and --alpha0) say",
-        ),
-    ] = None
-    rater_weight: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=VOTES,
-            help="With --counts: a column of weights of the rows in squared_loss.",
-            shown=False,
-        ),
-    ] = None
+    class_disagreement: str | None = of_votes(
+        "With --counts: columns of the predicted probability that they differ about a class.",
+        "PATTERN",
+        shown="as the class probabilities (and --alpha0) say",
+    )
+    rater_weight: str | None = of_votes(
+        "With --counts: a column of weights of the rows in squared_loss.", "NAME"
+    )
     on_missing: OnMissing = "error"
     seed: Seed = 0
 

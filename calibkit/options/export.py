@@ -8,9 +8,6 @@ from typing import Annotated, Literal
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
 from calibkit.options.shared import (
-    COLUMNS,
-    OUTPUT,
-    RUN,
     FrameLike,
     ModelLike,
     ProbsElsewhere,
@@ -19,6 +16,9 @@ from calibkit.options.shared import (
     UncertaintyElsewhere,
     elsewhere,
     model_of,
+    named_column,
+    of_output,
+    of_run,
 )
 
 
@@ -27,51 +27,29 @@ class ExportOptions(Options):
     """Which model becomes code, in which language, and on which rows that is checked."""
 
     model: Annotated[
-        ModelLike,
-        option(argument=True, metavar="MODEL", help="A model file (JSON).", read=model_of),
+        ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
     ] = field(kw_only=False)
     to: Annotated[
         Literal["sql", "polars", "python"],
-        option(
-            group=OUTPUT,
-            help="SQL, a Python file for polars frames, or one that needs Python alone.",
-        ),
+        of_output("SQL, a Python file for polars frames, or one that needs Python alone."),
     ]
-    dialect: Annotated[
-        Literal["duckdb", "postgres"] | None,
-        option(group=OUTPUT, help="Of SQL.", shown="duckdb"),
-    ] = None
-    table: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=OUTPUT,
-            help="Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
-            "double quotes.",
-            shown="scores",
-        ),
-    ] = None
-    check_on: Annotated[
-        FrameLike | None,
-        option(
-            "--check",
-            metavar="FILE",
-            group=RUN,
-            path=True,
-            help="Run the export and the model on this file and compare every row; SQL runs in "
-            "DuckDB (pip install duckdb).",
-            shown=False,
-        ),
-    ] = None
-    key: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="For a stochastic boundary: the column (integers or text) whose hash decides a row.",
-            shown=False,
-        ),
-    ] = None
+    dialect: Literal["duckdb", "postgres"] | None = of_output("Of SQL.", shown="duckdb")
+    table: str | None = of_output(
+        "Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
+        "double quotes.",
+        "NAME",
+        shown="scores",
+    )
+    check_on: FrameLike | None = of_run(
+        "Run the export and the model on this file and compare every row; SQL runs in "
+        "DuckDB (pip install duckdb).",
+        "FILE",
+        flags=("--check",),
+        path=True,
+    )
+    key: str | None = named_column(
+        "For a stochastic boundary: the column (integers or text) whose hash decides a row."
+    )
     seed: SeedElsewhere = None
     score: ScoreElsewhere = None
     uncertainty: UncertaintyElsewhere = None

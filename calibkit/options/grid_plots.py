@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from functools import partial
+from typing import Any, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
-from calibkit.options.option import Option, listed, option
-from calibkit.options.plot import BINS, PICTURE, Boundaries, PlotOptions, named_models, read_models
+from calibkit.options.option import listed
+from calibkit.options.plot import (
+    Boundaries,
+    PlotOptions,
+    named_models,
+    of_bins,
+    of_picture,
+    read_models,
+)
 from calibkit.options.shared import (
     ColumnOptions,
     FrameLike,
@@ -26,13 +34,8 @@ from calibkit.options.shared import (
     WeightKind,
 )
 
-
-def _levels(shown: str) -> Option:
-    return option(metavar="K", group=BINS, least=1, help="Uncertainty bins.", shown=shown)
-
-
-def _score_bins(shown: str | None = None, which: str = "Score bins.") -> Option:
-    return option(metavar="L", group=BINS, least=1, help=which, shown=shown)
+_levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
+_score_bins = partial(of_bins, metavar="L", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +60,14 @@ class GridPlot(BinnedPlot):
 
     score: Score = "score"
     scale: Scale = "probability"
-    strategy: Annotated[
-        Literal["equal-mass", "equal-width"],
-        option(group=BINS, help="Bins of equal mass or of equal width."),
-    ] = "equal-mass"
-    axis: Annotated[
-        Literal["value", "logit"],
-        option(
-            group=PICTURE,
-            help="Where scores stand: at their value, or at their log-odds, for probabilities that "
-            "are mostly near 0 or near 1.",
-        ),
-    ] = "value"
+    strategy: Literal["equal-mass", "equal-width"] = of_bins(
+        "Bins of equal mass or of equal width.", default="equal-mass"
+    )
+    axis: Literal["value", "logit"] = of_picture(
+        "Where scores stand: at their value, or at their log-odds, for probabilities that "
+        "are mostly near 0 or near 1.",
+        default="value",
+    )
     uncertainty_bins: int | None = None
     score_bins: int | None = None
 
@@ -87,8 +86,8 @@ class PositivityOptions(GridPlot):
     INPUT: rows, or a table of `calibkit bin`.
     """
 
-    uncertainty_bins: Annotated[int | None, _levels("3; 1 for rows without uncertainty")] = None
-    score_bins: Annotated[int | None, _score_bins("12, fewer for few rows")] = None
+    uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
+    score_bins: int | None = _score_bins("Score bins.", shown="12, fewer for few rows")
     confidence: own.Confidence = 0.95
     intervals: own.Intervals = True
 
@@ -101,19 +100,11 @@ class HeatmapOptions(GridPlot):
     figure 1b). INPUT: rows, or a table of `calibkit bin`.
     """
 
-    uncertainty_bins: Annotated[int | None, _levels("10; 1 for rows without uncertainty")] = None
-    score_bins: Annotated[int | None, _score_bins("20, fewer for few rows")] = None
-    boundary: Annotated[
-        Boundaries,
-        option(
-            metavar="MODEL",
-            group=BINS,
-            help="A boundary to draw; may be repeated.",
-            shown=False,
-            many="commas",
-            read=read_models,
-        ),
-    ] = ()
+    uncertainty_bins: int | None = _levels(shown="10; 1 for rows without uncertainty")
+    score_bins: int | None = _score_bins("Score bins.", shown="20, fewer for few rows")
+    boundary: Boundaries = of_bins(
+        "A boundary to draw; may be repeated.", "MODEL", default=(), many="commas", read=read_models
+    )
 
     @property
     def boundaries(self) -> list[tuple[str, Any]]:
@@ -132,47 +123,29 @@ class RecallGainOptions(BinnedPlot):
     score: Score = "score"
     scale: Scale = "probability"
     weight_kind: WeightKind = "frequency"
-    precision: Annotated[
-        own.Numbers,
-        option(
-            metavar="LIST",
-            group=BINS,
-            help="Bounds on precision.",
-            shown="0.5,0.6,0.7,0.8,0.9",
-            many="commas",
-            read=own.decimals,
-        ),
-    ] = ("0.5", "0.6", "0.7", "0.8", "0.9")
-    method: Annotated[
-        Names,
-        option(
-            metavar="LIST",
-            group=BINS,
-            help="Methods of `calibkit boundary` to compare with st, one threshold.",
-            shown="exact,mist,logistic",
-            many="commas",
-            read=listed,
-        ),
-    ] = ("exact", "mist", "logistic")
-    test: Annotated[
-        FrameLike | None,
-        option(
-            metavar="FILE",
-            group=BINS,
-            path=True,
-            help="Rows on which boundaries are judged.",
-            shown="cross-validation",
-        ),
-    ] = None
-    uncertainty_bins: Annotated[
-        int | None, _levels("3 (logistic: 100); 1 for rows without uncertainty")
-    ] = None
-    score_bins: Annotated[
-        int | None, _score_bins("500", "Score bins of the methods that need some.")
-    ] = None
-    folds: Annotated[
-        int, option(metavar="F", group=BINS, least=2, help="Folds of the cross-validation.")
-    ] = 5
+    precision: own.Numbers = of_bins(
+        "Bounds on precision.",
+        "LIST",
+        default=("0.5", "0.6", "0.7", "0.8", "0.9"),
+        shown="0.5,0.6,0.7,0.8,0.9",
+        many="commas",
+        read=own.decimals,
+    )
+    method: Names = of_bins(
+        "Methods of `calibkit boundary` to compare with st, one threshold.",
+        "LIST",
+        default=("exact", "mist", "logistic"),
+        shown="exact,mist,logistic",
+        many="commas",
+    )
+    test: FrameLike | None = of_bins(
+        "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
+    )
+    uncertainty_bins: int | None = _levels(
+        shown="3 (logistic: 100); 1 for rows without uncertainty"
+    )
+    score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
+    folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: Seed = 0
 
     @property
@@ -192,8 +165,8 @@ class EceAtOptions(BinnedPlot):
     scores: own.Scores = None
     grid: own.Grid = None
     grid_score: own.GridScore = None
-    uncertainty_bins: Annotated[int | None, _levels("3; 1 for rows without uncertainty")] = None
-    score_bins: Annotated[int, _score_bins()] = 20
+    uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
+    score_bins: int = _score_bins("Score bins.", default=20)
 
     @property
     def columns(self) -> ColumnOptions:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 else:
     Boundaries = Any
 
-PICTURE, BINS = "Picture", "Bins and boundaries"
+of_picture = partial(option, group="Picture")
+of_bins = partial(option, group="Bins and boundaries")
 
 
 def read_models(value: Any, flag: str) -> tuple[Any, ...]:
@@ -79,39 +81,21 @@ class PlotOptions(Options):
     """What every picture takes: how it looks, and rows that lack a value."""
 
     on_missing: OnMissing = "error"
-    size: Annotated[
-        str | tuple[float, float] | None,
-        option(
-            metavar="WxH",
-            group=PICTURE,
-            read=_size,
-            help="Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
-            shown="what suits the kind",
-        ),
-    ] = None
-    width: Annotated[
-        float | None, option(metavar="INCHES", group=PICTURE, help="Width alone.", shown=False)
-    ] = None
-    height: Annotated[
-        float | None, option(metavar="INCHES", group=PICTURE, help="Height alone.", shown=False)
-    ] = None
-    title: Annotated[
-        str | None,
-        option(
-            metavar="TEXT", group=PICTURE, help="The title; '' for none.", shown="that of the kind"
-        ),
-    ] = None
-    dark: Annotated[
-        bool, option(group=PICTURE, help="Light lines on dark ground, for screens.")
-    ] = False
-    ax: Annotated[
-        Any,
-        option(
-            typed=False,
-            help="The matplotlib axes to draw on, as they look; a title stands there if one is given.",
-            shown="those of a new figure",
-        ),
-    ] = None
+    size: str | tuple[float, float] | None = of_picture(
+        "Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
+        "WxH",
+        read=_size,
+        shown="what suits the kind",
+    )
+    width: float | None = of_picture("Width alone.", "INCHES")
+    height: float | None = of_picture("Height alone.", "INCHES")
+    title: str | None = of_picture("The title; '' for none.", "TEXT", shown="that of the kind")
+    dark: bool = of_picture("Light lines on dark ground, for screens.", default=False)
+    ax: Any = option(
+        "The matplotlib axes to draw on, as they look; a title stands there if one is given.",
+        typed=False,
+        shown="those of a new figure",
+    )
 
     def check(self) -> None:
         """Refuse an impossible size, and a look for axes that have one."""
@@ -182,9 +166,7 @@ class ReliabilityOptions(ScorePlot):
     by: By = None
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
-    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], own.BIN_STRATEGY] = (
-        "equal-width"
-    )
+    bin_strategy: own.BinStrategy = "equal-width"
 
     def check(self) -> None:
         """Refuse scores beside class probabilities."""
@@ -198,17 +180,13 @@ class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
     uncertainty: Uncertainty = None
-    boundary: Annotated[
-        Boundaries,
-        option(
-            metavar="MODEL",
-            group=own.METRICS,
-            help="Mark where a boundary stands; may be repeated.",
-            shown=False,
-            many="commas",
-            read=read_models,
-        ),
-    ] = ()
+    boundary: Boundaries = own.of_metrics(
+        "Mark where a boundary stands; may be repeated.",
+        "MODEL",
+        default=(),
+        many="commas",
+        read=read_models,
+    )
     decision: own.Decision = None
 
     @property
@@ -285,9 +263,7 @@ class BiasOptions(ScorePlot):
     top: own.Top = ("0.02", "0.04", "0.06", "0.08", "0.1")
     top_by: own.TopBy = None
     bins: own.Bins = 15
-    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], own.BIN_STRATEGY] = (
-        "equal-mass"
-    )
+    bin_strategy: own.BinStrategy = "equal-mass"
     seed: Seed = 0
 
     def check(self) -> None:

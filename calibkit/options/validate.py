@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from calibkit.options.option import Options, listed, option
+from calibkit.options.option import Options
 from calibkit.options.shared import (
-    COLUMNS,
     SCORE_HELP,
     By,
     Counts,
@@ -22,6 +20,8 @@ from calibkit.options.shared import (
     Uncertainty,
     Unlabelled,
     Weight,
+    named_column,
+    of_columns,
 )
 
 
@@ -33,27 +33,14 @@ class ValidateOptions(Options):
     named must be.
     """
 
-    score: Annotated[
-        Names | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help=SCORE_HELP[:-1] + "; may be repeated.",
-            shown="score, if the input has it",
-            many="commas",
-            read=listed,
-        ),
-    ] = None
+    score: Names | None = named_column(
+        SCORE_HELP[:-1] + "; may be repeated.", shown="score, if the input has it", many="commas"
+    )
     scale: Scale = "probability"
-    label: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column with the label: 0/1, boolean or t/f; of class probabilities the class.",
-            shown="label, if the input has it",
-        ),
-    ] = None
+    label: str | None = named_column(
+        "Column with the label: 0/1, boolean or t/f; of class probabilities the class.",
+        shown="label, if the input has it",
+    )
     positive: Positive = None
     unlabelled: Unlabelled = "error"
     uncertainty: Uncertainty = None
@@ -61,17 +48,12 @@ class ValidateOptions(Options):
     groups: Groups = None
     time: Time = None
     by: By = None
-    members: Annotated[
-        Names | None,
-        option(
-            metavar="PATTERN",
-            group=COLUMNS,
-            help="Scores of replicate predictors (names and globs; commas or repetition).",
-            shown="score_*, if the input has them",
-            many="commas",
-            read=listed,
-        ),
-    ] = None
+    members: Names | None = of_columns(
+        "Scores of replicate predictors (names and globs; commas or repetition).",
+        "PATTERN",
+        shown="score_*, if the input has them",
+        many="commas",
+    )
     probs: Probs = None
     counts: Counts = None
     features: Features = None

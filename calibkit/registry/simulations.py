@@ -100,9 +100,6 @@ KINDS: Final[Mapping[str, Simulation]] = {
     "partitions": Simulation(
         PartitionsOptions,
         partitions,
-        (
-            "--rows 20000 --seed 1 -o calib.parquet",
-            "--rows 20000 --kind training -o train.parquet",
-        ),
+        ("--rows 20000 --seed 1 -o calib.parquet", "--rows 20000 --kind training -o train.parquet"),
     ),
 }
