@@ -5,28 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from calibkit.options import shared
 from calibkit.options.maps import Penalties, chosen_penalties, of_method, one_pattern, penalties
 from calibkit.options.option import listed
-from calibkit.options.shared import (
-    Counts,
-    FitOptions,
-    Names,
-    OnMissing,
-    Probs,
-    Scale,
-    Seed,
-    of_columns,
-)
+from calibkit.options.shared import of_columns
 
 #: Features that are made of the probabilities themselves.
 OWN_FEATURES: Final = ("probs", "sorted-probs")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlphaOptions(FitOptions):
+class AlphaOptions(shared.FitOptions):
     """What `alpha-cal` fits, and on which columns."""
 
-    features: Names | None = of_columns(
+    features: shared.Names | None = of_columns(
         "What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
         "(the logarithms of the probabilities, sorted).",
         "PATTERN",
@@ -50,11 +42,11 @@ class AlphaOptions(FitOptions):
         "A rising step function on the predicted disagreement, which may also raise it.",
         default="none",
     )
-    probs: Probs = None
-    counts: Counts = None
-    scale: Scale = "probability"
-    on_missing: OnMissing = "error"
-    seed: Seed = 0
+    probs: shared.Probs = None
+    counts: shared.Counts = None
+    scale: shared.Scale = "probability"
+    on_missing: shared.OnMissing = "error"
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse more than one predictor."""

@@ -6,19 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import Options
-from calibkit.options.shared import (
-    Names,
-    OnMissingApply,
-    ProbsElsewhere,
-    ScoreElsewhere,
-    SeedElsewhere,
-    UncertaintyElsewhere,
-    elsewhere,
-    named_column,
-    of_input,
-    of_output,
-)
+from calibkit.options.shared import named_column, of_input, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.applier import Request
@@ -36,7 +26,7 @@ def _share(value: Any, flag: str) -> str:
 class ApplyOptions(Options):
     """How a model is applied."""
 
-    keep: Names | None = of_output(
+    keep: shared.Names | None = of_output(
         "Input columns to keep (globs; commas or repetition).",
         "PATTERN",
         shown="all",
@@ -60,16 +50,16 @@ class ApplyOptions(Options):
         "For a stochastic boundary: the column (integers or text) whose hash decides a row; "
         "row-number: the number of the row."
     )
-    seed: SeedElsewhere = None
+    seed: shared.SeedElsewhere = None
     max_missing: float | str | None = of_input(
         "With --on-missing null: refuse files with a larger share of such rows.",
         "SHARE",
         read=_share,
     )
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
-    probs: ProbsElsewhere = None
-    on_missing: OnMissingApply = "error"
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
+    probs: shared.ProbsElsewhere = None
+    on_missing: shared.OnMissingApply = "error"
 
     def check(self) -> None:
         """Refuse a share of rows that may be lost where none may."""
@@ -81,7 +71,9 @@ class ApplyOptions(Options):
         """What is asked of the model besides its own word."""
         from calibkit.models.applier import Request
 
-        return Request(columns=elsewhere(self), key=self.key, seed=self.seed, level=self.add_level)
+        return Request(
+            columns=shared.elsewhere(self), key=self.key, seed=self.seed, level=self.add_level
+        )
 
     @property
     def most_missing(self) -> Bound | None:

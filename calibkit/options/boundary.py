@@ -9,24 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options import shared
 from calibkit.options.levels import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_confidence, read_target
 from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    UNCERTAINTY_HELP,
-    By,
-    ColumnOptions,
-    FitOptions,
-    FrameLike,
-    Groups,
-    ModelLike,
-    Names,
-    Seed,
-    Time,
-    model_of,
-    named_column,
-    of_columns,
-)
+from calibkit.options.shared import named_column, of_columns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -101,7 +88,7 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
+class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     """What to fit, on which columns."""
 
     precision: Number | None = of_objective("Most recall at precision >= P.", "P")
@@ -182,20 +169,20 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         least=1,
         shown="twice the most in the part of the rows that fits",
     )
-    test: FrameLike | None = of_method("Labelled rows to judge it on.", "FILE", path=True)
+    test: shared.FrameLike | None = of_method("Labelled rows to judge it on.", "FILE", path=True)
     value: str | None = named_column(
         "Column of values: recall is the share of its sum among the positives.",
         shown="none: recall counts rows",
     )
-    uncertainty: Names | None = named_column(
-        f"{UNCERTAINTY_HELP} Several (A,B): levels are leaves of a partition of them.",
+    uncertainty: shared.Names | None = named_column(
+        f"{shared.UNCERTAINTY_HELP} Several (A,B): levels are leaves of a partition of them.",
         shown="uncertainty, if the file has it",
         many="commas",
         read=_one_or_several,
     )  # type: ignore[assignment]
-    groups: Groups = None
-    time: Time = None
-    by: By = None
+    groups: shared.Groups = None
+    time: shared.Time = None
+    by: shared.By = None
     bound: Literal["overall", "each"] = of_method(
         "With --by: the bound holds for all rows together, or for each segment.", default="overall"
     )
@@ -205,13 +192,13 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         least=0,
         shown="50 with --bound each, else 0",
     )
-    calibrator: ModelLike | None = of_columns(
+    calibrator: shared.ModelLike | None = of_columns(
         "The model that made the score column: scores of any other are refused from then "
         "on. Parquet files that apply wrote say it themselves.",
         "MODEL",
-        read=model_of,
+        read=shared.model_of,
     )
-    seed: Seed = 0
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse objectives that are none or several, and options that exclude each other."""
@@ -345,10 +332,10 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         return read_confidence(self.confidence)
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read; several uncertainties stand beside."""
         alone = replace(self, uncertainty=None) if self.several else self
-        return alone.part(ColumnOptions)
+        return alone.part(shared.ColumnOptions)
 
     @property
     def several(self) -> tuple[str, ...]:

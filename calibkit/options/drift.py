@@ -7,19 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import option
-from calibkit.options.shared import (
-    ModelLike,
-    Positive,
-    ScoreElsewhere,
-    Threaded,
-    UncertaintyElsewhere,
-    Unlabelled,
-    elsewhere,
-    model_of,
-    named_column,
-    of_output,
-)
+from calibkit.options.shared import named_column, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -29,22 +19,23 @@ of_estimate = partial(option, group="Without labels")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftOptions(Threaded):
+class DriftOptions(shared.Threaded):
     """What new rows are compared with, and on which columns.
 
     Rows without a label, where ``unlabelled`` lets them pass, judge nothing but count otherwise.
     """
 
     model: Annotated[
-        ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
+        shared.ModelLike,
+        option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of),
     ]
     label: str | None = named_column(
         "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
     )
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
     weight: str | None = named_column(
         "Column with non-negative weights: a weight 2 is two rows.",
         shown="as the model names it, if it was fitted on weighted rows",
@@ -57,7 +48,7 @@ class DriftOptions(Threaded):
         "The model that makes probabilities of scores (of calibrate or hetcal).",
         "FILE",
         shown="none: the score is a probability",
-        read=model_of,
+        read=shared.model_of,
     )
     assume: Literal["covariate", "prior"] | None = of_estimate(
         "What has not changed: the probability of a positive at a score (covariate), or the "
@@ -95,4 +86,4 @@ class DriftOptions(Threaded):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        return elsewhere(self)
+        return shared.elsewhere(self)

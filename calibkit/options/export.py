@@ -6,20 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import Options, option
-from calibkit.options.shared import (
-    FrameLike,
-    ModelLike,
-    ProbsElsewhere,
-    ScoreElsewhere,
-    SeedElsewhere,
-    UncertaintyElsewhere,
-    elsewhere,
-    model_of,
-    named_column,
-    of_output,
-    of_run,
-)
+from calibkit.options.shared import named_column, of_output, of_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +16,8 @@ class ExportOptions(Options):
     """Which model becomes code, in which language, and on which rows that is checked."""
 
     model: Annotated[
-        ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
+        shared.ModelLike,
+        option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of),
     ] = field(kw_only=False)
     to: Annotated[
         Literal["sql", "polars", "python"],
@@ -40,7 +30,7 @@ class ExportOptions(Options):
         "NAME",
         shown="scores",
     )
-    check_on: FrameLike | None = of_run(
+    check_on: shared.FrameLike | None = of_run(
         "Run the export and the model on this file and compare every row; SQL runs in "
         "DuckDB (pip install duckdb).",
         "FILE",
@@ -50,10 +40,10 @@ class ExportOptions(Options):
     key: str | None = named_column(
         "For a stochastic boundary: the column (integers or text) whose hash decides a row."
     )
-    seed: SeedElsewhere = None
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
-    probs: ProbsElsewhere = None
+    seed: shared.SeedElsewhere = None
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
+    probs: shared.ProbsElsewhere = None
 
     def check(self) -> None:
         """Refuse words of SQL for another language."""
@@ -63,4 +53,4 @@ class ExportOptions(Options):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        return elsewhere(self)
+        return shared.elsewhere(self)

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
+from calibkit.options import shared
 from calibkit.options.option import listed
 from calibkit.options.plot import (
     Boundaries,
@@ -18,48 +19,33 @@ from calibkit.options.plot import (
     of_picture,
     read_models,
 )
-from calibkit.options.shared import (
-    ColumnOptions,
-    FrameLike,
-    Label,
-    Names,
-    Positive,
-    Scale,
-    Score,
-    Seed,
-    Threaded,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-    WeightKind,
-)
 
 _levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
 _score_bins = partial(of_bins, metavar="L", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BinnedPlot(PlotOptions, Threaded):
+class BinnedPlot(PlotOptions, shared.Threaded):
     """Rows with a label, in bins of uncertainty and score."""
 
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    uncertainty: Uncertainty = None
-    weight: Weight = None
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read."""
-        return self.part(ColumnOptions)
+        return self.part(shared.ColumnOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridPlot(BinnedPlot):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
-    score: Score = "score"
-    scale: Scale = "probability"
+    score: shared.Score = "score"
+    scale: shared.Scale = "probability"
     strategy: Literal["equal-mass", "equal-width"] = of_bins(
         "Bins of equal mass or of equal width.", default="equal-mass"
     )
@@ -120,9 +106,9 @@ class RecallGainOptions(BinnedPlot):
     precision is none (Arora et al., figure 6a, shows recall alone). Each point is a fit.
     """
 
-    score: Score = "score"
-    scale: Scale = "probability"
-    weight_kind: WeightKind = "frequency"
+    score: shared.Score = "score"
+    scale: shared.Scale = "probability"
+    weight_kind: shared.WeightKind = "frequency"
     precision: own.Numbers = of_bins(
         "Bounds on precision.",
         "LIST",
@@ -131,14 +117,14 @@ class RecallGainOptions(BinnedPlot):
         many="commas",
         read=own.decimals,
     )
-    method: Names = of_bins(
+    method: shared.Names = of_bins(
         "Methods of `calibkit boundary` to compare with st, one threshold.",
         "LIST",
         default=("exact", "mist", "logistic"),
         shown="exact,mist,logistic",
         many="commas",
     )
-    test: FrameLike | None = of_bins(
+    test: shared.FrameLike | None = of_bins(
         "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
     )
     uncertainty_bins: int | None = _levels(
@@ -146,7 +132,7 @@ class RecallGainOptions(BinnedPlot):
     )
     score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
-    seed: Seed = 0
+    seed: shared.Seed = 0
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -169,7 +155,7 @@ class EceAtOptions(BinnedPlot):
     score_bins: int = _score_bins("Score bins.", default=20)
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called; the score is the one that the grid bins."""
         return replace(super().columns, score=self.grid_score or self.names[0])
 

@@ -7,17 +7,8 @@ from functools import partial
 from typing import Final, Literal
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    Features,
-    FitOptions,
-    FrameLike,
-    Groups,
-    LabelledColumns,
-    Seed,
-    Time,
-    WeightKind,
-)
 
 of_partition, of_maps = partial(option, group="Partition"), partial(option, group="Maps")
 
@@ -35,10 +26,10 @@ BOOSTED_BINS: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True)
-class HetcalOptions(LabelledColumns, FitOptions):
+class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     """How `hetcal` partitions and calibrates rows, and which columns it reads."""
 
-    train: FrameLike | None = of_partition(
+    train: shared.FrameLike | None = of_partition(
         "Rows to grow the partition on; may be repeated.",
         "TRAIN",
         path=True,
@@ -99,11 +90,11 @@ class HetcalOptions(LabelledColumns, FitOptions):
     clip: float = of_maps(
         "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0
     )
-    features: Features = None
-    weight_kind: WeightKind = "frequency"
-    groups: Groups = None
-    time: Time = None
-    seed: Seed = 0
+    features: shared.Features = None
+    weight_kind: shared.WeightKind = "frequency"
+    groups: shared.Groups = None
+    time: shared.Time = None
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse impossible pairs."""

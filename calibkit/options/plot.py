@@ -14,25 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
+from calibkit.options import shared
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.look import Look, read_size
 from calibkit.options.option import Options, listed, option
-from calibkit.options.shared import (
-    By,
-    Counts,
-    Groups,
-    Label,
-    OnMissing,
-    Positive,
-    Probs,
-    Scale,
-    Seed,
-    Threaded,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-    WeightKind,
-)
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -80,7 +65,7 @@ def _size(value: Any, flag: str) -> str:
 class PlotOptions(Options):
     """What every picture takes: how it looks, and rows that lack a value."""
 
-    on_missing: OnMissing = "error"
+    on_missing: shared.OnMissing = "error"
     size: str | tuple[float, float] | None = of_picture(
         "Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
         "WxH",
@@ -120,9 +105,9 @@ class PlotOptions(Options):
 class JudgedPlot(PlotOptions):
     """Metrics, with their intervals."""
 
-    scale: Scale = "probability"
-    weight: Weight = None
-    groups: Groups = None
+    scale: shared.Scale = "probability"
+    weight: shared.Weight = None
+    groups: shared.Groups = None
     confidence: own.Confidence = 0.95
     intervals: own.Intervals = True
 
@@ -139,14 +124,14 @@ class JudgedPlot(PlotOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorePlot(JudgedPlot, Threaded):
+class ScorePlot(JudgedPlot, shared.Threaded):
     """Scores, judged by labels."""
 
     scores: own.Scores = None
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    weight_kind: WeightKind = "frequency"
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    weight_kind: shared.WeightKind = "frequency"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -162,8 +147,8 @@ class ReliabilityOptions(ScorePlot):
     probability of the class that is predicted, against its being right.
     """
 
-    probs: Probs = None
-    by: By = None
+    probs: shared.Probs = None
+    by: shared.By = None
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
     bin_strategy: own.BinStrategy = "equal-width"
@@ -179,7 +164,7 @@ class ReliabilityOptions(ScorePlot):
 class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
-    uncertainty: Uncertainty = None
+    uncertainty: shared.Uncertainty = None
     boundary: Boundaries = own.of_metrics(
         "Mark where a boundary stands; may be repeated.",
         "MODEL",
@@ -264,7 +249,7 @@ class BiasOptions(ScorePlot):
     top_by: own.TopBy = None
     bins: own.Bins = 15
     bin_strategy: own.BinStrategy = "equal-mass"
-    seed: Seed = 0
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse a picture of no rows."""
@@ -284,7 +269,7 @@ class AucLiftOptions(ScorePlot):
     """
 
     baseline: own.Baseline = None
-    by: By = None
+    by: shared.By = None
     min_rows: own.MinRows = 100
 
     @property
@@ -298,8 +283,8 @@ class AucLiftOptions(ScorePlot):
 class VotePlot(JudgedPlot):
     """Class probabilities, judged by the votes of several raters."""
 
-    probs: Probs = ("prob_*",)
-    counts: Counts = "count_*"
+    probs: shared.Probs = ("prob_*",)
+    counts: shared.Counts = "count_*"
     ensemble: own.Ensemble = False
     alpha0: own.Alpha0 = ()
 
@@ -329,5 +314,5 @@ class DisagreementOptions(VotePlot):
     """
 
     disagreement: own.Disagreement = None
-    by: By = None
+    by: shared.By = None
     min_rows: own.MinRows = 100

@@ -7,19 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 from calibkit.errors import ModelError, UsageError
+from calibkit.options import shared
 from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    By,
-    FitOptions,
-    FrameLike,
-    ModelLike,
-    Names,
-    OnMissing,
-    Scale,
-    Weight,
-    model_of,
-    of_columns,
-)
+from calibkit.options.shared import of_columns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -29,10 +19,10 @@ of_tandem = partial(option, group="In tandem with a calibrator")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VadOptions(FitOptions):
+class VadOptions(shared.FitOptions):
     """What `vad` fits, and on which columns."""
 
-    members: Names = of_columns(
+    members: shared.Names = of_columns(
         "Scores of replicate predictors, first the one in service (names and globs; commas "
         "or repetition).",
         "PATTERN",
@@ -54,23 +44,23 @@ class VadOptions(FitOptions):
         default=100,
         least=2,
     )
-    calibrator: ModelLike | None = of_tandem(
+    calibrator: shared.ModelLike | None = of_tandem(
         "A calibrator to apply to the first member before; it becomes part of the model.",
         "MODEL",
-        read=model_of,
+        read=shared.model_of,
     )
     calibrated: str | None = of_tandem(
         "Or the column of calibrated probabilities, which is then what apply reads.", "NAME"
     )
-    train_input: FrameLike | None = of_tandem(
+    train_input: shared.FrameLike | None = of_tandem(
         "Unlabelled rows with the same members, distributed like the training rows.",
         "FILE",
         path=True,
     )
-    scale: Scale = "probability"
-    by: By = None
-    weight: Weight = None
-    on_missing: OnMissing = "error"
+    scale: shared.Scale = "probability"
+    by: shared.By = None
+    weight: shared.Weight = None
+    on_missing: shared.OnMissing = "error"
 
     def check(self) -> None:
         """Refuse choices that exclude each other, and a model of another kind."""

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calibkit.options import shared
 from calibkit.options.option import Options
-from calibkit.options.shared import (
-    SCORE_HELP,
-    By,
-    Counts,
-    Features,
-    Groups,
-    Names,
-    OnMissing,
-    Positive,
-    Probs,
-    Scale,
-    Time,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-    named_column,
-    of_columns,
-)
+from calibkit.options.shared import named_column, of_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,28 +17,30 @@ class ValidateOptions(Options):
     named must be.
     """
 
-    score: Names | None = named_column(
-        SCORE_HELP[:-1] + "; may be repeated.", shown="score, if the input has it", many="commas"
+    score: shared.Names | None = named_column(
+        shared.SCORE_HELP[:-1] + "; may be repeated.",
+        shown="score, if the input has it",
+        many="commas",
     )
-    scale: Scale = "probability"
+    scale: shared.Scale = "probability"
     label: str | None = named_column(
         "Column with the label: 0/1, boolean or t/f; of class probabilities the class.",
         shown="label, if the input has it",
     )
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    uncertainty: Uncertainty = None
-    weight: Weight = None
-    groups: Groups = None
-    time: Time = None
-    by: By = None
-    members: Names | None = of_columns(
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
+    groups: shared.Groups = None
+    time: shared.Time = None
+    by: shared.By = None
+    members: shared.Names | None = of_columns(
         "Scores of replicate predictors (names and globs; commas or repetition).",
         "PATTERN",
         shown="score_*, if the input has them",
         many="commas",
     )
-    probs: Probs = None
-    counts: Counts = None
-    features: Features = None
-    on_missing: OnMissing = "error"
+    probs: shared.Probs = None
+    counts: shared.Counts = None
+    features: shared.Features = None
+    on_missing: shared.OnMissing = "error"

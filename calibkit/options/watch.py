@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.options import shared
 from calibkit.options.option import Options, option
-from calibkit.options.shared import (
-    Label,
-    ModelLike,
-    Positive,
-    ScoreElsewhere,
-    UncertaintyElsewhere,
-    Unlabelled,
-    elsewhere,
-    model_of,
-    named_column,
-    of_output,
-)
+from calibkit.options.shared import named_column, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -46,7 +36,9 @@ def _promise(metavar: str, text: str) -> Any:
 class WatchOptions(Options):
     """What is promised of a boundary, which rows judge it, and when."""
 
-    model: Annotated[ModelLike, option("A boundary (JSON).", "MODEL", argument=True, read=model_of)]
+    model: Annotated[
+        shared.ModelLike, option("A boundary (JSON).", "MODEL", argument=True, read=shared.model_of)
+    ]
     state: Annotated[
         str, of_output("What was counted so far: read if it is there, and written.", "FILE")
     ]
@@ -63,11 +55,11 @@ class WatchOptions(Options):
         read=_inner,
         text=str,
     )
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
     period: str | None = named_column(
         "Column with the night of a row: a date, a time or a whole number.",
         shown="none: each run is the next night",
@@ -99,7 +91,7 @@ class WatchOptions(Options):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        return elsewhere(self)
+        return shared.elsewhere(self)
 
     @property
     def named(self) -> dict[str, Bound]:
