@@ -1,15 +1,16 @@
-"""The options of ``plot`` for scores with an uncertainty: a class a kind of picture."""
+"""The options of ``plot`` for scores with an uncertainty, a class a kind of picture; all kinds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
-from calibkit.options import shared
+from calibkit.options import plot, shared
 from calibkit.options.option import listed
 from calibkit.options.plot import (
     Boundaries,
@@ -72,6 +73,13 @@ class PositivityOptions(GridPlot):
     INPUT: rows, or a table of `calibkit bin`.
     """
 
+    KIND, HEADING, SIZE = "positivity", "Positivity by score and uncertainty", (5.5, 4.8)
+    EXAMPLES = (
+        "test.parquet -o positivity.svg",
+        "test.parquet --uncertainty-bins 5 --score-bins 20 -o positivity.svg",
+        "grid.parquet -o positivity.png",
+    )
+
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int | None = _score_bins("Score bins.", shown="12, fewer for few rows")
     confidence: own.Confidence = 0.95
@@ -85,6 +93,12 @@ class HeatmapOptions(GridPlot):
     Uncertainties stand at their rank: the height of a level is its share of the rows (Arora et al.,
     figure 1b). INPUT: rows, or a table of `calibkit bin`.
     """
+
+    KIND, HEADING, SIZE = "heatmap", "Positivity over score and uncertainty", (6.0, 4.5)
+    EXAMPLES = (
+        "test.parquet --boundary boundary.json -o heatmap.svg",
+        "test.parquet --boundary st.json,exact.json --score-bins 30 -o heatmap.png",
+    )
 
     uncertainty_bins: int | None = _levels(shown="10; 1 for rows without uncertainty")
     score_bins: int | None = _score_bins("Score bins.", shown="20, fewer for few rows")
@@ -105,6 +119,12 @@ class RecallGainOptions(BinnedPlot):
     Below stands by how much each misses its bound on the rows it is judged on: a gain bought with
     precision is none (Arora et al., figure 6a, shows recall alone). Each point is a fit.
     """
+
+    KIND, HEADING, SIZE = "recall-gain", "Recall gained by uncertainty", (5.5, 5.0)
+    EXAMPLES = (
+        "calib.parquet --test test.parquet -o gain.svg",
+        "calib.parquet --precision 0.6,0.7,0.8 --method exact,logistic -o gain.svg",
+    )
 
     score: shared.Score = "score"
     scale: shared.Scale = "probability"
@@ -148,6 +168,12 @@ class EceAtOptions(BinnedPlot):
     figure 8).
     """
 
+    KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
+    EXAMPLES = (
+        "test.parquet --score score,calibrated -o ece.svg",
+        "test.parquet --score a,b --grid grid.parquet --grid-score score -o ece.svg",
+    )
+
     scores: own.Scores = None
     grid: own.Grid = None
     grid_score: own.GridScore = None
@@ -163,3 +189,26 @@ class EceAtOptions(BinnedPlot):
     def names(self) -> tuple[str, ...]:
         """The scores, each once."""
         return tuple(dict.fromkeys(listed(self.scores or "score")))
+
+
+#: All kinds of pictures, in the order of the help.
+KINDS: Final[Mapping[str, type[PlotOptions]]] = {
+    kind.KIND: kind
+    for kind in (
+        plot.ReliabilityOptions,
+        plot.PrecisionRecallOptions,
+        plot.RocOptions,
+        plot.DecisionCurveOptions,
+        plot.CostCurveOptions,
+        plot.RiskCoverageOptions,
+        plot.ThresholdOptions,
+        PositivityOptions,
+        HeatmapOptions,
+        RecallGainOptions,
+        EceAtOptions,
+        plot.BiasOptions,
+        plot.DispersionOptions,
+        plot.DisagreementOptions,
+        plot.AucLiftOptions,
+    )
+}

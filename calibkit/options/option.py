@@ -8,7 +8,17 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from inspect import get_annotations
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from calibkit.errors import ModelError, UsageError, nearest
 
@@ -177,6 +187,9 @@ class Options:
     UsageError
         For a value of another type, out of bounds, or that contradicts another.
     """
+
+    #: What the help of a kind shows after the names of the command and of the kind.
+    EXAMPLES: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for entry in entries(type(self)):

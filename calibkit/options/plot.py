@@ -1,5 +1,7 @@
 """The options of ``plot``: a class a kind of picture, whose docstring is its help.
 
+Of each kind `KIND` is its name, `HEADING` its title, `SIZE` that of the picture in inches.
+
 Here are those of scores that a label judges (`ScorePlot`) and of class probabilities that votes judge
 (`VotePlot`); those of scores with an uncertainty stand in `calibkit.options.grid_plots`.
 """
@@ -7,16 +9,16 @@ Here are those of scores that a label judges (`ScorePlot`) and of class probabil
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
 from calibkit.options import shared
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.look import Look, read_size
 from calibkit.options.option import Options, listed, option
 
 if TYPE_CHECKING:
@@ -31,6 +33,64 @@ else:
 
 of_picture = partial(option, group="Picture")
 of_bins = partial(option, group="Bins and boundaries")
+
+#: Sizes that can be drawn, in inches.
+LEAST, MOST = 2.5, 40.0
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a picture looks.
+
+    Attributes
+    ----------
+    width, height
+        In inches; a PNG has 200 dots an inch.  None: what suits the kind.
+    title
+        None: that of the kind; empty: no title.
+    dark
+        Light lines on dark ground.
+    transparent
+        Leave the ground out: for pages that have their own.
+
+    Raises
+    ------
+    UsageError
+        For a size outside 2.5 to 40 inches.
+    """
+
+    width: float | None = None
+    height: float | None = None
+    title: str | None = None
+    dark: bool = False
+    transparent: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("width", self.width), ("height", self.height)):
+            if value is not None and not LEAST <= value <= MOST:
+                raise UsageError(f"--{name} is {value:g} inches; expected {LEAST:g} to {MOST:g}.")
+
+
+def read_size(
+    size: str | None, width: float | None, height: float | None
+) -> tuple[float | None, float | None]:
+    """Return width and height from ``--size 6x4``, ``--width`` and ``--height``.
+
+    Raises
+    ------
+    UsageError
+        For a size of another form, or one given twice.
+    """
+    if size is None:
+        return width, height
+    if width is not None or height is not None:
+        raise UsageError("--size is width and height; leave --width and --height out.")
+    found = _SIZE.fullmatch(size.strip().lower())
+    if found is None:
+        raise UsageError(f"--size is {size!r}; expected WIDTHxHEIGHT in inches, such as 6x4.")
+    return float(found[1]), float(found[2])
 
 
 def read_models(value: Any, flag: str) -> tuple[Any, ...]:
@@ -64,6 +124,10 @@ def _size(value: Any, flag: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class PlotOptions(Options):
     """What every picture takes: how it looks, and rows that lack a value."""
+
+    KIND: ClassVar[str]
+    HEADING: ClassVar[str]
+    SIZE: ClassVar[tuple[float, float]]
 
     on_missing: shared.OnMissing = "error"
     size: str | tuple[float, float] | None = of_picture(
@@ -147,6 +211,14 @@ class ReliabilityOptions(ScorePlot):
     probability of the class that is predicted, against its being right.
     """
 
+    KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
+    EXAMPLES = (
+        "test.parquet -o reliability.svg",
+        "test.parquet --score old,new --size 6x6 -o reliability.png",
+        "test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg",
+        "test.parquet --probs 'prob_*' --label class -o reliability.svg",
+    )
+
     probs: shared.Probs = None
     by: shared.By = None
     min_rows: own.MinRows = 100
@@ -188,10 +260,22 @@ class PrecisionRecallOptions(CurveOptions):
     `--decision` are points with intervals.
     """
 
+    KIND, HEADING, SIZE = "precision-recall", "Precision and recall", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet -o pr.svg",
+        "test.parquet --score old,new --boundary boundary.json -o pr.svg",
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class RocOptions(CurveOptions):
     """Draw the ROC curve: recall against the false positive rate, and where boundaries stand."""
+
+    KIND, HEADING, SIZE = "roc", "ROC curve", (5.0, 4.8)
+    EXAMPLES = (
+        "test.parquet -o roc.svg",
+        "test.parquet --score old,new --boundary boundary.json,other.json -o roc.png",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +286,12 @@ class DecisionCurveOptions(CurveOptions):
     `--decision`, of flagging every row and of flagging none (Vickers and Elkin, 2006).
     """
 
+    KIND, HEADING, SIZE = "decision-curve", "Decision curves", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet --score old,new -o benefit.svg",
+        "test.parquet --score calibrated --boundary boundary.json -o benefit.svg",
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CostCurveOptions(CurveOptions):
@@ -209,6 +299,12 @@ class CostCurveOptions(CurveOptions):
 
     The two costs add up to 1; x is that of a false alarm. What is drawn is that of `decision-curve`.
     """
+
+    KIND, HEADING, SIZE = "cost-curve", "Expected cost", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet --score old,new -o cost.svg",
+        "test.parquet --score calibrated --boundary boundary.json -o cost.svg",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +314,9 @@ class RiskCoverageOptions(ScorePlot):
     The score is a probability; a row is said to be positive from 1/2 up.
     """
 
+    KIND, HEADING, SIZE = "risk-coverage", "Risk and coverage", (5.5, 4.5)
+    EXAMPLES = ("test.parquet --score old,new -o risk.svg",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions(CurveOptions):
@@ -225,6 +324,13 @@ class ThresholdOptions(CurveOptions):
 
     Thresholds of `--threshold`, and those of boundaries that have one, are marked.
     """
+
+    KIND, HEADING, SIZE = "threshold", "Precision, recall and alerts by threshold", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet -o threshold.svg",
+        "test.parquet --threshold 0.5,0.7 -o threshold.pdf",
+        "test.parquet --boundary one.json -o threshold.png",
+    )
 
     threshold: own.Threshold = None
 
@@ -244,6 +350,12 @@ class BiasOptions(ScorePlot):
     Such as of scores before and after VAD. The rows of a share are the same for all scores: those
     with the highest first score, or `--top-by` (Fan et al., figure 2).
     """
+
+    KIND, HEADING, SIZE = "bias", "Calibration among the highest scores", (5.5, 5.0)
+    EXAMPLES = (
+        "test.parquet --score score_1,calibrated -o bias.svg",
+        "test.parquet --score score_1,calibrated --top 0.01,0.1,1 --bins 50 -o bias.svg",
+    )
 
     top: own.Top = ("0.02", "0.04", "0.06", "0.08", "0.1")
     top_by: own.TopBy = None
@@ -267,6 +379,12 @@ class AucLiftOptions(ScorePlot):
     With `--by` (a column, or `key=value` folders, one a run) a box stands over the runs of each
     score; without, the paired interval (Durfee et al., figure 3).
     """
+
+    KIND, HEADING, SIZE = "auc-lift", "AUC lift", (5.0, 4.2)
+    EXAMPLES = (
+        "test.parquet --baseline score --score calibrated -o lift.svg",
+        "runs/ --baseline score --score calibrated --by run -o lift.svg",
+    )
 
     baseline: own.Baseline = None
     by: shared.By = None
@@ -303,6 +421,12 @@ class DispersionOptions(VotePlot):
     loss (Mimori et al., figure 2a).
     """
 
+    KIND, HEADING, SIZE = "dispersion", "Calibration-dispersion map", (5.5, 4.8)
+    EXAMPLES = (
+        "votes.parquet --probs 'prob_*' --counts 'count_*' -o map.svg",
+        "votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o map.png",
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class DisagreementOptions(VotePlot):
@@ -312,6 +436,12 @@ class DisagreementOptions(VotePlot):
     `--alpha0`, strengths as alpha-cal adds them, it is drawn with them and without (Mimori et al.,
     figure 2b).
     """
+
+    KIND, HEADING, SIZE = "disagreement", "Reliability of predicted disagreement", (5.0, 5.2)
+    EXAMPLES = (
+        "votes.parquet --probs 'prob_*' --counts 'count_*' -o disagree.svg",
+        "votes.parquet --probs 'prob_*' --alpha0 alpha0 -o disagree.svg",
+    )
 
     disagreement: own.Disagreement = None
     by: shared.By = None

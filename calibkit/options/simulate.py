@@ -88,6 +88,11 @@ class PosteriorOptions(SimulateOptions):
     `evidence`, `entropy` (of that posterior), `true_positivity` (the probability of label 1).
     """
 
+    EXAMPLES = (
+        "--rows 100000 --seed 1 -o calib.parquet",
+        "--rows 300 --keep 'label,score,uncertainty' | column -s, -t",
+    )
+
     true_prior: tuple[float, float] = of_truth(
         "The true positivity is drawn from Beta(B1, B0).",
         "B1,B0",
@@ -148,6 +153,12 @@ class SelectionOptions(SimulateOptions):
     refits), `true_probability`.
     """
 
+    EXAMPLES = (
+        "--rows 30000 --part validation -o unlabelled.parquet",
+        "--rows 30000 --part test -o test.parquet",
+        "--rows 30000 --part train --refits 3 --seed 1 -o like_training.parquet",
+    )
+
     # The function's word; nothing asks for a part of these options.
     part: Literal["test", "validation", "train"] = of_truth(
         "test: labelled, with shifted inputs. validation: the same without labels. "
@@ -192,6 +203,11 @@ class RatersOptions(SimulateOptions):
     `mode` and the indicators `feature_0` to `feature_9`.
     """
 
+    EXAMPLES = (
+        "--rows 10000 --raters 2 -o votes.parquet",
+        "--rows 10000 --design modes --seed 1 -o modes.parquet",
+    )
+
     design: Literal["ideal", "modes"] = of_truth(
         "What the raters and the model are like.", default="ideal"
     )
@@ -209,6 +225,11 @@ class PartitionsOptions(SimulateOptions):
     Columns: `id`, `label`, `score`, `feature_pattern`, `feature_noise` (of no use),
     `true_positivity`.
     """
+
+    EXAMPLES = (
+        "--rows 20000 --seed 1 -o calib.parquet",
+        "--rows 20000 --kind training -o train.parquet",
+    )
 
     kind: Literal["new", "training"] = of_truth(
         "New rows, or those the model was trained on.", default="new"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.options.pictures import KINDS
+from calibkit.options.grid_plots import KINDS
 from calibkit.options.plot import PlotOptions
 from calibkit.options.shared import of_output
 
