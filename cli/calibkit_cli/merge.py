@@ -10,7 +10,7 @@ import typer
 from calibkit.errors import UsageError
 from calibkit.options.option import option
 from calibkit.options.shared import Threaded, of_input
-from calibkit.registry.methods import RUNS
+from calibkit.registry.methods import STATES
 
 from . import declare
 from .bin import deliver_grid
@@ -107,7 +107,7 @@ def _merge(line: MergeLine) -> None:
     if whole:
         _write(console, merged, len(paths))
         return
-    made = RUNS[kind]().finish(merged, line.budget, line.workers)
+    made = STATES[kind].run().finish(merged, line.budget, line.workers)
     _DELIVER.get(kind, deliver)(console, made)
 
 
