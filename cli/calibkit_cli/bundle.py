@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
 from calibkit.options.shared import Tags
@@ -22,11 +20,8 @@ Calibrators (and vad, hetcal, alpha-cal) add their columns, each boundary NAME a
 reads the columns of those before it, and refuses a calibrator other than the one it was fitted on.
 
 Examples:
-
   calibkit bundle cal.json block=block.json review=review.json -o service.json
-
   calibkit bundle first=cal.json second=vad.json -o scores.json
-
   calibkit bundle cal.json block=block.json | calibkit show -
 """
 
@@ -73,11 +68,6 @@ class BundleLine(Options):
             raise UsageError("standard input (-) can be read once only; name it once.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "bundle", HELP, bundle, BundleLine)
-
-
 def bundle(line: BundleLine) -> None:
     """Bundle, print."""
     from calibkit.bundles.make import bundle as make
@@ -96,3 +86,6 @@ def bundle(line: BundleLine) -> None:
         console.summary(*view_of(made).lines(made))
     console.model(made.to_json(), lambda: console.show(made))
     console.wrote("Bundle")
+
+
+register = declare.command(HELP, bundle, BundleLine)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.drift import DriftOptions
 from calibkit.registry.methods import comparison
@@ -29,13 +27,9 @@ precision and recall, beside what the model promised; with --estimate what these
 labels. --fail-if judges all of it, as in evaluate.
 
 Examples:
-
   calibkit drift boundary.json today.parquet -o drift.json
-
   calibkit drift boundary.json today.parquet --fail-if 'psi_score.low>0.1' -q -o drift.json
-
   calibkit drift boundary.json today.parquet --estimate --calibrator cal.json -o drift.json
-
   calibkit drift service.json march.csv --label label --fail-if 'precision.high < fit/precision'
 """
 
@@ -54,11 +48,6 @@ class DriftLine(StateLine, Gated):
             )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "drift", HELP, drift, DriftOptions, DriftLine)
-
-
 def drift(options: DriftOptions, line: DriftLine) -> None:
     """Compare, print."""
     console = line.console(texts=TEXTS)
@@ -72,7 +61,7 @@ def drift(options: DriftOptions, line: DriftLine) -> None:
 
         Delivery("Drift").judge(console, source, told, line)
 
-    run_states(comparison.run, options, line, console, judge, deliver)
+    run_states(comparison, options, line, console, judge, deliver)
 
 
 def deliver(console: Console, found: Drift) -> None:
@@ -90,3 +79,6 @@ def _told(console: Console, found: Drift, file: str | None = None) -> Drift:
     if console.output is not None or not console.on_terminal:
         console.summary(*view_of(found).lines(found))
     return found
+
+
+register = declare.command(HELP, drift, DriftOptions, DriftLine)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import of_output
@@ -30,21 +28,13 @@ HELP = """\
 The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.
 
 Examples:
-
   calibkit evaluate test.parquet -o metrics.json
-
   calibkit evaluate test.parquet --score new --score old --baseline old --top 0.02,0.1
-
   calibkit evaluate test.csv --boundary boundary.json --by country -o metrics.json
-
   calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
-
   calibkit evaluate test.parquet --boundary boundary.json --decision-curve costs.csv -o metrics.json
-
   calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
-
   calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
-
   calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
 """
 
@@ -120,11 +110,6 @@ class EvaluateLine(StateLine, Gated):
             need_matplotlib()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "evaluate", HELP, evaluate, EvaluateOptions, EvaluateLine)
-
-
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
     console = line.console(texts=TEXTS)
@@ -147,7 +132,7 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         found = partial(find, curves=bool(line.beside))
         delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
 
-    run_states(evaluation.run, options, line, console, judge, deliver)
+    run_states(evaluation, options, line, console, judge, deliver)
 
 
 def deliver(console: Console, found: Evaluated) -> None:
@@ -192,3 +177,6 @@ def _write_beside(
         from calibkit.reports.evaluated import page_of
 
         outputs.write_bytes(page_of(options, source, found), line.report)
+
+
+register = declare.command(HELP, evaluate, EvaluateOptions, EvaluateLine)

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, entries
 
@@ -22,7 +20,8 @@ if TYPE_CHECKING:
 
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
-    from calibkit.summaries.runs import Fit, Fitted, Run
+    from calibkit.registry.methods import Method
+    from calibkit.summaries.runs import Fitted
     from calibkit.summaries.states import State
 
 _STDIN = "-"
@@ -44,38 +43,17 @@ class Told(Protocol):
 _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
 
 
-def add_fit(
-    app: typer.Typer,
-    name: str,
-    text: str,
-    options: type[Options],
-    method: Callable[[], Fit[Any, Model]],
-) -> None:
-    """Add the command of a fit.
-
-    Parameters
-    ----------
-    app, name, text
-        See `declare.add`.
-    options
-        The class of what is fitted.
-    method
-        Loads what fits it; `run` of an entry in `calibkit.registry.methods`.
-    """
+def fit_command(text: str, options: type[Options], method: Method) -> declare.Register:
+    """Return what adds the command of a fit: its help, the class of its options, and what fits it."""
 
     def run(asked: Any, line: StateLine) -> None:
-        run_fit(method, asked, line)
+        run_states(method, asked, line, line.console(), write_models, deliver)
 
-    declare.add(app, name, text, run, options, StateLine)
-
-
-def run_fit(method: Callable[[], Fit[Any, Model]], options: Any, line: StateLine) -> None:
-    """Do what the line asks for: models are what is written."""
-    run_states(method, options, line, line.console(), write_models, deliver)
+    return declare.command(text, run, options, StateLine)
 
 
 def run_states(
-    load: Callable[[], Run[Any, Any]],
+    made_by: Method,
     options: Any,
     line: StateLine,
     console: Console,
@@ -86,8 +64,8 @@ def run_states(
 
     Parameters
     ----------
-    load
-        Loads what makes the result: `run` of an entry in `calibkit.registry.methods`.
+    made_by
+        What makes the result.
     options, line, console
         How it is made, the rest of the line, and its voice.
     write
@@ -99,10 +77,10 @@ def run_states(
 
     check_paths(options, line, console)
     if line.dask is not None and not line.dry_run:
-        state = state_far(load, options, line, console)
-        deliver(console, load().finish(state, line.budget, options.workers))
+        state = state_far(made_by, options, line, console)
+        deliver(console, made_by.run().finish(state, line.budget, options.workers))
         return
-    method = load()
+    method = made_by.run()
     source = line.open(console)
     if line.dry_run:
         plan = method.plan(options, source)
@@ -157,9 +135,7 @@ def _travelling(options: Any) -> Any:
     return replace(options, **absolute) if absolute else options
 
 
-def state_far(
-    load: Callable[[], Run[Any, Any]], options: Any, line: StateLine, console: Console
-) -> State:
+def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
     from calibkit.engines.parts import Opening, shards_of
     from calibkit.engines.states import state_on_cluster
@@ -169,7 +145,7 @@ def state_far(
         raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(line.inputs)
     state = state_on_cluster(
-        load,
+        made_by.run,
         _travelling(options),
         shards,
         Opening(line.input_format, line.dtype, line.budget, line.dialect),

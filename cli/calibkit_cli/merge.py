@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import option
 from calibkit.options.shared import Threaded, of_input
@@ -36,11 +34,8 @@ The states of fits that go through their rows many times (hetcal, alpha-cal, cal
 rows themselves, with the columns that the fit uses; merge fits on them in one step.
 
 Examples:
-
   calibkit merge part-1.state part-2.state -o boundary.json
-
   calibkit merge parts/ --expect 100 -o boundary.json
-
   calibkit merge part-1.state part-2.state -o half.state
 """
 
@@ -80,11 +75,6 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
         """Refuse a folder for a result."""
         if (self.output or "").endswith("/"):
             raise UsageError("merge makes one result; give -o a file.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "merge", HELP, _merge, MergeLine)
 
 
 def _merge(line: MergeLine) -> None:
@@ -144,3 +134,6 @@ def _write(console: Console, merged: State, states: int) -> None:
         content = {"rows": merged.rows, "shards": len(merged.header.shards)}
         console.json({**content, "states": states, "output": output})
     console.wrote(f"State of {merged.rows:,} rows")
+
+
+register = declare.command(HELP, _merge, MergeLine)

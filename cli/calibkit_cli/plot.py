@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.grid_plots import KINDS
 from calibkit.options.plot import PlotOptions
@@ -28,11 +26,8 @@ PICTURES = ("svg", "png", "pdf")
 
 HELP = """\
 Examples:
-
   calibkit plot reliability test.parquet -o reliability.svg
-
   calibkit plot roc test.parquet --boundary boundary.json -o roc.png
-
   calibkit plot heatmap test.parquet --boundary boundary.json -o heatmap.svg
 """
 
@@ -48,11 +43,6 @@ class PlotLine(Inputs, Results, DryRun):
         shown="by suffix; on standard output svg",
     )
     data: str | None = of_output("Also write the points drawn, as a table.", "FILE")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command, one sub-command a kind of picture, to the application."""
-    declare.add_kinds(app, "plot", HELP, run, KINDS, PlotLine)
 
 
 def run(options: PlotOptions, line: PlotLine) -> None:
@@ -199,3 +189,6 @@ def _check_suffix(output: str | None, named: str | None) -> None:
         f"{known_suffixes()}",
         file=output,
     )
+
+
+register = declare.several(HELP, run, KINDS, PlotLine)

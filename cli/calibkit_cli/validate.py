@@ -21,13 +21,9 @@ warnings what it would take and should not; --warnings error fails on these too.
 Columns that are not named are looked at under their default names, where the input has them.
 
 Examples:
-
   calibkit validate calib.parquet
-
   calibkit validate scores.csv --score p --label y --by country -o report.json
-
   calibkit validate votes.parquet --probs 'prob_*' --counts 'count_*' --warnings error
-
   calibkit validate calib.parquet --json | jq '.findings[] | select(.level == "error")'
 """
 
@@ -43,11 +39,6 @@ class ValidateLine(Inputs):
     annotate: Annotate = None
     quiet: Quiet = False
     warnings: Warnings = "show"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "validate", HELP, validate, ValidateOptions, ValidateLine)
 
 
 def validate(options: ValidateOptions, line: ValidateLine) -> None:
@@ -76,3 +67,6 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         console.annotate(level, shown(finding), title=title, file=file)
     if report.errors or (line.warnings == "error" and report.warnings):
         raise typer.Exit(BAD_DATA)
+
+
+register = declare.command(HELP, validate, ValidateOptions, ValidateLine)

@@ -27,11 +27,8 @@ false alarm is at most 1 - C. Rows of a night that is over are refused; the same
 nothing.
 
 Examples:
-
   calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json
-
   calibkit watch boundary.json labels.csv --state watch.state --period day --fail-if alarm
-
   calibkit watch boundary.json labels.csv --state watch.state --precision 0.7 --confidence 0.99
 """
 
@@ -50,11 +47,6 @@ class WatchLine(Reading, Results, DryRun):
         """Refuse a folder for a result."""
         if (self.output or "").endswith("/"):
             raise UsageError("watch makes one result of all inputs; give -o a file.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "watch", HELP, watch, WatchOptions, WatchLine)
 
 
 def watch(options: WatchOptions, line: WatchLine) -> None:
@@ -106,3 +98,6 @@ def deliver(console: Console, found: Watched, state: str | None = None) -> None:
         console.summary(*view_of(found).lines(found))
     console.wrote("Watch")
     console.show_model(found.to_json(), lambda: console.show(found))
+
+
+register = declare.command(HELP, watch, WatchOptions, WatchLine)
