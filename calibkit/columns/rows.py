@@ -28,7 +28,7 @@ class RowFinder:
         What the user can do about rows without a value, apart from filling them.
     start
         The number in the inputs of the row that counts as 0 here and in `kept`.
-    condensed
+    counted
         Whether rows have lost their places: messages then name none.
     """
 
@@ -36,7 +36,7 @@ class RowFinder:
     kept: NDArray[np.int64] | None = None
     remedy: str = "leave them out by --on-missing drop"
     start: int = 0
-    condensed: bool = False
+    counted: bool = False
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of rows in the inputs, from 0."""
@@ -59,7 +59,7 @@ class RowFinder:
         if column.dtype == pl.Float32 and value is not None:
             value = np.float32(value)  # shown as it was written, not with the digits of float64
         file, local = self.source.parts[0].path, list[int]()
-        if not self.condensed:
+        if not self.counted:
             file, local = self.source.locate(self.numbers(rows).tolist())
         raise OffendingRows(file, column.name, problem, shown(value), advice, count, local)
 

@@ -20,7 +20,7 @@ from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state, score_state
 from calibkit.summaries.states import State
 
 __all__ = ["finish", "fit", "plan", "state"]
@@ -87,7 +87,5 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     """
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
-    rows = summary_of(state).rows(source_of(state), memory)
-    if options.needs_each is not None:
-        rows.need_each(options.needs_each)
+    rows = rows_of_state(state, memory, options.needs_each)
     return evaluate_rows(options, rows_of(options, rows, problem.shape))

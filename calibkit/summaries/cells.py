@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit, whole_units
 from calibkit.errors import ResourceError
-from calibkit.runtime.memory import Memory
-from calibkit.summaries.coarse import SIGNIFICAND, keys_of, least_of
-from calibkit.summaries.distinct import COUNT, Role
+from calibkit.summaries.coarse import COUNT, SIGNIFICAND, Role, keys_of, least_of
 from calibkit_kernels.cells import count_cells, list_cells
 
 Int64s = NDArray[np.int64]
@@ -51,11 +49,6 @@ _NOTHING: Final = np.empty(0, np.int64)
 
 class UnitError(Exception):
     """Weights that are no whole numbers of the unit that they are counted in."""
-
-
-def cells_within(memory: Memory) -> int:
-    """Return how many cells a table has for which there is room."""
-    return MOST_CELLS if memory.room >= 16 * MOST_CELLS else FEW_CELLS
 
 
 @dataclass(frozen=True)

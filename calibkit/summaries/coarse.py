@@ -12,6 +12,7 @@ that has the same key.  Dropping one bit after the other gives what dropping the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -23,10 +24,44 @@ Keys = NDArray[np.uint64]
 #: Bits after the exponent of a float64.
 SIGNIFICAND: Final = 52
 
+#: How often a row occurs: a column of counted rows.
+COUNT: Final = "count"
+
+#: How a column may be cut: to some bits, or to half as many.
+SCORE, SPREAD = "score", "spread"
+
 _HALF: Final = np.float64(0.5).view(np.uint64)
 _SIGN: Final = np.uint64(1 << 63)
 #: The key of minus infinity.
 _LEAST: Final = ~np.float64(-np.inf).view(np.uint64)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A column of counted rows.
+
+    Attributes
+    ----------
+    name
+        What it is called in frames and messages.
+    coarse
+        `SCORE` or `SPREAD` where it may be cut; empty: it may not.
+    probability
+        Whether it is resolved like log-odds.
+    """
+
+    name: str
+    coarse: str = ""
+    probability: bool = False
+
+    def drop(self, bits: int) -> np.uint64:
+        """Return how many of the last bits of its keys are cut where scores keep some."""
+        return np.uint64(SIGNIFICAND - (bits if self.coarse == SCORE else spread_bits(bits)))
+
+
+def spread_bits(bits: int) -> int:
+    """Return how many bits uncertainties keep where scores keep some."""
+    return (bits + 1) // 2
 
 
 def keys_of(values: Floats, *, probability: bool) -> Keys:

@@ -6,7 +6,7 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import polars as pl
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import NothingLeft, merge_remarks
+from calibkit.columns.rows import merge_remarks
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
@@ -23,25 +23,20 @@ from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import one_behind
 from calibkit.summaries.cells import COMMON, UnitError
-from calibkit.summaries.counted import Counted, Counter, Room
-from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
+from calibkit.summaries.coarse import COUNT, SCORE, SPREAD, Role
+from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.edges import equal_width_edges, quantile_edges
-from calibkit.summaries.passes import Passes, read_in_windows
+from calibkit.summaries.passes import Passes
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
     Seen,
+    columns_of,
     level_numbers,
     levels_of,
     no_unit,
 )
 from calibkit.summaries.stored_scores import stored_rows
-
-#: Reads a source, or a window of one.
-Read = Callable[[Source], ScoreRows]
-
-#: The rows of the windows of a source; of some windows nothing is left.
-Windows = Iterator[ScoreRows | NothingLeft]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +64,7 @@ class Reading:
     """
 
     columns: Sequence[str]
-    read: Read
+    read: Callable[[Source], ScoreRows]
     levels: tuple[int, ...] = ()
     strategy: str = "equal-mass"
     edges: tuple[float, ...] = ()
@@ -99,13 +94,13 @@ def rows_within(source: Source, reading: Reading, memory: Memory | None) -> Scor
     if fits and not reading.edges:
         return reading.read(source)
     memory = memory_budget(None) if memory is None else memory
+    passes = Passes(source, reading.columns, reading.read, memory)
     if reading.needs_each is not None and not fits:
-        passes = Passes(source, reading.columns, reading.read, memory)
         return stored_rows(passes, memory, reading.edges)
     try:
-        summary = _summarise(source, reading, memory, COMMON)
+        summary = _summarise(passes, reading, memory, COMMON)
     except UnitError:
-        summary = _summarise(source, reading, memory, _unit_of(_windows(source, reading, memory)))
+        summary = _summarise(passes, reading, memory, _unit_of(passes))
     return summary.rows(source, memory)
 
 
@@ -115,48 +110,46 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
     levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
+    passes = Passes(source, reading.columns, reading.read, memory)
     try:
-        return _summarise(source, reading, memory, COMMON)
+        return _summarise(passes, reading, memory, COMMON)
     except UnitError:
         raise no_unit() from None
 
 
-def _windows(source: Source, reading: Reading, memory: Memory) -> Windows:
-    return read_in_windows(source, reading.columns, memory.batch, reading.read)
-
-
-def _unit_of(windows: Windows) -> Unit:
+def _unit_of(passes: Passes[ScoreRows]) -> Unit:
     """Return the unit that the weights of all rows are counted in."""
     rows, total, top, last = 0, ExactSum(), -1074, 1024
-    for window in windows:
-        if isinstance(window, NothingLeft) or window.weight is None or not window.weight.any():
-            continue
-        own = bit_range(window.weight)
-        rows, top, last = rows + window.weight.size, max(top, own[0]), min(last, own[1])
-        total.add(window.weight)
+    for window in passes:
+        if window.weight is not None and window.weight.any():
+            own = bit_range(window.weight)
+            rows, top, last = rows + window.weight.size, max(top, own[0]), min(last, own[1])
+            total.add(window.weight)
     return common_unit(rows, total.fraction, top, last)
 
 
-def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> ScoreSummary:
-    file, room, edges = source.parts[0].path, Room.of(memory), reading.edges or None
+def _summarise(
+    passes: Passes[ScoreRows], reading: Reading, memory: Memory, unit: Unit
+) -> ScoreSummary:
+    room, edges = Room.of(memory), reading.edges or None
     finds = edges is None and bool(reading.levels)
     first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
     try:
-        first.read(_windows(source, reading, memory), file)
+        counted = first.count(passes)
     except NoRoomError:
         raise ResourceError(
-            f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
+            f"memory: {passes.source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
             "they are; raise --memory, or leave it out"
         ) from None
     if not first.narrow:
-        return first.summary()
-    assert first.counted is not None and first.seen.last is not None
-    found = level_edges(first.counted, reading.levels, reading.strategy)
+        return first.summary(passes, counted)
+    assert first.seen.last is not None
+    found = level_edges(counted, reading.levels, reading.strategy)
     if found is None:
+        file = passes.source.parts[0].path
         raise weightless(file, first.seen.last.options.weight, first.seen.rows)
     second = _Pass(reading, room, found[0], unit, hashes=first.seen.hashes)
-    second.read(_windows(source, reading, memory), file)
-    return replace(second.summary(), level_error=found[1])
+    return replace(second.summary(passes, second.count(passes)), level_error=found[1])
 
 
 def level_edges(
@@ -209,67 +202,55 @@ class _Pass:
     narrow: bool = False
     seen: Seen = field(default_factory=Seen)
     dtypes: dict[str, str] = field(default_factory=dict)
-    counted: Counted | None = None
 
-    def read(self, windows: Windows, file: str) -> None:
-        """Count the rows of all windows; of rows of which nothing is left `file` is the first."""
-        with one_behind(self.reading.threads, self.add) as add:
+    def count(self, windows: Iterable[ScoreRows]) -> Counted:
+        """Return the counted rows of all windows."""
+        with one_behind(self.reading.threads, self._add) as add:
             for rows in windows:
-                add((rows, None if isinstance(rows, NothingLeft) else self._frame(rows)))
-        if self.seen.last is None:
-            raise NothingLeft(file, self.seen.rows_read, merge_remarks(self.seen.remarks))
+                add((rows, self._frame(rows)))
         assert self.counter is not None
         try:
-            self.counted = self.counter.finish()
+            return self.counter.finish()
         except NoRoomError:
-            self._narrow()
-            self.counted = self.counter.finish()
+            return self._narrowed(self.counter).finish()
 
-    def add(self, window: tuple[ScoreRows | NothingLeft, pl.DataFrame | None]) -> None:
+    def _add(self, window: tuple[ScoreRows, pl.DataFrame]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
         self.seen.add(rows, hashed=self.hashes is None)
-        if isinstance(rows, NothingLeft):
-            return
-        assert frame is not None
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.counter = Counter(roles, self.room, levels, exactly=self.exactly, unit=self.unit)
         try:
-            self.counter.add(self._known(frame))
+            self.counter.add(_known(frame, self.counter))
         except NoRoomError:
-            self._narrow()
+            self._narrowed(self.counter)
 
-    def _known(self, frame: pl.DataFrame) -> pl.DataFrame:
-        assert self.counter is not None
-        names = [role.name for role in self.counter.roles]
-        return frame.select(name for name in frame.columns if name in (*names, COUNT))
-
-    def _narrow(self) -> None:
+    def _narrowed(self, full: Counter) -> Counter:
         """Keep only what edges need from now on, if there are any to find; else all, but coarser."""
         if self.reading.needs_each is not None:
             raise NoRoomError
-        assert self.counter is not None
-        held, roles = self.counter.held, self.counter.roles
+        roles = full.roles
         self.narrow = any(role.name == "uncertainty" for role in roles)
         if self.narrow:
             weight = [role for role in roles if role.name == "weight"]
             roles = (Role("uncertainty", SCORE), *weight)
         self.counter = Counter(roles, self.room, unit=self.unit)
-        for frame in held:
-            self.counter.add(self._known(frame))
+        for frame in full.held:
+            self.counter.add(_known(frame, self.counter))
+        return self.counter
 
-    def summary(self) -> ScoreSummary:
-        """Return the summary of all that was added."""
+    def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
+        """Return the summary of all rows."""
         seen = self.seen
-        assert self.counted is not None and seen.last is not None
+        assert seen.last is not None
         return ScoreSummary(
-            counted=self.counted,
+            counted=counted,
             options=seen.last.options,
-            rows_read=seen.rows_read,
-            dropped=seen.rows_read - seen.rows,
-            remarks=merge_remarks(seen.remarks),
+            rows_read=seen.rows_read + passes.dropped,
+            dropped=seen.rows_read + passes.dropped - seen.rows,
+            remarks=merge_remarks([*seen.remarks, *passes.remarks]),
             notes=seen.last.notes,
             hashes=seen.hashes if self.hashes is None else self.hashes,
             dtypes=self.dtypes,
@@ -279,11 +260,7 @@ class _Pass:
 
     def _frame(self, rows: ScoreRows) -> pl.DataFrame:
         """Return the columns that are counted; uncertainties as numbers of levels, if there are any."""
-        columns: dict[str, Any] = {
-            role: getattr(rows, role)
-            for role in ("score", "uncertainty", "label", "weight")
-            if getattr(rows, role) is not None
-        }
+        columns: dict[str, Any] = dict(columns_of(rows))
         if rows.others is not None:
             columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
         frame = pl.DataFrame(columns)
@@ -293,17 +270,18 @@ class _Pass:
         return frame.with_columns(uncertainty=level_numbers(rows.uncertainty, self.edges))
 
 
+def _known(frame: pl.DataFrame, counter: Counter) -> pl.DataFrame:
+    names = {COUNT, *(role.name for role in counter.roles)}
+    return frame.select(name for name in frame.columns if name in names)
+
+
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
-    probability = rows.options.measure == "probability"
-    found = [Role("score", SCORE, probability)]
-    if rows.uncertainty is not None:
-        found.append(Role("uncertainty", "" if levels else SPREAD))
-    found += [Role(role) for role in ("label", "weight") if getattr(rows, role) is not None]
-    others = [] if rows.others is None else rows.others.columns
-    return (
-        *found,
-        *(
-            Role(OTHER + name, SCORE, coarse[name]) if name in coarse else Role(OTHER + name)
-            for name in others
-        ),
-    )
+    found = []
+    for name in columns_of(rows):
+        cut = {"score": SCORE, "uncertainty": "" if levels else SPREAD}.get(name, "")
+        probability = name == "score" and rows.options.measure == "probability"
+        found.append(Role(name, cut, probability))
+    for name in [] if rows.others is None else rows.others.columns:
+        cut = SCORE if name in coarse else ""
+        found.append(Role(OTHER + name, cut, coarse.get(name, False)))
+    return tuple(found)

@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import HASHED
+from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
@@ -17,9 +17,9 @@ from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.numerics.row_hash import data_hash
 from calibkit.options.shared import ColumnOptions
-from calibkit.summaries.coarse import SIGNIFICAND
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.coarse import COUNT, SIGNIFICAND, Role
 from calibkit.summaries.counted import Counted, Room
-from calibkit.summaries.distinct import COUNT, Role
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
 from calibkit.summaries.states import Shard, State, SummedState, new_header
@@ -51,13 +51,7 @@ class ScoreState(SummedState):
     """A state of score rows."""
 
     def summed(self) -> ScoreSummary:
-        """Return the summary that a state holds.
-
-        Raises
-        ------
-        ModelError
-            Where parts of the state contradict each other.
-        """
+        """Return the summary; raises `ModelError` where parts of the state contradict each other."""
         if self.summary is not None:
             return cast(ScoreSummary, self.summary)
         options = from_plain(self.header.options, _Options, self.path)
@@ -119,26 +113,27 @@ class ScoreState(SummedState):
         return payload, summary.counted.frame
 
 
-def summary_of(state: State) -> ScoreSummary:
-    """Return the summary of score rows that a state holds; see `ScoreState.summed`."""
+def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -> ScoreRows:
+    """Return the rows of a state, for an option that needs every one of them if there is one.
+
+    Raises
+    ------
+    ModelError
+        Where parts of the state contradict each other.
+    ResourceError
+        Rows that do not fit, if each of them is needed.
+    """
     assert isinstance(state, ScoreState)
-    return state.summed()
+    rows = state.summed().rows(source_of(state), memory)
+    if needs_each is not None:
+        rows.need_each(needs_each)
+    return rows
 
 
 def score_state(
     kind: str, options: dict[str, Any], summary: ScoreSummary, files: Sequence[str] = ()
 ) -> State:
-    """Return the state of a summary.
-
-    Parameters
-    ----------
-    kind, options
-        The command, and its options that shape the result.
-    summary
-        The rows of one shard.
-    files
-        The shard's files, if the state is to name them.
-    """
+    """Return the state of a shard's summary; `files` are what the state is to name of the shard."""
     own = _Options(
         columns=cast(ColumnOptions, summary.options),
         dtypes=summary.dtypes,
@@ -182,14 +177,11 @@ def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> No
     if counts.sum() != payload.rows_read - payload.dropped:
         raise ModelError("a damaged state: it has not as many rows as it says")
     for name in ("score", "uncertainty", "weight"):
-        if name in names and not _is_numbers(table[name]):
+        column = table[name] if name in names else pl.Series([0.0])
+        if not column.dtype.is_numeric() or column.null_count() or column.is_nan().any():
             raise ModelError(f"a damaged state: column {name!r} holds something else than numbers")
     levels = options.edges is not None and "uncertainty" in names
     if levels and table["uncertainty"].to_numpy().max() >= levels_of(options.edges):
         raise ModelError("a damaged state: uncertainty levels that it does not have")
     if "label" in names and not table["label"].is_in([0, 1]).all():
         raise ModelError("a damaged state: labels other than 0 and 1")
-
-
-def _is_numbers(column: pl.Series) -> bool:
-    return column.dtype.is_numeric() and not column.null_count() and not column.is_nan().any()

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import Condensing, ScoreRows
+from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.numerics.row_hash import row_hashes
 from calibkit.runtime.memory import Memory
@@ -20,6 +20,7 @@ from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, rec
 from calibkit.summaries.score_summary import (
     Seen,
     checked,
+    columns_of,
     fixed,
     level_numbers,
     level_values,
@@ -74,12 +75,6 @@ def stored_rows(
     others = [
         _restored(column, found[_OTHER + column.name], held.known) for column in _others(last)
     ]
-    condensing = None
-    if edges:  # the rows no longer tell their hash
-        once = np.broadcast_to(np.int64(1), seen.rows)
-        condensing = Condensing(
-            times=once, hashes=seen.hashes, weight=found.get("weight"), levels=True
-        )
     remarks = merge_remarks([*seen.remarks, *passes.remarks])
     return checked(
         ScoreRows(
@@ -93,9 +88,10 @@ def stored_rows(
             warnings=(*source.warnings, *(remark.text for remark in remarks), *arrays.warnings),
             notes=last.notes,
             others=pl.DataFrame(others) if others else None,
-            where=RowFinder(source, condensed=True),
+            where=RowFinder(source, counted=True),
             remarks=remarks,
-            condensing=condensing,
+            moved=bool(edges),
+            hashes=seen.hashes if edges else {},
         )
     )
 
@@ -109,7 +105,7 @@ class _Columns:
 
     def add(self, rows: ScoreRows) -> None:
         """Add the rows of a window."""
-        self.scores.add(rows.score[None], _hashes(_roles(rows)))
+        self.scores.add(rows.score[None], _hashes(columns_of(rows)))
         for column in _others(rows):
             if not _is_number(column):
                 text = column.cast(pl.String).unique()
@@ -117,14 +113,9 @@ class _Columns:
                 self.known[column.name] = known.append(text).unique().sort()
 
 
-def _roles(rows: ScoreRows) -> Columns:
-    roles = ("score", "uncertainty", "label", "weight")
-    return {role: getattr(rows, role) for role in roles if getattr(rows, role) is not None}
-
-
 def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> Columns:
     """Return what is stored of rows; of text its place among the values that are `known`."""
-    found = _roles(rows)
+    found = columns_of(rows)
     for column in _others(rows):
         if _is_number(column):
             found[_OTHER + column.name] = column.to_physical().to_numpy()

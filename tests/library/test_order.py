@@ -1,4 +1,4 @@
-"""The order of rows: short ways for condensed rows give what the long way gives."""
+"""The order of rows: short ways for counted rows give what the long way gives."""
 
 from __future__ import annotations
 

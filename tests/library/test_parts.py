@@ -59,7 +59,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tasks() -> dict[str, StateTask]:
-    """Return what makes states: of rows that are condensed, and of sums."""
+    """Return what makes states: of rows that are counted, and of sums."""
     scores = CalibrateOptions(
         weight="weight", unlabelled="drop", on_missing="drop", by="site", provenance="names"
     )

@@ -29,7 +29,7 @@ from calibkit.summaries.row_fits import finished, options_of
 from calibkit.summaries.row_states import RowState
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state, score_state
 from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
 
@@ -93,12 +93,10 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
         return finished(state, options, lambda asked, rows, _: _fit_classes(asked, rows, memory))
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
-    rows = summary_of(state).rows(source_of(state), memory)
+    rows = rows_of_state(state, memory, _needs_each(options))
     others = [] if rows.others is None else rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
-    if (needs_each := _needs_each(options)) is not None:
-        rows.need_each(needs_each)
     fitted = fit_calibrator(rows, options)
     makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
     name_makers(fitted.model, makers, state.header.text)
