@@ -17,7 +17,7 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.plain import from_plain
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state
@@ -72,7 +72,7 @@ def state(options: EvaluateOptions, source: Source) -> State:
         columns=(options.uncertainty, options.grid_score),
         shape=None if table is None else table.grid.shape,
     )
-    return score_state(KIND, {"problem": as_plain(problem)}, summary)
+    return score_state(KIND, {"problem": msgspec.to_builtins(problem)}, summary)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Evaluated:

@@ -32,7 +32,6 @@ from calibkit.summaries.cells import (
     finest_scale,
 )
 from calibkit.summaries.coarse import COUNT, Role, keys_of, least_of, spread_bits
-from calibkit.summaries.summary import summed
 
 #: Bits that cut rows keep at most; and rows there is room for at most.
 _MOST_BITS: Final = 20
@@ -100,7 +99,9 @@ class Counted:
         bits = [part.bits for part in parts if part.bits is not None]
         if bits:
             counter.coarsen(min(bits))
-        return summed(counter, (frame for part in parts for frame in part.frames))
+        for frame in (frame for part in parts for frame in part.frames):
+            counter.add(frame)
+        return counter.finish()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel with numbers as arrays, which nobody has to pack."""

@@ -24,15 +24,7 @@ def quantile_edges(
     Edge j (j = 1 … bins - 1) is the value of rank ``floor(j N / bins)``, counted from 0; weighted,
     the first value whose cumulative weight exceeds ``j W / bins``.  Duplicate edges stay: the bins
     between them are empty.
-
-    Parameters
-    ----------
-    values
-        At least one value, no NaN.
-    bins
-        How many bins.
-    weight
-        Weights of the values, some of them positive; None counts each value once.
+    There is at least one value and no NaN; some weight is positive (None: each is 1).
     """
     if weight is None:
         ranks = quantile_ranks(values.size, bins)

@@ -15,18 +15,10 @@ from calibkit.numerics.bounds import Bound
 T = TypeVar("T")
 
 
-def as_plain(value: object) -> Any:
-    """Return a specification (dataclasses, tuples) as what a header's options hold."""
-    return msgspec.to_builtins(value)
-
-
 def from_plain(value: object, kind: type[T], path: str) -> T:
-    """Return the specification that options of a state hold.
+    """Return the specification that options of a state hold, made by `msgspec.to_builtins`.
 
-    Raises
-    ------
-    ModelError
-        If they hold none, or an impossible one.
+    Raises `ModelError` if they hold none, or an impossible one.
     """
     try:
         found = msgspec.convert(_interned(value), kind)

@@ -43,14 +43,8 @@ _LOOK: Final = 2**17
 class ColumnSummaries:
     """What numeric columns hold: the first pass over rows.
 
-    A row is known by its hash, so what is found depends on the set of rows alone.
-
-    Parameters
-    ----------
-    columns
-        How many columns there are.
-    most
-        Up to how many distinct values of a column are told apart (at most `MOST_VALUES`).
+    A row is known by its hash, so what is found depends on the set of rows alone.  Up to `most`
+    distinct values of a column are told apart, at most `MOST_VALUES`.
     """
 
     def __init__(self, columns: int, most: int = MOST_VALUES) -> None:
@@ -148,21 +142,12 @@ class CategoryCounts:
 
 
 class RowStore:
-    """Takes rows in any order, and gives them in one.
+    """Takes rows in any order, and gives them in one: by ``score``, if there is one, then by hash.
 
-    Parameters
-    ----------
-    fields
-        The dtype of each column, or ``(dtype, width)`` for one that has several numbers a row.  A
-        column ``score`` orders the rows, before their hash.
-    rows
-        How many rows will be added, at most.
-    arrays
-        Makes the arrays of the result; where they are maps the rows wait in files, by ranges of score
-        (without one: of hash), and are sorted range by range.
-    borders
-        Rising scores that part the rows into ranges of about equally many: `ColumnSummaries.borders`
-        of as many ranges as `buckets` says.
+    `fields` has the dtype of each column, or ``(dtype, width)`` for several numbers a row; `rows` is
+    how many will be added at most.  Where `arrays` are maps the rows wait in files, by ranges of score
+    (without one: of hash), and are sorted range by range; `borders` part the scores into as many
+    ranges as `buckets` says (`ColumnSummaries.borders`).
     """
 
     def __init__(
@@ -181,7 +166,8 @@ class RowStore:
         if arrays.mapped:
             with disk_room():
                 self._files = [unnamed_file() for _ in range(size)]
-            weakref.finalize(self, _close, self._files)  # where reading ends by an error
+            for file in self._files:  # where reading ends by an error
+                weakref.finalize(self, file.close)
         self._waiting: list[NDArray[Any]] = []
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -216,11 +202,6 @@ class RowStore:
         """Return the columns in their order, and ``key`` in place of the hash: a word for each row.
 
         A key is mixed from a row's hash and its number among equal rows.
-
-        Raises
-        ------
-        ResourceError
-            Where the disk has no room.
         """
         fields: dict[str, Any] = dict(self._kind.fields or {})
         found = {
@@ -261,11 +242,6 @@ class RowStore:
             order[tied] = rows[np.lexsort((hashes[rows], score[rows]))]
         # As plain bytes: numpy gathers records field by field.
         return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
-
-
-def _close(files: list[IO[bytes]]) -> None:
-    for file in files:
-        file.close()
 
 
 def record_type(fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]]) -> np.dtype[Any]:

@@ -20,7 +20,7 @@ from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.coarse import COUNT, SIGNIFICAND, Role
 from calibkit.summaries.counted import Counted, Room
-from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.plain import from_plain
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
 from calibkit.summaries.states import Shard, State, SummedState, new_header
 
@@ -98,7 +98,7 @@ class ScoreState(SummedState):
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
         """Return payload and table of the summary."""
         summary: ScoreSummary = self.summary
-        payload = as_plain(
+        payload = msgspec.to_builtins(
             Payload(
                 roles=summary.counted.roles,
                 bits=summary.counted.bits,
@@ -142,7 +142,7 @@ def score_state(
     )
     fullest = max(summary.hashes, key=len)
     shard = Shard(summary.hashes[fullest], summary.rows_read, tuple(files))
-    header = new_header(kind, {**as_plain(own), **options}, [shard])
+    header = new_header(kind, {**msgspec.to_builtins(own), **options}, [shard])
     return ScoreState(header, pl.DataFrame(), summary=summary)
 
 
