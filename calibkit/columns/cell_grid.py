@@ -14,15 +14,7 @@ from calibkit_kernels.tally import assign_levels
 
 @dataclass(frozen=True)
 class CellGrid:
-    """Bins of several columns, and the cells that they make.
-
-    Attributes
-    ----------
-    names
-        The columns.
-    edges
-        The inner edges of the bins of each, rising.
-    """
+    """Bins of several columns by their inner edges, rising, and the cells that they make."""
 
     names: tuple[str, ...]
     edges: tuple[NDArray[np.float64], ...]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibkit.columns.cell_grid import CellGrid
 from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import FloatArray, numeric_column, of_percent, weight_column
+from calibkit.columns.numeric import FloatArray, numeric_column, on_scale, weight_column
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError
@@ -55,20 +55,15 @@ class ScoreRows:
 
     Parameters
     ----------
-    score, uncertainty
-        float32 where the column is, else float64.
-    label
-        0 and 1 as uint8; None if it was not asked for.
-    weight
-        float64; None without a weight column.
+    score, uncertainty, label, weight
+        Scores and uncertainties are float32 where the column is, else float64 as weights are; labels
+        are 0 and 1 as uint8.  None: the column is not there, or was not asked for.
     options
         The options, with the uncertainty column resolved (None: there is none).
     rows_read, dropped
         How many rows the inputs have, and how many of them were dropped.
-    warnings
-        What the user has to be told, whatever the verbosity.
-    notes
-        What a summary should say (that there is no uncertainty column).
+    warnings, notes
+        What the user has to be told, whatever the verbosity, and what a summary should say.
     others
         The further columns that were asked for, as they are.
     where
@@ -201,24 +196,11 @@ def read_score_rows(
 ) -> ScoreRows:
     """Read and check score, label, uncertainty and weight; of a window of rows as of all.
 
-    Parameters
-    ----------
-    source
-        The inputs.
-    options
-        The column options as the user gave them.
-    label, uncertainty
-        Whether these columns are used at all.
-    finite_scores
-        Whether infinite scores are refused under ``logit`` and ``raw`` too: where scores are
-        summed, not only ordered.
-    positive_must_occur
-        Whether a `positive` that no row has is refused; else it is a warning (one shard of many
-        may hold no positive row).
-    others
-        Further columns to read along; numeric ones count for `on_missing`.
-    features
-        Further columns whose missing values mean something: they drop no row.
+    `label` and `uncertainty` say whether these columns are used at all.  With `finite_scores` infinite
+    ones are refused under ``logit`` and ``raw`` too: where scores are summed, not only ordered.  A
+    `positive` that no row has is a warning if it need not occur (one shard of many may hold none).  Of
+    the `others`, read along, numeric ones count for `on_missing`; missing values of `features` mean
+    something: they drop no row.
 
     Raises
     ------
@@ -268,24 +250,18 @@ def score_column(
     column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
 ) -> FloatArray:
     """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
-    if scale == "percent":
-        advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-        return of_percent(numeric_column(column, where, low=0.0, high=100.0, advice=advice))
-    if scale != "probability":
-        return numeric_column(column, where, finite=finite)
-    advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-    if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
-        advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
-    return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
+    advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
+    if scale == "probability":
+        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+        if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
+            advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
+    return on_scale(column, where, scale, advice, finite=finite)
 
 
 def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     """Return the options with the default uncertainty column filled in.
 
-    Raises
-    ------
-    UsageError
-        A column that is not there, or one column in two roles.
+    A column that is not there, or that has two roles, is refused.
     """
     if options.weight_kind != "frequency" and options.weight is None:
         raise UsageError(f"--weight-kind {options.weight_kind} says what --weight is; name it.")

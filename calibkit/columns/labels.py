@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.numeric import read_only
-from calibkit.columns.rows import RowFinder, is_text, missing_mask, shown
+from calibkit.columns.rows import RowFinder, is_text, refuse_missing, shown
 from calibkit.errors import DataError
 
 _POSITIVE_TEXT: Final = ("1", "t", "true")
@@ -27,39 +27,18 @@ def label_column(
     positive: str | None = None,
     must_occur: bool = True,
 ) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
-    """Return labels as 0 and 1.
+    """Return labels as 0 and 1 (uint8), and warnings; refuse missing and other values.
 
-    Parameters
-    ----------
-    column
-        Without `positive`: 0/1 of any number type, booleans, or the words t, f, true, false, 0, 1
-        in any case.
-    where
-        Finds a row in the inputs.
-    positive
-        The positive class as the user typed it.  Numbers are compared as numbers, booleans by
-        the words above, all else as text; every other value is negative.
-    must_occur
-        Whether a positive class that no row has is an error, else a warning.
-
-    Returns
-    -------
-    tuple[numpy.ndarray, tuple[str, ...]]
-        The labels (uint8), and warnings.
-
-    Raises
-    ------
-    DataError
-        A missing label, a value that is none of the above, or a positive class that no row has.
+    Without `positive` labels are 0/1 of any number type, booleans, or the words t, f, true, false, 0,
+    1 in any case.  With it, as the user typed it, numbers are compared as numbers, booleans by these
+    words, all else as text; every other value is negative.  A positive class that no row has is an
+    error if it `must_occur`, else a warning.
     """
-    absent = missing_mask(column, empty=True)
-    if absent is not None:
-        where.refuse(
-            column, absent, "no label", "label these rows, or leave them out by --unlabelled drop"
-        )
+    advice = "label these rows, or leave them out by --unlabelled drop"
+    refuse_missing(column, where, "no label", advice, empty=True)
     if positive is None:
         return _binary_labels(column, where), ()
-    labels = _matches(column, positive)
+    labels = read_only(_equal(column, positive).cast(pl.UInt8))
     if labels.any():
         return labels, ()
     seen = ", ".join(shown(value) for value in _first_values(column))
@@ -103,33 +82,26 @@ def _refuse_labels(column: pl.Series, odd: NDArray[np.bool_] | None, where: RowF
     )
 
 
-def _matches(column: pl.Series, positive: str) -> NDArray[np.uint8]:
-    """Return where a column equals a value that was typed."""
-    if column.dtype == pl.Boolean:
+def _equal(column: pl.Series, positive: str) -> pl.Series:
+    """Return where a column equals a value that was typed; missing labels have been refused before."""
+    kind = column.dtype
+    if kind == pl.Boolean:
         word = positive.strip().lower()
         meant = {**dict.fromkeys(_POSITIVE_TEXT, True), **dict.fromkeys(_NEGATIVE_TEXT, False)}
-        equal = column.is_in([meant[word]] if word in meant else [])
-    elif column.dtype.is_numeric():
-        equal = _equal_number(column, positive)
-    else:
-        equal = column.cast(pl.String) == positive
-    return read_only(equal.cast(pl.UInt8))
-
-
-def _equal_number(column: pl.Series, positive: str) -> pl.Series:
-    nowhere = column.is_null()  # missing labels have been refused before
+        return column.is_in([meant[word]] if word in meant else [])
+    if not kind.is_numeric():
+        return column.cast(pl.String) == positive
     try:
         number = Decimal(positive.strip())
     except InvalidOperation:
-        return nowhere
-    if column.dtype.is_float():
-        typed = pl.Series([float(number)], dtype=pl.Float64).cast(column.dtype)
-        return column.eq(typed)
-    if column.dtype.is_decimal():
+        return column.is_null()
+    if kind.is_float():
+        return column.eq(pl.Series([float(number)], dtype=pl.Float64).cast(kind))
+    if kind.is_decimal():
         return column.cast(pl.Float64) == float(number)
     lowest, highest = cast(int, column.min()), cast(int, column.max())
     if not number.is_finite() or not lowest <= number <= highest or number % 1:
-        return nowhere
+        return column.is_null()
     return column == int(number)
 
 

@@ -18,6 +18,9 @@ FloatArray = NDArray[np.float32] | NDArray[np.float64]
 #: Integers beyond this are not all float64 numbers.
 _EXACT_INTEGER: Final = 2**53
 
+#: Where the values of a scale end, if they do.
+_ENDS: Final = {"percent": (0.0, 100.0), "probability": (0.0, 1.0)}
+
 _SMALL_INTEGERS: Final = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
 
 
@@ -30,32 +33,12 @@ def numeric_column(
     high: float | None = None,
     advice: str = "",
 ) -> FloatArray:
-    """Return a column as checked numbers.
+    """Return a column of numbers of any type, or booleans (as 0 and 1), as checked numbers.
 
-    Parameters
-    ----------
-    column
-        Numbers of any type, or booleans (as 0 and 1).
-    where
-        Finds a row in the inputs.
-    finite
-        Whether infinities are refused.
-    low, high
-        The range of the values, ends included.
-    advice
-        What to do about values outside this range.
-
-    Returns
-    -------
-    numpy.ndarray
-        float32 for float32 and float16, else float64; contiguous and read-only, mostly the frame's
-        own memory.  -0.0 has become 0.0.
-
-    Raises
-    ------
-    DataError
-        Null or NaN, a value out of range, an infinity, text or another type, or an integer that
-        float64 cannot hold.
+    They are float32 for float32 and float16, else float64; contiguous and read-only, mostly the
+    frame's own memory; -0.0 has become 0.0.  Refused are null and NaN, values outside `low` to `high`
+    (ends included; `advice` says what to do), infinities if numbers must be `finite`, other types,
+    and integers that float64 cannot hold.
     """
     array = _as_floats(column, where)
     lowest, highest = array.min(), array.max()  # NaN, if there is one
@@ -64,8 +47,32 @@ def numeric_column(
     fits = bool(lowest >= bottom and highest <= top)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
         _refuse_values(column, array, where, bottom, top, advice)
-    if lowest <= 0 <= highest and _has_negative_zero(array):
-        array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
+    if lowest <= 0 <= highest:
+        bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
+        if (bits == np.uint64(1 << (8 * array.itemsize - 1))).any():  # there is a -0.0
+            array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
+            array.flags.writeable = False
+    return array
+
+
+def on_scale(
+    column: pl.Series,
+    where: RowFinder,
+    scale: str,
+    advice: str,
+    *,
+    finite: bool = True,
+    single: bool = False,
+) -> FloatArray:
+    """Return scores as their scale allows them; percentages become probabilities.
+
+    `single` makes them float32; infinite ones are refused on a scale with ends, or if `finite`.
+    """
+    low, high = _ENDS.get(scale, (None, None))
+    array = numeric_column(column, where, finite=finite, low=low, high=high, advice=advice)
+    array = array.astype(np.float32, copy=False) if single else array
+    if scale == "percent":
+        array = array / array.dtype.type(100.0)
         array.flags.writeable = False
     return array
 
@@ -73,43 +80,18 @@ def numeric_column(
 def as_fitted(
     column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
 ) -> NDArray[Any]:
-    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
-
-    Raises
-    ------
-    DataError
-        Missing values, values of another type or out of range.
-    """
-    if not values.len():
-        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    """Return values as numbers in the dtype of the fit, on its scale; see `on_scale`."""
     single = column.dtype == "float32"
-    if column.scale == "percent":
-        advice = "the model was fitted on percentages, in [0, 100]: name their column by --score"
-        array = numeric_column(values, where, low=0.0, high=100.0, advice=advice)
-        return of_percent(array.astype(np.float32, copy=False) if single else array)
-    probability = column.scale == "probability"
-    array = numeric_column(
-        values,
-        where,
-        finite=finite,
-        low=0.0 if probability else None,
-        high=1.0 if probability else None,
-        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
-        "--score, or fit on these scores with --scale logit or --scale raw",
+    if not values.len():
+        return np.empty(0, np.float32 if single else np.float64)
+    advice = (
+        "the model was fitted on percentages, in [0, 100]: name their column by --score"
+        if column.scale == "percent"
+        else "the model was fitted on probabilities, which lie in [0, 1]: name their column by "
+        "--score, or fit on these scores with --scale logit or --scale raw"
     )
-    return array.astype(np.float32, copy=False) if single else array
-
-
-def of_percent(array: FloatArray) -> FloatArray:
-    """Return percentages as probabilities, in their dtype."""
-    found: FloatArray = array / array.dtype.type(100.0)
-    found.flags.writeable = False
-    return found
-
-
-def _has_negative_zero(array: FloatArray) -> bool:
-    bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
-    return bool((bits == np.uint64(1 << (8 * array.itemsize - 1))).any())
+    scale = column.scale or ""
+    return on_scale(values, where, scale, advice, finite=finite, single=single)
 
 
 def weightless(file: str | None, column: str | None, rows: int) -> DataError:
@@ -124,12 +106,9 @@ def weightless(file: str | None, column: str | None, rows: int) -> DataError:
 
 
 def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
-    """Return weights: finite, not negative, not all zero (but in a window); always float64.
+    """Return weights as float64: finite, not negative, of a sum that floats hold, not all zero.
 
-    Raises
-    ------
-    DataError
-        As `numeric_column`, or if the weights sum to zero, or to what floats cannot hold.
+    In a window of rows they may all be zero.
     """
     array = numeric_column(column, where, low=0.0, advice="weights cannot be negative")
     if not array.any():
@@ -229,13 +208,8 @@ def _refuse_values(
         _refuse_absent(column, where)
     outside = (array < low) | (array > high)
     if outside.any():
-        where.refuse(column, outside, f"not in {_interval(low, high)}", advice)
+        interval = f"[{low:g}, inf)" if np.isinf(high) else f"[{low:g}, {high:g}]"
+        where.refuse(column, outside, f"not in {interval}", advice)
     where.refuse(
         column, np.isinf(array), "infinite", "only finite values can be used here; mend these rows"
     )
-
-
-def _interval(low: float, high: float) -> str:
-    if np.isinf(high):
-        return f"[{low:g}, inf)"
-    return f"[{low:g}, {high:g}]"

@@ -8,8 +8,8 @@ from functools import partial
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.numeric import numeric_column
+from calibkit.columns.rows import refuse_missing
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import refuse_missing
 from calibkit.errors import UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.rows import Remark
+from calibkit.columns.rows import Remark, refuse_missing
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import refuse_missing
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.calibrator import CalibratorModel

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit.columns.columns import read_score_rows, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.splits import refuse_missing
+from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.features import Features, read_features
 from calibkit.methods.hetcal.fit import fit_hetcal
