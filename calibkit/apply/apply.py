@@ -29,20 +29,10 @@ from calibkit.options.option import listed
 
 @dataclass(frozen=True)
 class Applied:
-    """The rows with the added columns.
+    """The rows with the added columns, and what the user should be told.
 
-    Attributes
-    ----------
-    frame
-        The rows.
-    added
-        The names of the added columns.
-    warnings
-        What the user should be told.
-    made_by
-        The hash of the model that made a column, where it is known.
-    chosen
-        Which rows of the source these are, from 0; None: all.
+    `made_by` has the hash of the model that made a column, where it is known; `chosen` says which rows
+    of the source these are, from 0 (None: all).
     """
 
     frame: pl.DataFrame
@@ -56,20 +46,9 @@ class Applied:
 class Application:
     """A model about to be applied, settled before any row is read.
 
-    Attributes
-    ----------
-    applier, reads
-        What the model does, and with which columns.
-    kept
-        The columns of the input that stay.
-    added
-        The names of the added columns.
-    places
-        Where each of these stands among the columns that the applier gives.
-    made_by
-        The hash of the model that made a column of the result, where it is known.
-    chosen
-        Which rows of the result ``--selected`` keeps.
+    The columns of the input that are `kept` stay; those `added` have `places` among the columns that
+    the applier gives.  `made_by` has the hash of the model that made a column of the result, where it
+    is known; `chosen` says which rows of it ``--selected`` keeps.
     """
 
     applier: Applier
@@ -115,27 +94,9 @@ class AppliedRows:
 def apply_rows(
     plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
 ) -> AppliedRows:
-    """Return rows, all of the inputs or a batch of them, with the added columns.
-
-    Parameters
-    ----------
-    plan
-        From `plan_application`.
-    rows
-        The columns ``plan.read``.
-    where
-        Finds a row in the inputs.
-    options
-        How the model is applied.
-
-    Raises
-    ------
-    DataError
-        See `apply_model`.
-    """
-    frame, present = rows, None
+    """Return rows (the columns ``plan.read``), all of the inputs or a batch, with the added columns."""
+    frame, present, gaps = rows, None, Gaps()
     where = replace(where, remedy="write null for them by --on-missing null")
-    gaps = Gaps()
     if options.on_missing == "null":
         present = present_in([frame[name] for name in plan.reads.needed.values()])
     if present is not None:
@@ -167,7 +128,16 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
         raise UsageError(
             f"--add-level: a model of kind {model.kind!r} has no uncertainty levels; apply a boundary."
         )
-    kept = list(source.schema) if options.keep is None else _matching(source, listed(options.keep))
+    kept = list(source.schema)
+    if options.keep is not None:
+        patterns = listed(options.keep)
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in kept):
+                raise UsageError(
+                    f"--keep {pattern!r} matches no column{nearest(pattern, kept)}; "
+                    f"the columns are {', '.join(map(repr, kept))}."
+                )
+        kept = [name for name in kept if any(fnmatchcase(name, one) for one in patterns)]
     added = list(reads.written or applier.added)
     places = [applier.added.index(name) for name in added]
     if options.column is not None:
@@ -203,18 +173,6 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     return None
 
 
-def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in source.schema):
-            raise UsageError(
-                f"--keep {pattern!r} matches no column{nearest(pattern, source.schema)}; "
-                f"the columns are {', '.join(map(repr, source.schema))}."
-            )
-    return [
-        name for name in source.schema if any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]
-
-
 def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
     """Tell whether more rows lack a value than are allowed."""
     most = options.most_missing
@@ -222,20 +180,7 @@ def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
 
 
 def missing_note(gaps: Gaps, source: Source, options: ApplyOptions) -> list[str]:
-    """Return what the user should be told of rows that lack a value.
-
-    Parameters
-    ----------
-    gaps
-        These rows.
-    source, options
-        The inputs, and how many of their rows may lack a value.
-
-    Raises
-    ------
-    DataError
-        Where there are more than are allowed.
-    """
+    """Return what the user should be told of rows that lack a value; refuse more than are allowed."""
     lost = gaps.count
     if not lost:
         return []

@@ -27,17 +27,7 @@ _COPIES: Final = 6
 
 @dataclass(frozen=True)
 class Run:
-    """A model that is applied to the rows of a source.
-
-    Attributes
-    ----------
-    plan, source, options
-        What is applied to what, and how.
-    memory
-        How much memory there is.
-    threads
-        How many batches are worked on at a time.
-    """
+    """A model that is applied to the rows of a source, in as many batches at a time as threads."""
 
     plan: Application
     source: Source
@@ -52,11 +42,6 @@ class Run:
         ones come, the user is told what there is to be told: rows of one batch are checked as a
         whole before any of them is seen.  Once too many rows lack a value no more rows come; the
         others are counted for the message.
-
-        Raises
-        ------
-        DataError
-            See `apply_model`.
         """
         for remark in self.source.warnings:
             tell(remark)

@@ -39,18 +39,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a bundle, ready to be looked at.
+    """A part of a bundle: a model with the name that was given, if one was.
 
-    Attributes
-    ----------
-    name
-        The name that was given, or None.
-    model
-        The model.
-    columns
-        The columns that it adds: the bundle's name of each, by the model's own.
-    reads
-        The columns that it reads, by role.
+    The `columns` that it adds have the bundle's name of each, by the model's own; those that it `reads`
+    are by role.
     """
 
     name: str | None
@@ -111,13 +103,7 @@ class BundleModel(Model):
         return dict(zip(added, made, strict=False))
 
     def steps(self) -> list[Step]:
-        """Return the parts, decoded.
-
-        Raises
-        ------
-        ModelError
-            A part that is no model of this version.
-        """
+        """Return the parts, decoded; refuse one that is no model of this version."""
         found = []
         for place, part in enumerate(self.parts):
             try:
@@ -129,20 +115,23 @@ class BundleModel(Model):
 
 
 def step_of(name: str | None, model: Model) -> Step:
-    """Return a model as a part of a bundle.
+    """Return a model, no bundle, as a part of a bundle.
 
     A name takes the place of the word ``calibrated`` (``calibrated_low`` becomes ``NAME_low``); other
     columns get it at their end (``decision_NAME``).
-
-    Raises
-    ------
-    ModelError
-        A bundle.
     """
     if model.kind == BundleModel.KIND:
         raise ModelError("a bundle holds no bundles: name the models that it was made of")
+
+    def named(column: str) -> str:
+        if name is None:
+            return column
+        if column == _CALIBRATED or column.startswith(f"{_CALIBRATED}_"):
+            return name + column.removeprefix(_CALIBRATED)
+        return f"{column}_{name}"
+
     own = KINDS[model.kind].applier(model).added
-    return Step(name, model, {column: _named(column, name) for column in own}, _reads(model))
+    return Step(name, model, {column: named(column) for column in own}, _reads(model))
 
 
 def impossible(steps: Sequence[Step]) -> str | None:
@@ -193,13 +182,7 @@ def _clash(steps: Sequence[Step]) -> str | None:
 
 
 def check_chain(steps: Sequence[Step]) -> None:
-    """Refuse a part that was fitted on the column of another model than the bundle's.
-
-    Raises
-    ------
-    ModelError
-        The column that a part reads was made, at its fit, by a model with another hash.
-    """
+    """Refuse a part whose column was made, at its fit, by another model than the bundle's."""
     makers: dict[str, tuple[str, str]] = {}
     for step in steps:
         for column in step.reads.values():
@@ -237,14 +220,6 @@ def outside_columns(steps: Sequence[Step]) -> dict[str, Column]:
 
 def _role(key: str) -> str:
     return key.rpartition("_")[0] or key
-
-
-def _named(column: str, name: str | None) -> str:
-    if name is None:
-        return column
-    if column == _CALIBRATED or column.startswith(f"{_CALIBRATED}_"):
-        return name + column.removeprefix(_CALIBRATED)
-    return f"{column}_{name}"
 
 
 def _reads(model: Model) -> dict[str, Column]:

@@ -48,23 +48,16 @@ R = TypeVar("R", bound=OfRows)
 class DaskEngine:
     """Works on parts; what the work on one raises is raised here, as it was.
 
-    Parameters
-    ----------
-    address
-        Of the scheduler, or `LOCAL`.
-    workers
-        How many processes a local cluster has.
-
-    Raises
-    ------
-    UsageError
-        Where `distributed` is not installed.
-    ResourceError
-        Where no scheduler answers.
+    The address is that of a scheduler, or `LOCAL`: a cluster of so many processes.
     """
 
     def __init__(self, address: str, workers: int = 1) -> None:
-        self._dask = _distributed()
+        try:
+            self._dask: Any = importlib.import_module("distributed")
+        except ImportError as error:
+            raise UsageError(
+                "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
+            ) from error
         self._address, self._workers = address, workers
         self._cluster: Any = None
         self._client: Any = None
@@ -74,10 +67,11 @@ class DaskEngine:
         self._level = quiet.level
         quiet.setLevel(logging.CRITICAL)  # what goes wrong is said once, by an error
         try:
-            target: Any = self._address
-            if target == LOCAL:
-                target = self._cluster = self._local_cluster()
-            self._client = self._dask.Client(target, timeout=_CONNECT, set_as_default=False)
+            if self._address == LOCAL:
+                self._cluster = self._local_cluster()
+            self._client = self._dask.Client(
+                self._cluster or self._address, timeout=_CONNECT, set_as_default=False
+            )
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
             raise ResourceError(
@@ -239,15 +233,6 @@ def _quiet_helpers() -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
-
-
-def _distributed() -> Any:
-    try:
-        return importlib.import_module("distributed")
-    except ImportError as error:
-        raise UsageError(
-            "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
-        ) from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.engines.parts import (
+    Look,
     Opening,
     Shard,
     Stretch,
-    _Cuts,
     cuts,
     divided,
     shards_of,
@@ -171,7 +171,7 @@ class Workers(LocalEngine):
 
     def map(self, function: Any, parts: Sequence[Any], *_: Any) -> Any:
         rows = [int(item.name.split("-")[0]) for item in parts]
-        return [_Cuts(many, (*range(1000, many, 1000), many)) for many in rows]
+        return [Look(many, (*range(1000, many, 1000), many)) for many in rows]
 
 
 @pytest.mark.parametrize(
