@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -98,8 +99,7 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
         )
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something the user has to be told about so many rows, or values."""
 
     before: str

@@ -17,11 +17,10 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.plain import from_plain
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State
+from calibkit.summaries.states import State, from_plain
 
 __all__ = ["finish", "fit", "plan", "state"]
 

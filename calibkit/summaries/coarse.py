@@ -12,9 +12,9 @@ that has the same key.  Dropping one bit after the other gives what dropping the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,18 +36,10 @@ _SIGN: Final = np.uint64(1 << 63)
 _LEAST: Final = ~np.float64(-np.inf).view(np.uint64)
 
 
-@dataclass(frozen=True)
-class Role:
-    """A column of counted rows.
+class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of counted rows, and how it may be cut: as `SCORE` or `SPREAD`, or (empty) not at all.
 
-    Attributes
-    ----------
-    name
-        What it is called in frames and messages.
-    coarse
-        `SCORE` or `SPREAD` where it may be cut; empty: it may not.
-    probability
-        Whether it is resolved like log-odds.
+    A probability is resolved like log-odds.
     """
 
     name: str

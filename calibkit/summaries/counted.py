@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -42,8 +43,7 @@ class NoRoomError(Exception):
     """The distinct rows have no room as they are."""
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many distinct rows there is room for, and how many cells of a dense table."""
 
     most: int

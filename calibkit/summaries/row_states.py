@@ -36,7 +36,6 @@ from calibkit.options.option import plain
 from calibkit.options.shared import FitOptions
 from calibkit.runtime.memory import memory_budget
 from calibkit.summaries.passes import work_through
-from calibkit.summaries.plain import from_plain
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.states import (
     KEY,
@@ -45,6 +44,7 @@ from calibkit.summaries.states import (
     State,
     Stored,
     checked,
+    from_plain,
     new_header,
     opened,
 )

@@ -16,13 +16,13 @@ from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.numerics.row_hash import data_hash
+from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.coarse import COUNT, SIGNIFICAND, Role
 from calibkit.summaries.counted import Counted, Room
-from calibkit.summaries.plain import from_plain
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
-from calibkit.summaries.states import Shard, State, SummedState, new_header
+from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,7 +41,7 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class _Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options that a summary has itself; those of the command stand beside them."""
 
-    columns: ColumnOptions
+    columns: dict[str, Any]
     dtypes: dict[str, str]
     notes: tuple[str, ...]
     edges: tuple[float, ...] | None
@@ -65,7 +65,7 @@ class ScoreState(SummedState):
                 payload.bits,
                 levels=levels_of(options.edges),
             ),
-            options=options.columns,
+            options=options_from_plain(options.columns, ColumnOptions, self.path),
             rows_read=payload.rows_read,
             dropped=payload.dropped,
             remarks=payload.remarks,
@@ -135,7 +135,7 @@ def score_state(
 ) -> State:
     """Return the state of a shard's summary; `files` are what the state is to name of the shard."""
     own = _Options(
-        columns=cast(ColumnOptions, summary.options),
+        columns=msgspec.to_builtins(summary.options),
         dtypes=summary.dtypes,
         notes=summary.notes,
         edges=summary.edges,

@@ -7,13 +7,14 @@ and strictly read: states may come from machines that nobody looks after.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated, Any, Final
+from typing import IO, Annotated, Any, Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -24,9 +25,10 @@ from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.files.told import Told, together
 from calibkit.models.model import canonical_text
-from calibkit.numerics.bounds import Bound
 from calibkit.numerics.row_hash import merge_hashes
 from calibkit.summaries.summary import merge_all
+
+T = TypeVar("T")
 
 KEY: Final = "calibkit"
 MAGIC: Final = "calibkit state"
@@ -163,6 +165,31 @@ def new_header(
     )
 
 
+def from_plain(value: object, kind: type[T], path: str) -> T:
+    """Return what options or a payload hold, made by `msgspec.to_builtins` of structs or dictionaries.
+
+    Raises `ModelError` if they hold nothing of the kind.
+    """
+    try:
+        return msgspec.convert(_interned(value), kind)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def _interned(value: Any) -> Any:
+    """Return plain values with the very strings that constants are.
+
+    Models leave out fields that have their default, which for text means the same object.
+    """
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, list):
+        return [_interned(item) for item in value]
+    if isinstance(value, dict):
+        return {_interned(name): _interned(item) for name, item in value.items()}
+    return value
+
+
 def read_so(state: State, text: Told | None) -> State:
     """Return a state that says how the text of its rows was read."""
     return replace(state, header=msgspec.structs.replace(state.header, text=text))
@@ -247,9 +274,7 @@ def _like_shards(states: Sequence[State]) -> list[Shard]:
         yours = _flat(other.header.options)
         for name in sorted(mine.keys() | yours.keys()):
             if mine.get(name) != yours.get(name):
-                called = name
-                for place in ("problem.", "asked.", "spec."):
-                    called = called.removeprefix(place)
+                called = name.removeprefix("problem.").removeprefix("asked.")
                 raise ModelError(
                     f"a state of another problem: {called} is {yours.get(name)!r} here, but "
                     f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
@@ -261,9 +286,7 @@ def _like_shards(states: Sequence[State]) -> list[Shard]:
 def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if isinstance(value, dict) and value.keys() == Bound.__dataclass_fields__.keys():
-            found[f"{prefix}{name}"] = value["text"]
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             found |= _flat(value, f"{prefix}{name}.")
         else:
             found[f"{prefix}{name}"] = value

@@ -23,13 +23,13 @@ from calibkit.models.lineage import makers_of, name_makers, record_makers
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.plain import from_plain as texts_from_plain
 from calibkit.summaries.row_states import RowState, finished, options_of
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state
 from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
+from calibkit.summaries.states import from_plain as texts_from_plain
 
 KIND = "calibrate"
 

@@ -27,9 +27,8 @@ from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.plain import from_plain
 from calibkit.summaries.runs import Fitted, Plan
-from calibkit.summaries.states import Shard, State, SummedState, new_header
+from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
 
 KIND: Final = "vad"
 
