@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.apply.apply import Application
-from calibkit.apply.passes import Run
+from calibkit.apply.apply import Application, Run
 from calibkit.bins.binning import grid_levels
 from calibkit.bins.run import Placed, place
 from calibkit.columns.columns import RowFinder

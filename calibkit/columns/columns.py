@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.cell_grid import CellGrid
 from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import FloatArray, numeric_column, on_scale, weight_column
@@ -24,6 +23,7 @@ from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash
+from calibkit_kernels.tally import assign_levels
 
 __all__ = [
     "HASHED",
@@ -47,6 +47,33 @@ HASHED: Final = ("label", "score", "uncertainty", "weight")
 _LEAST_PERCENT: Final = 2
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
+
+
+@dataclass(frozen=True)
+class CellGrid:
+    """Bins of several columns by their inner edges, rising, and the cells that they make."""
+
+    names: tuple[str, ...]
+    edges: tuple[NDArray[np.float64], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many bins each column has."""
+        return tuple(own.size + 1 for own in self.edges)
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return int(np.prod(self.shape))
+
+    def of(self, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """Return the cell of each row, numbered with the bin of the last column moving fastest."""
+        found = np.zeros(columns[0].size, np.int64)
+        place = np.empty(columns[0].size, np.uint16)
+        for values, own in zip(columns, self.edges, strict=True):
+            assign_levels(values, -np.inf, own, place)
+            found = found * (own.size + 1) + place
+        return found.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calibkit.apply.apply import plan_application
-from calibkit.apply.passes import Run
+from calibkit.apply.apply import Run, plan_application
 from calibkit.engines.dask import DaskEngine, worker_memory
 from calibkit.engines.parts import Opening, Shard
 from calibkit.errors import DataError

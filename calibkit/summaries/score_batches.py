@@ -8,59 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import merge_remarks
+from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
+from calibkit.numerics.row_hash import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import one_behind
+from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.coarse import COUNT, SCORE, SPREAD, Role
 from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.edges import equal_width_edges, quantile_edges
 from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, record_type
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
     Seen,
+    checked,
     columns_of,
+    fixed,
     level_numbers,
+    level_values,
     levels_of,
     no_unit,
 )
-from calibkit.summaries.stored_scores import stored_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How rows are read, and what they are needed for.
+    """How rows are read, by columns and a reader of all or a window of them, and what for.
 
-    Attributes
-    ----------
-    columns
-        The columns that are read.
-    read
-        Reads and checks the rows of the inputs, or of a window of them.
-    levels
-        The numbers of uncertainty levels whose edges must stay what they are.
-    strategy
-        ``equal-mass`` or ``equal-width``: how levels are cut.
-    edges
-        Edges that were given: uncertainties count as the edge below them.
-    needs_each
-        An option that needs rows as they are, if one does.
-    others
-        Further columns that may be made coarser like scores: whether they are probabilities.
-    threads
-        With more than one, windows are counted while the next ones are read.
+    The edges of so many uncertainty `levels`, cut by a strategy (``equal-mass`` or ``equal-width``),
+    must stay what they are; where `edges` were given, uncertainties count as the edge below them.
+    `needs_each` is an option that needs rows as they are, if one does.  Of the `others`, further
+    columns that may be made coarser like scores, it is said whether they are probabilities.  With
+    several threads windows are counted while the next ones are read.
     """
 
     columns: Sequence[str]
@@ -76,19 +69,7 @@ class Reading:
 def rows_within(source: Source, reading: Reading, memory: Memory | None) -> ScoreRows:
     """Return the rows of a source: all at once where they fit, else counted, or in a row store.
 
-    Parameters
-    ----------
-    source, reading
-        The inputs, and how they are read.
-    memory
-        How much room there is; None: enough.
-
-    Raises
-    ------
-    DataError
-        As the reader.
-    ResourceError
-        No room for the rows, and they cannot be made coarser.
+    `ResourceError` says that there is no room for the rows, and that they cannot be made coarser.
     """
     fits = memory is None or source.rows <= memory.entries
     if fits and not reading.edges:
@@ -155,14 +136,9 @@ def _summarise(
 def level_edges(
     counted: Counted, levels: Sequence[int], strategy: str = "equal-mass"
 ) -> tuple[list[float], float] | None:
-    """Return the edges of levels, and by what share of the rows they may miss; None without weight.
+    """Return the edges of levels of counted uncertainties (see `Reading`), and the smallest; rising.
 
-    Parameters
-    ----------
-    counted
-        Uncertainties.
-    levels, strategy
-        See `Reading`: all edges together, and the smallest uncertainty, rise.
+    With them comes by what share of the rows they may miss.  None: no row has a weight.
     """
     values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
     held = values[weight > 0]
@@ -179,17 +155,10 @@ def level_edges(
 
 @dataclass
 class _Pass:
-    """One pass over the rows; see `_summarise`.
+    """One pass over the rows, with uncertainties moved down to edges; see `_summarise`.
 
-    Attributes
-    ----------
-    edges
-        What uncertainties are moved down to.
-    exactly
-        Whether rows stay as they are.  Without room for that, `narrow`: uncertainties alone are
-        counted from there on, if nothing needs each row.
-    hashes
-        The sums of the rows' hashes, if they are known.
+    Without room for rows that must stay `exactly` as they are it becomes `narrow`: uncertainties alone
+    are counted from there on, if nothing needs each row.  The sums of the rows' hashes may be known.
     """
 
     reading: Reading
@@ -285,3 +254,86 @@ def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tupl
         cut = SCORE if name in coarse else ""
         found.append(Role(OTHER + name, cut, coarse.get(name, False)))
     return tuple(found)
+
+
+#: How further columns are called among the fields of a store.
+_OTHER: Final = "other "
+
+
+def stored_rows(
+    passes: Passes[ScoreRows], memory: Memory | None, edges: Sequence[float] = ()
+) -> ScoreRows:
+    """Return all rows of some passes, in the order of their score and hash.
+
+    Further columns of text are known by their distinct values, each once in memory.  Uncertainties are
+    moved down to edges, if to anything.
+    """
+    seen, scores, known = Seen(), ColumnSummaries(1), dict[str, pl.Series]()
+    for window in passes:
+        seen.add(replace(window, where=None))
+        scores.add(window.score[None], row_hashes(columns_of(window)))
+        for column in _others(window):
+            if not _is_number(column):
+                text = column.cast(pl.String).unique()
+                before = known.get(column.name, text.clear())
+                known[column.name] = before.append(text).unique().sort()
+    assert seen.last is not None
+    last, arrays, source = seen.last, Arrays(None if passes.whole else memory), passes.source
+    fields = {name: values.dtype for name, values in _fields(last, known).items()}
+    ranges = buckets(record_type(fields), seen.rows, arrays)
+    store = RowStore(fields, seen.rows, arrays, scores.borders(0, ranges))
+    for window in passes:
+        columns = _fields(window, known)
+        if edges and window.uncertainty is not None:
+            steps = level_values(edges, window.uncertainty.dtype.type, seen.lowest)
+            columns["uncertainty"] = steps[level_numbers(window.uncertainty, edges)]
+        store.add({**columns, "hash": row_hashes(columns)})
+    passes.release()
+    found, others = store.finish(), []
+    for like in _others(last):  # as they were read; categories have become text
+        values = found[_OTHER + like.name]
+        if _is_number(like):
+            others.append(pl.Series(like.name, values).cast(like.dtype))
+        else:
+            others.append(known[like.name].gather(values).alias(like.name))
+    remarks = merge_remarks([*seen.remarks, *passes.remarks])
+    return checked(
+        replace(
+            last,
+            score=fixed(found["score"]),
+            uncertainty=fixed(found.get("uncertainty")),
+            label=found.get("label"),
+            weight=fixed(found.get("weight")),
+            rows_read=seen.rows_read + passes.dropped,
+            dropped=seen.rows_read + passes.dropped - seen.rows,
+            warnings=(*source.warnings, *(remark.text for remark in remarks), *arrays.warnings),
+            others=pl.DataFrame(others) if others else None,
+            where=RowFinder(source, counted=True),
+            remarks=remarks,
+            moved=bool(edges),
+            hashes=seen.hashes if edges else {},
+        )
+    )
+
+
+def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, NDArray[Any]]:
+    """Return what is stored of rows; of text its place among the values that are `known`."""
+    found = columns_of(rows)
+    for column in _others(rows):
+        if _is_number(column):
+            found[_OTHER + column.name] = column.to_physical().to_numpy()
+            continue
+        codes = pl.DataFrame({"text": known[column.name]}).with_row_index("code")
+        text = pl.DataFrame({"text": column.cast(pl.String)})
+        place = text.join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
+        found[_OTHER + column.name] = place["code"].to_numpy()
+    return found
+
+
+def _others(rows: ScoreRows) -> list[pl.Series]:
+    return [] if rows.others is None else rows.others.get_columns()
+
+
+def _is_number(column: pl.Series) -> bool:
+    kind = column.dtype
+    return kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean

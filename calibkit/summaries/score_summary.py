@@ -38,22 +38,17 @@ class ScoreSummary:
     counted
         The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
         `edges`, uncertainties are the numbers of their levels.
-    options
-        The column options, resolved.
-    rows_read, dropped, remarks
-        How many rows were read, how many of them were dropped, and why.
-    notes
-        What a summary should say.
+    rows_read, dropped, remarks, notes
+        As in `ScoreRows`.
     hashes
         The sums of the hashes of the rows as they were, by their roles in alphabetical order.
-    lowest
-        The smallest uncertainty; None without uncertainties.
     dtypes
         The types of the columns before they were counted.
-    edges
-        The values that uncertainties are moved down to, but for the smallest; None: not moved.
-    level_error
-        By which share of the rows these edges may miss their quantiles.
+    lowest
+        The smallest uncertainty; None without uncertainties.
+    edges, level_error
+        The values that uncertainties are moved down to, but for the smallest (None: not moved), and by
+        which share of the rows they may miss their quantiles.
     """
 
     counted: Counted
@@ -71,10 +66,7 @@ class ScoreSummary:
     def merge(self, *others: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of all; they have the same roles, options and edges.
 
-        Raises
-        ------
-        ResourceError
-            Rows that do not fit, with weights that cannot be summed as they are.
+        Refused are rows that do not fit, with weights that cannot be summed as they are.
         """
         parts = (self, *others)
         try:
@@ -209,18 +201,9 @@ def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDA
 
 @dataclass
 class Seen:
-    """What windows of score rows tell together, besides the rows themselves.
+    """What windows of score rows tell together, besides the rows themselves; see `ScoreSummary`.
 
-    Attributes
-    ----------
-    rows, rows_read, remarks
-        How many there are, how many were read, and why the others were dropped.
-    hashes
-        As in `ScoreSummary`.
-    lowest
-        The smallest uncertainty of rows that weigh something.
-    last
-        The last window.
+    `lowest` is the smallest uncertainty of rows that weigh something, `last` the last window.
     """
 
     rows: int = 0

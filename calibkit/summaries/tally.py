@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit.numerics.quantile import falling_quantiles
-from calibkit.summaries.order import falling_keys, falling_places
+from calibkit.summaries.edges import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import maps, sorting, splits
 from calibkit_kernels import tally as kernels

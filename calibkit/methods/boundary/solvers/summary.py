@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.columns.cell_grid import CellGrid
-from calibkit.columns.columns import ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
