@@ -53,14 +53,9 @@ class UnitError(Exception):
 
 @dataclass(frozen=True)
 class Scale:
-    """A scale of cells.
+    """A scale of cells that keeps some bits after the exponent where cells are fine.
 
-    Attributes
-    ----------
-    probability
-        Whether values lie in [0, 1] and are resolved like log-odds.
-    bits
-        How many bits after the exponent are kept where cells are fine.
+    Probabilities, in [0, 1], are resolved like log-odds.
     """
 
     probability: bool
@@ -98,13 +93,7 @@ class Scale:
 
 
 def finest_scale(cells: int, levels: int, *, probability: bool) -> Scale:
-    """Return the finest scale of which every level has room in a table of so many cells.
-
-    Raises
-    ------
-    ResourceError
-        There are too many levels.
-    """
+    """Return the finest scale of which every level has room in a table of so many cells, if any."""
     for bits in range(_MOST_BITS, -1, -1):
         scale = Scale(probability, bits)
         if scale.size * levels <= cells:
@@ -116,19 +105,10 @@ def finest_scale(cells: int, levels: int, *, probability: bool) -> Scale:
 
 
 class Cells:
-    """Rows by cells.
+    """Rows by cells of the scale of their first column.
 
-    Parameters
-    ----------
-    roles
-        The columns of the frames that are added: the first one is cut, ``uncertainty`` (if it is
-        another) has the number of a level, ``label`` 0 or 1, ``weight`` weights or, as integers, units.
-    levels
-        How many levels there are.
-    scale
-        Of the first column.
-    unit
-        What weights are counted in.
+    Of the columns of the frames that are added ``uncertainty`` (if it is another one) has the number of
+    a level, ``label`` 0 or 1, ``weight`` weights or, as integers, units.
     """
 
     def __init__(self, roles: Sequence[Role], levels: int, scale: Scale, unit: Unit) -> None:
@@ -143,13 +123,7 @@ class Cells:
         self._dtype: Any = np.float64
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Add rows, or rows with counts where the frame has a column `COUNT`.
-
-        Raises
-        ------
-        UnitError
-            Weights that are no multiples of an exact unit, or too great.
-        """
+        """Add rows, or rows with counts where the frame has a column `COUNT`."""
         values = frame[self._first].to_numpy()
         self._dtype = values.dtype
         times = frame[COUNT].to_numpy() if COUNT in frame.columns else _NOTHING

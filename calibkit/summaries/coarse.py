@@ -57,14 +57,9 @@ def spread_bits(bits: int) -> int:
 
 
 def keys_of(values: Floats, *, probability: bool) -> Keys:
-    """Return the keys of float32 or float64 values, in their order.
+    """Return the keys of floats without NaN and negative zero, in their order.
 
-    Parameters
-    ----------
-    values
-        No NaN and no negative zero.
-    probability
-        Whether they lie in [0, 1] and are resolved like log-odds.
+    A `probability` lies in [0, 1] and is resolved like log-odds.
     """
     wide = values.astype(np.float64)
     if probability:

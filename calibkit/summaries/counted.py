@@ -60,22 +60,9 @@ class Room(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Counted:
     """Counted rows.
 
-    Attributes
-    ----------
-    roles
-        The columns.
-    frames
-        These columns of all rows, in any order; `COUNT` (int64) beside them where rows were counted.
-        Coarse values are the least of their cell.  The weights of a dense table are integers: what
-        all rows of an entry weigh, in units.
-    room
-        What there was room for.
-    bits
-        How many bits after the exponent scores keep; None: all.
-    unit
-        What integer weights are counted in.
-    levels
-        How many uncertainty levels there are.
+    The frames have the columns of the roles of all rows, in any order, and `COUNT` (int64) beside them
+    where rows were counted.  With `bits` after the exponent (None: all) coarse values are the least of
+    their cell, and the weights of a dense table integers: what all rows of an entry weigh, in units.
     """
 
     roles: tuple[Role, ...]
@@ -88,10 +75,7 @@ class Counted:
     def merge(self, *others: Counted) -> Counted:
         """Return the counted rows of all, which have the same roles and levels.
 
-        Raises
-        ------
-        UnitError
-            Weights of exact rows that are no multiples of the common unit, where there is no room.
+        `UnitError` says that weights are no multiples of the common unit, where there is no room.
         """
         parts = (self, *others)
         room = Room(min(part.room.most for part in parts), min(part.room.cells for part in parts))
@@ -165,29 +149,11 @@ def _unpacked(roles: tuple[Role, ...], frames: Any, *more: Any) -> Counted:
 
 
 class Counter:
-    """Counts rows as they come.
+    """Counts rows as they come: frames with a column for each role, floats where they may be cut.
 
-    Parameters
-    ----------
-    roles
-        The columns of the frames that are added; those that may be cut are floats.
-    room
-        What there is room for.
-    levels
-        How many uncertainty levels there are.
-    exactly
-        Whether a lack of room for the rows as they are is an error.
-    unit
-        What the weights of a dense table are counted in.
-
-    Raises
-    ------
-    NoRoomError
-        No room, if rows must stay `exactly` as they are; they are in `held` then.
-    UnitError
-        See `calibkit.summaries.cells`.
-    ResourceError
-        No room for rows however coarse.
+    Without room it raises `NoRoomError` if rows must stay `exactly` as they are (they are in `held`
+    then), `ResourceError` if there is none for rows however coarse, and `UnitError` of the weights of a
+    dense table.
     """
 
     def __init__(

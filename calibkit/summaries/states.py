@@ -122,13 +122,13 @@ class SummedState(State):
 
     @classmethod
     def stored(cls, header: Header, data: Stored, path: str) -> State:
-        """Return the state of a file whose header was read."""
+        """Read the table too."""
         with opened(data, path) as found:
             return cls(header, checked(found.read_all()), path)
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
-        """Return the state of the rows of several of this kind, which hold such shards."""
+        """Merge the summaries."""
         first = states[0].header
         header = new_header(first.kind, first.options, shards)
         return cls(header, pl.DataFrame(), summary=merge_all(one.summed() for one in states))
