@@ -15,9 +15,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import FloatArray, numeric_column, on_scale, weight_column
+from calibkit.columns.numeric import (
+    FloatArray,
+    label_column,
+    numeric_column,
+    on_scale,
+    weight_column,
+)
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError

@@ -83,13 +83,21 @@ class DaskEngine:
     def _local_cluster(self) -> Any:
         # Each worker is one thread; polars would take all processors in each of them.
         own = {"distributed.nanny.pre-spawn-environ": {"POLARS_MAX_THREADS": 1}}
-        with importlib.import_module("dask").config.set(own), _quiet_helpers():
-            return self._dask.LocalCluster(
-                n_workers=self._workers,
-                threads_per_worker=1,
-                dashboard_address=":0",
-                silence_logs=logging.CRITICAL,
-            )
+        name = "PYTHONWARNINGS"
+        before = os.environ.get(name)
+        # The process that Python starts beside workers complains where they are ended at once.
+        os.environ[name] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+        try:
+            with importlib.import_module("dask").config.set(own):
+                return self._dask.LocalCluster(
+                    n_workers=self._workers,
+                    threads_per_worker=1,
+                    dashboard_address=":0",
+                    silence_logs=logging.CRITICAL,
+                )
+        finally:
+            del os.environ[name]
+            os.environ |= {} if before is None else {name: before}
 
     def __exit__(self, *error: object) -> None:
         lost = self._client is not None and self._client.status != "running"
@@ -218,21 +226,6 @@ def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:
             "same version everywhere."
         )
     return function(part)
-
-
-@contextmanager
-def _quiet_helpers() -> Iterator[None]:
-    """Let the process that Python starts beside workers not complain where they are ended at once."""
-    name = "PYTHONWARNINGS"
-    before = os.environ.get(name)
-    os.environ[name] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,9 +20,8 @@ from calibkit.columns.columns import (
     resolve,
     score_column,
 )
-from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import numeric_column
+from calibkit.columns.numeric import label_column, numeric_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder, missing_mask
 from calibkit.columns.segments import Segments, read_segments

@@ -26,13 +26,17 @@ from calibkit.errors import ResourceError
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import (
     COMMON,
+    COUNT,
     FEW_CELLS,
     MOST_CELLS,
     Cells,
+    Role,
     Scale,
     finest_scale,
+    keys_of,
+    least_of,
+    spread_bits,
 )
-from calibkit.summaries.coarse import COUNT, Role, keys_of, least_of, spread_bits
 
 #: Bits that cut rows keep at most; and rows there is room for at most.
 _MOST_BITS: Final = 20

@@ -146,8 +146,8 @@ class RowStore:
 
     `fields` has the dtype of each column, or ``(dtype, width)`` for several numbers a row; `rows` is
     how many will be added at most.  Where `arrays` are maps the rows wait in files, by ranges of score
-    (without one: of hash), and are sorted range by range; `borders` part the scores into as many
-    ranges as `buckets` says (`ColumnSummaries.borders`).
+    (without one: of hash), and are sorted range by range; the first column of `scores` holds what is
+    known of the scores.
     """
 
     def __init__(
@@ -155,15 +155,21 @@ class RowStore:
         fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]],
         rows: int,
         arrays: Arrays,
-        borders: Floats | None = None,
+        scores: ColumnSummaries | None = None,
     ) -> None:
-        self._kind = record_type(fields)
+        described: list[Any] = [
+            (name, own[0], (own[1],)) if isinstance(own, tuple) else (name, own)
+            for name, own in fields.items()
+        ]
+        self._kind = np.dtype([*described, ("hash", np.uint64)])
         self._arrays, self._count = arrays, 0
-        self._ordered = "score" in fields
-        self._borders = np.empty(0) if borders is None else borders
-        size = self._borders.size + 1 if self._ordered else buckets(self._kind, rows, arrays)
+        self._ordered = scores is not None
         self._files: list[IO[bytes]] = []
         if arrays.mapped:
+            size = _buckets(self._kind, rows, arrays)
+            if scores is not None:
+                self._borders = scores.borders(0, size)
+                size = self._borders.size + 1
             with disk_room():
                 self._files = [unnamed_file() for _ in range(size)]
             for file in self._files:  # where reading ends by an error
@@ -179,24 +185,20 @@ class RowStore:
         if not self._files:
             self._waiting.append(records)
             return
-        place = self._bucket(records)
+        # The file of each row: greater ones have greater scores, or hashes.
+        place = np.zeros(records.size, np.int64)
+        last = np.full(records.size, len(self._files) - 1)
+        if self._ordered:
+            place = np.searchsorted(self._borders, records["score"], side="left")
+            last = np.searchsorted(self._borders, records["score"], side="right")
+            place = np.minimum(place + 1, last)  # the range that a score begins in has lesser ones
+        kernels.spread_rows(np.ascontiguousarray(records["hash"]), place, last)
         order = np.argsort(place, kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=len(self._files)))
         for file, end, begin in zip(self._files, ends, np.append(0, ends), strict=False):
             if end > begin:
                 with disk_room():
                     file.write(records[order[begin:end]].tobytes())
-
-    def _bucket(self, records: NDArray[Any]) -> Places:
-        """Return the file of each row: greater ones have greater scores, or hashes."""
-        first = np.zeros(records.size, np.int64)
-        last = np.full(records.size, len(self._files) - 1)
-        if self._ordered:
-            first = np.searchsorted(self._borders, records["score"], side="left")
-            last = np.searchsorted(self._borders, records["score"], side="right")
-            first = np.minimum(first + 1, last)  # the range that a score begins in has lesser ones
-        kernels.spread_rows(np.ascontiguousarray(records["hash"]), first, last)
-        return first
 
     def finish(self) -> dict[str, NDArray[Any]]:
         """Return the columns in their order, and ``key`` in place of the hash: a word for each row.
@@ -205,16 +207,15 @@ class RowStore:
         """
         fields: dict[str, Any] = dict(self._kind.fields or {})
         found = {
-            "key" if name == "hash" else name: self._arrays.empty(
-                (self._count, *kind.shape), kind.base
-            )
+            name: self._arrays.empty((self._count, *kind.shape), kind.base)
             for name, (kind, *_) in fields.items()
         }
         end = 0
         for records in self._sorted():
             begin, end = end, end + records.size
-            for name in fields:
-                found["key" if name == "hash" else name][begin:end] = records[name]
+            for name, column in found.items():
+                column[begin:end] = records[name]
+        found["key"] = found.pop("hash")
         kernels.number_rows(found["key"])
         return found
 
@@ -244,18 +245,7 @@ class RowStore:
         return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
 
 
-def record_type(fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]]) -> np.dtype[Any]:
-    """Return the type of a row in a file: its columns, and its hash."""
-    described: list[Any] = [
-        (name, own[0], (own[1],)) if isinstance(own, tuple) else (name, own)
-        for name, own in fields.items()
-    ]
-    return np.dtype([*described, ("hash", np.uint64)])
-
-
-def buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:
+def _buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:
     """Return into how many ranges rows are parted so that each can be sorted in memory."""
-    if not arrays.mapped:
-        return 1
     fewest = max(_COPIES * rows * kind.itemsize // arrays.room, rows // _BUCKET_ROWS)
     return min(_MOST_BUCKETS, 1 + fewest)

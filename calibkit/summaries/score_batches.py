@@ -25,12 +25,11 @@ from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import one_behind
 from calibkit.summaries.arrays import Arrays
-from calibkit.summaries.cells import COMMON, UnitError
-from calibkit.summaries.coarse import COUNT, SCORE, SPREAD, Role
+from calibkit.summaries.cells import COMMON, COUNT, SCORE, SPREAD, Role, UnitError
 from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.edges import equal_width_edges, quantile_edges
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, record_type
+from calibkit.summaries.row_store import ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
@@ -280,8 +279,7 @@ def stored_rows(
     assert seen.last is not None
     last, arrays, source = seen.last, Arrays(None if passes.whole else memory), passes.source
     fields = {name: values.dtype for name, values in _fields(last, known).items()}
-    ranges = buckets(record_type(fields), seen.rows, arrays)
-    store = RowStore(fields, seen.rows, arrays, scores.borders(0, ranges))
+    store = RowStore(fields, seen.rows, arrays, scores)
     for window in passes:
         columns = _fields(window, known)
         if edges and window.uncertainty is not None:

@@ -19,7 +19,7 @@ from calibkit.numerics.row_hash import data_hash
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.coarse import COUNT, SIGNIFICAND, Role
+from calibkit.summaries.cells import COUNT, SIGNIFICAND, Role
 from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
 from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header

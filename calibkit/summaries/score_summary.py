@@ -19,8 +19,7 @@ from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash, data_hashes, merge_hashes
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.cells import UnitError
-from calibkit.summaries.coarse import COUNT
+from calibkit.summaries.cells import COUNT, UnitError
 from calibkit.summaries.counted import Counted
 from calibkit.summaries.edges import assign
 from calibkit.summaries.summary import merge_all

@@ -15,13 +15,19 @@ from calibkit.columns.weights import Unit
 from calibkit.errors import ResourceError
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import (
+    COUNT,
     FEW_CELLS,
     MOST_CELLS,
+    SCORE,
+    SPREAD,
+    Role,
     Scale,
     UnitError,
     finest_scale,
+    keys_of,
+    least_of,
+    spread_bits,
 )
-from calibkit.summaries.coarse import COUNT, SCORE, SPREAD, Role, keys_of, least_of, spread_bits
 from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.summary import merge_all
 

@@ -34,7 +34,7 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
-from calibkit.summaries.coarse import SCORE, Role
+from calibkit.summaries.cells import SCORE, Role
 from calibkit.summaries.counted import Counter
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.score_batches import level_edges
