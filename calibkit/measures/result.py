@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from calibkit.columns.resolution import Range
 from calibkit.models.model import canonical_json, decode_as
 from calibkit.models.page import Shown
-from calibkit.summaries.resolution import Range
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     score_bits
-        See `calibkit.summaries.resolution.Resolution`.
+        See `calibkit.columns.resolution.Resolution`.
     ranges
         ``ranges[score][slice][metric]``: `auc` and `average_precision` if the rows of each coarse
         score are put in the worst and in the best order.

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.labels import label_column
-from calibkit.columns.numeric import FloatArray, numeric_column
+from calibkit.columns.numeric import FloatArray, label_column, numeric_column
 from calibkit.columns.rows import OffendingRows, RowFinder, missing_mask
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
