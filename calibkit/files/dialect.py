@@ -62,11 +62,6 @@ class Dialect:
     date_format: str | None = None
     marks: tuple[Mark, ...] = ()
 
-    @property
-    def guesses(self) -> bool:
-        """Whether numbers may be what they look like."""
-        return self.decimal is None and self.null_values is None
-
     def settled(self, sample: bytes, format_name: str) -> Dialect:
         """Return this with encoding and delimiter filled in for a text that begins with `sample`."""
         encoding = self.encoding or told_encoding(sample)

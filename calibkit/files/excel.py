@@ -16,7 +16,7 @@ from calibkit.errors import DataError, UsageError
 from calibkit.files.dialect import Dialect
 from calibkit.files.explain import repeated_name
 from calibkit.files.table import Table
-from calibkit.files.values import counts_of, kind_of
+from calibkit.files.values import counts_of, kinds_of
 
 #: The rows that a sheet holds under its header.
 _MOST_ROWS: Final = 2**20 - 1
@@ -44,13 +44,6 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
 
     Numbers that stand as text are read as those of CSV are, and so is text for missing values.
 
-    Parameters
-    ----------
-    source, path
-        Where the workbook is, and what messages call it.
-    dtype, dialect
-        See `calibkit.files.text.text_table`.
-
     Raises
     ------
     UsageError
@@ -61,6 +54,7 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
     if isinstance(source, str):
         raise UsageError(f"{path}: Excel files are not read over the network; download it first")
     fastexcel = _needed("fastexcel")
+    floats: pl.DataType = pl.Float32() if dtype == "float32" else pl.Float64()
     try:
         workbook = fastexcel.read_excel(source)
         head = workbook.load_sheet(0, header_row=None, n_rows=1, dtypes="string").to_polars()
@@ -74,23 +68,14 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
         raise repeated_name(names, path)
     file = BytesIO(source) if isinstance(source, bytes) else source
     frame = pl.read_excel(file, infer_schema_length=None, raise_if_empty=False)
-    floats: pl.DataType = pl.Float32() if dtype == "float32" else pl.Float64()
     frame = frame.with_columns(pl.col(pl.Float64).cast(floats))
-    return _with_numbers(Table.of(frame), frame, dialect, floats)
-
-
-def _with_numbers(
-    table: Table, frame: pl.DataFrame, dialect: Dialect, floats: pl.DataType
-) -> Table:
-    """Return a table whose columns of text that stands for numbers are read as such."""
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     seen = counts_of(frame.lazy(), texts, dialect, floats)
-    found = {name: kind_of(one, dialect, floats, ()) for name, one in seen.items()}
-    votes = {one.decimal for one in found.values() if one.voting}
-    for name, one in seen.items():
-        kind = kind_of(one, dialect, floats, votes)
-        if kind.kind not in (pl.String, pl.Null):
-            table = table.as_read(name, partial(kind.read, dialect=dialect))
+    votes = {one.decimal for one in kinds_of(seen, dialect, floats).values() if one.voting}
+    table = Table.of(frame)
+    for name, one in kinds_of(seen, dialect, floats, votes).items():
+        if one.kind not in (pl.String, pl.Null):
+            table = table.as_read(name, partial(one.read, dialect=dialect))
     return table
 
 

@@ -79,9 +79,7 @@ def open_frame(
         return open_source([os.fspath(frame)], dtype=dtype, dialect=dialect)
     if is_array("score", frame) and not isinstance(frame, list):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
-    source = Source.from_frame(frame, name)
-    source.dialect = dialect or source.dialect
-    return source
+    return Source.from_frame(frame, name, dialect)
 
 
 def names(value: Names | None) -> list[str]:

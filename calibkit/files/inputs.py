@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from calibkit.errors import DataError, MissingFileError, UsageError, nearest
 from calibkit.files.explain import reading
@@ -28,7 +27,7 @@ _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 class Part:
     """One file of the inputs.
 
-    Parameters
+    Attributes
     ----------
     path
         The file; ``-`` is standard input.
@@ -50,19 +49,20 @@ class Part:
 
 
 class Named(str):
-    """The path of a file that messages and models call by another name."""
+    """The path of a file that messages and models call by another name, and its `Part.relative`."""
 
     known_as: str
+    relative: str
 
-    def __new__(cls, path: str, known_as: str) -> Named:
+    def __new__(cls, path: str, known_as: str, relative: str = "") -> Named:
         """Return a path with a name."""
         made = super().__new__(cls, path)
-        made.known_as = known_as
+        made.known_as, made.relative = known_as, relative
         return made
 
-    def __reduce__(self) -> tuple[type[Named], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[Named], tuple[str, str, str]]:
         """Travel with the name."""
-        return Named, (str(self), self.known_as)
+        return Named, (str(self), self.known_as, self.relative)
 
 
 def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
@@ -116,14 +116,12 @@ def is_remote(name: str) -> bool:
 
 def _expanded(name: str) -> Iterator[tuple[str, str]]:
     """Yield the files that an input names, each with its path within the named folder."""
-    if name == STDIN:
-        yield name, name
-        return
-    if is_remote(name):
-        yield name, name.rpartition("/")[2]
-        return
     path = Path(name)
-    if path.is_dir():
+    if isinstance(name, Named) and name.relative:
+        yield name, name.relative
+    elif name == STDIN or is_remote(name):
+        yield name, name.rpartition("/")[2]
+    elif path.is_dir():
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
         if not path.exists():
@@ -138,15 +136,13 @@ def _expanded(name: str) -> Iterator[tuple[str, str]]:
             raise MissingFileError(
                 f"{name}: no file matches this pattern; check the path", file=name
             )
-        recursive = "**" in name
-        typed = Path(name).parts
         for match in matches:
-            folders = Path(match).parts[:-1]
-            if any(folder.startswith("_") and folder not in typed for folder in folders):
+            *folders, last = Path(match).parts
+            if any(folder.startswith("_") and folder not in path.parts for folder in folders):
                 continue
             if not Path(match).is_dir():
-                yield match, Path(match).name
-            elif not recursive:
+                yield match, last
+            elif "**" not in name:
                 yield from _walk(Path(match))
 
 
@@ -166,23 +162,6 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
         raise UsageError(f"{folder}: no file in this folder; check the path", file=str(folder))
     for path in sorted(found):
         yield str(path), str(path.relative_to(folder))
-
-
-def folder_keys(relative: str) -> Iterator[tuple[str, str]]:
-    """Yield the key and value of every ``key=value`` folder in a path."""
-    for folder in Path(relative).parts[:-1]:
-        key, equals, value = folder.partition("=")
-        if equals and key:
-            yield unquote(key), unquote(value)
-
-
-def repeated(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return a warning for each file that is among the inputs more than once."""
-    paths = [part.path for part in parts]
-    twice = sorted({path for path in paths if paths.count(path) > 1})
-    return tuple(
-        f"{path} is among the inputs more than once: its rows count each time" for path in twice
-    )
 
 
 def check_rows(part: Part, rows: int) -> None:

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
+from polars.selectors import by_name
 
 from calibkit.files.dialect import NULL_VALUES, Dialect, Mark
-from calibkit.files.table import exactly
 
 _TRUE_FALSE: Final = ("true", "false")
 _WHOLE: Final = (pl.Int64(), pl.Int128())
 #: Ways to write numbers: the decimal mark, and whether the other one stands between thousands.
 _WAYS: Final[tuple[tuple[Mark, bool], ...]] = ((".", False), (",", False), (".", True), (",", True))
 
+#: Of how many texts of a column hold what; see `counts_of`.
 Counts = Mapping[str, Any]
 
 #: A number with one mark that may be a decimal mark or one of thousands.
@@ -60,15 +61,21 @@ class Kind:
         return self.decimal == "." and not self.grouped and not self.marked
 
     def read(self, name: str, dialect: Dialect) -> pl.Expr:
-        """Return the column in its type."""
-        text = exactly(name)
-        if self.plain:
-            return converted(text, self.kind)
+        """Return the column in its type, null where a value is none of it."""
+        text = exactly(name).str.strip_chars(" \t")
         if self.kind == pl.Boolean:
-            words = text.str.strip_chars(" \t").str.to_lowercase()
-            return pl.when(words.is_in(_TRUE_FALSE)).then(words == "true")
+            words = text.str.to_lowercase()
+            known = words == "true"
+            return known if self.plain else pl.when(words.is_in(_TRUE_FALSE)).then(known)
+        if self.plain:
+            return text.cast(self.kind, strict=False)
         found = _number(present(name, dialect), self.decimal, grouped=self.grouped)
         return found.cast(self.kind, strict=False)
+
+
+def exactly(name: str) -> pl.Expr:
+    """Return a column by its name alone: polars would take ``*`` and ``^…$`` for patterns."""
+    return by_name(name).as_expr()
 
 
 def present(name: str, dialect: Dialect) -> pl.Expr:
@@ -79,13 +86,6 @@ def present(name: str, dialect: Dialect) -> pl.Expr:
     else:
         absent = text.is_in(["", *dialect.null_values])
     return pl.when(~absent).then(text)
-
-
-def converted(text: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    """Return text as another type, null where a value is none of its values."""
-    if kind == pl.Boolean:
-        return text.str.strip_chars(" \t").str.to_lowercase() == "true"
-    return text.str.strip_chars(" \t").cast(kind, strict=False)
 
 
 def _number(text: pl.Expr, decimal: Mark, *, grouped: bool) -> pl.Expr:
@@ -104,17 +104,7 @@ def _number(text: pl.Expr, decimal: Mark, *, grouped: bool) -> pl.Expr:
 def counts_of(
     rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect, floats: pl.DataType
 ) -> dict[str, Counts]:
-    """Return of how many texts of each column hold what; see `kind_of`.
-
-    Parameters
-    ----------
-    rows, names
-        The rows, and the columns, all of text.
-    dialect
-        What stands for missing values.
-    floats
-        The type of fractional numbers.
-    """
+    """Return of how many texts of each column, all of text, hold what; `floats`: of fractions."""
     if not names:
         return {}
     found = rows.select(
@@ -143,20 +133,17 @@ def _counts(name: str, dialect: Dialect, floats: pl.DataType) -> dict[str, pl.Ex
     return counts
 
 
-def kind_of(seen: Counts, dialect: Dialect, floats: pl.DataType, votes: Collection[str]) -> Kind:
-    """Return what the values of a column all are.
+def kinds_of(
+    seen: Mapping[str, Counts],
+    dialect: Dialect,
+    floats: pl.DataType,
+    votes: Collection[str] = (),
+) -> dict[str, Kind]:
+    """Return what the values of columns all are; `votes`: marks that columns have for certain."""
+    return {name: _kind_of(one, dialect, floats, votes) for name, one in seen.items()}
 
-    Parameters
-    ----------
-    seen
-        From `counts_of`.
-    dialect
-        The decimal mark, if it was said.
-    floats
-        The type of fractional numbers.
-    votes
-        The decimal marks that columns have for certain.
-    """
+
+def _kind_of(seen: Counts, dialect: Dialect, floats: pl.DataType, votes: Collection[str]) -> Kind:
     filled = seen["filled"]
     marked = seen["some"] != filled
     as_nan = marked and seen["floats"] == seen["some"]  # which polars reads

@@ -22,10 +22,9 @@ import polars as pl
 from calibkit.errors import ModelError
 from calibkit.files.explain import reading
 from calibkit.files.inputs import Part
-from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
-from calibkit.files.table import Table
+from calibkit.files.table import Table, one_schema
 from calibkit.numerics.row_hash import hash_rows, hash_text
 from calibkit.options.option import plain
 from calibkit.options.shared import FitOptions
@@ -127,7 +126,7 @@ class RowState(State):
         Raises
         ------
         DataError
-            A column of different types; see `calibkit.files.schemas.one_schema`.
+            A column of different types; see `calibkit.files.table.one_schema`.
         """
         table = _by_hash(states)[0].table
         columns = [name for name in table.columns if name.startswith(_ROWS)]

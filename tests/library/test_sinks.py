@@ -15,6 +15,7 @@ import pytest
 
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files import outputs
+from calibkit.files.inputs import Part
 from calibkit.files.sinks import (
     Transaction,
     check_output,
@@ -25,7 +26,7 @@ from calibkit.files.sinks import (
     write_bytes,
     write_frames,
 )
-from calibkit.files.sources import Part, open_source
+from calibkit.files.sources import open_source
 
 FRAME = pl.DataFrame({"score": [0.1, None, 1.0], "name": ["a,b", "", None]})
 
