@@ -11,7 +11,7 @@ import polars as pl
 from calibkit.apply.apply import Application, AppliedRows, apply_rows, missing_note, too_many
 from calibkit.columns.columns import RowFinder
 from calibkit.columns.rows import Gaps, NothingLeft
-from calibkit.files.row_groups import row_bytes
+from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
