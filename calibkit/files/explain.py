@@ -62,7 +62,10 @@ def explain(path: str, error: BaseException) -> CalibkitError:
     """Return what the error of a reader means for the file that it read; see `reading`."""
     said = str(error)
     starved = isinstance(error, MemoryError) or "out of memory" in said.lower()
-    if starved and not _is_nonsense(path, said):
+    wanted, found = _ALLOCATION.search(said), Path(path)
+    if wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size:
+        starved = False  # more than what the file holds can expand to: it is damaged
+    if starved:
         problem = "memory ran out while it was read; read fewer columns or smaller files"
         return ResourceError(f"{path}: {problem}", file=path)
     if _STORE in said or ("://" in path and isinstance(error, OSError)):
@@ -110,14 +113,6 @@ def _of_the_network(path: str, error: BaseException) -> CalibkitError:
     else:
         kind, problem = ResourceError, f"could not be read over the network ({reason}); try again"
     return kind(f"{path}: {problem}", file=path)
-
-
-def _is_nonsense(path: str, said: str) -> bool:
-    """Whether a file asks for more memory than what it holds can expand to: it is damaged."""
-    wanted, found = _ALLOCATION.search(said), Path(path)
-    return bool(
-        wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size
-    )
 
 
 def _system_error(error: BaseException) -> OSError | None:

@@ -57,16 +57,8 @@ def open_frame(
 ) -> Source:
     """Return rows as the functions of the library read them.
 
-    Parameters
-    ----------
-    frame
-        See `Frame`.
-    name
-        What messages call it.
-    dtype
-        What numbers of a text file become.
-    dialect
-        How it is written; None tells it from the text.
+    Messages call a frame `name`.  `dtype` is what numbers of a text file become; `dialect` how it is
+    written, None tells it from the text.
 
     Raises
     ------
@@ -187,26 +179,12 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
 def returned(
     frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: NDArray[np.int64] | None
 ) -> Any:
-    """Return a result as the kind of frame that it was made of.
+    """Return a result, some columns of `frame` and the added ones, as the kind of frame that came in.
 
-    Parameters
-    ----------
-    frame
-        What came in.
-    result
-        Some of its columns, and the added ones.
-    added
-        The names of these.
-    rows
-        Which rows of `frame` these are; None: all.
-
-    Returns
-    -------
-    object
-        Of a polars frame or a file a polars frame, a lazy one of a lazy one; of pandas and of a
-        pyarrow table the columns that came in, as they were (with the index of pandas), and the
-        added ones; of a mapping a dictionary of numpy arrays; of everything else, such as a DuckDB
-        relation, a pyarrow table.
+    Of a polars frame or a file that is a polars frame, a lazy one of a lazy one; of pandas and of a
+    pyarrow table the columns that came in, as they were (with the index of pandas), and the added
+    ones; of a mapping a dictionary of numpy arrays; of everything else, such as a DuckDB relation, a
+    pyarrow table.  `rows`: which rows of `frame` these are; None: all.
     """
     if isinstance(frame, pl.LazyFrame):
         return result.lazy()

@@ -95,13 +95,7 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def is_remote(name: str) -> bool:
-    """Tell whether an input is an address.
-
-    Raises
-    ------
-    UsageError
-        For an address of a kind that polars does not read.
-    """
+    """Tell whether an input is an address; `UsageError` for one of a kind that polars does not read."""
     found = _ADDRESS.match(name)
     if found is None:
         return False
@@ -175,12 +169,6 @@ def check_rows(part: Part, rows: int) -> None:
 
 
 def read_bytes(path: str) -> bytes:
-    """Return all bytes of a file; ``-`` is standard input.
-
-    Raises
-    ------
-    UsageError, ResourceError
-        As `calibkit.files.explain.reading`.
-    """
+    """Return all bytes of a file, ``-`` is standard input; errors as of `reading`."""
     with reading(path):
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
