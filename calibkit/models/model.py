@@ -34,6 +34,9 @@ MOST_BYTES = 2**31
 #: What schemas are written in.
 _SCHEMAS = "https://json-schema.org/draft/2020-12/schema"
 
+#: What is raised about text that is no JSON, or not of a structure.
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 D = TypeVar("D")
 
 
@@ -335,33 +338,27 @@ def decode(data: bytes, file: str | None = None) -> Model:
     if len(data) > MOST_BYTES:
         raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)
     _refuse_giants(data, file)
-    try:
-        head = msgspec.json.decode(data, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"this is not a calibkit model: {error}", file=file) from None
+    head = decode_as(data, _Head, "a calibkit model", file)
     try:
         expected = kind_class(head.kind)
         if not 1 <= head.version <= expected.VERSION:
-            raise _unknown_version(head.version, head.kind, expected.VERSION)
+            newest = expected.VERSION
+            known = "version 1" if newest == 1 else f"versions 1 to {newest}"
+            raise ModelError(
+                f"version {head.version} of kind {head.kind!r} is unknown here; this calibkit reads "
+                f"{known}: update calibkit, or fit the model again"
+            )
         model = msgspec.json.decode(data, type=expected)
         _refuse_repeated(data, model)
         _check_counts(model, {})
         model.check()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _BROKEN as error:
         said = _WORDS.sub(lambda found: f"one of {found[1].replace('|', ', ')}", str(error))
         raise ModelError(f"a damaged {head.kind!r} model: {said}", file=file) from None
     except ModelError as error:
         error.file = file
         raise
     return model
-
-
-def _unknown_version(version: int, kind: str, newest: int) -> ModelError:
-    known = "version 1" if newest == 1 else f"versions 1 to {newest}"
-    return ModelError(
-        f"version {version} of kind {kind!r} is unknown here; this calibkit reads {known}: "
-        "update calibkit, or fit the model again"
-    )
 
 
 def _refuse_giants(data: bytes, file: str | None) -> None:
@@ -404,17 +401,8 @@ def _check_counts(found: object, around: dict[str, float]) -> None:
 
 
 def column_descriptions(text: str) -> dict[str, Column]:
-    """Return the columns that a grid's footer names (an object with the key ``columns``).
-
-    Raises
-    ------
-    ModelError
-        For text that is no such object.
-    """
-    try:
-        return msgspec.json.decode(text, type=_Columns).columns
-    except msgspec.DecodeError as error:
-        raise ModelError(str(error)) from None
+    """Return the columns that a grid's footer names (an object with the key ``columns``)."""
+    return decode_as(text.encode(), _Columns, "what a grid says of its columns").columns
 
 
 def canonical_json(value: object) -> bytes:
@@ -423,32 +411,20 @@ def canonical_json(value: object) -> bytes:
 
 
 def decode_as(data: bytes, structure: type[D], what: str, file: str | None = None) -> D:
-    """Return the structure that JSON text holds.
-
-    Raises
-    ------
-    ModelError
-        For text that is none; `what` says what was expected.
-    """
+    """Return the structure that JSON text holds; `ModelError` says that it is not `what`."""
     try:
         return msgspec.json.decode(data, type=structure)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _BROKEN as error:
         raise ModelError(f"this is not {what}: {error}", file=file) from None
 
 
 def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
-    """Return any JSON object as a dictionary.
-
-    Raises
-    ------
-    ModelError
-        For text that is none.
-    """
+    """Return any JSON object as a dictionary; `ModelError` for text that is none."""
     _refuse_giants(data, file)
+    found = decode_as(data, dict[str, Any], "a JSON object", file)
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
         _refuse_repeated(data, found)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
         raise ModelError(f"this is not a JSON object: {error}", file=file) from None
     except ModelError as error:
         error.file = file

@@ -162,7 +162,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
         As `calibkit.methods.boundary.reading.read_summary`.
     """
     summary = read_summary(options, source)
-    makers = makers_of(source, summary.options, _makers(options))
+    makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
     return score_state(KIND, {"asked": asked, "makers": makers}, summary, files)
