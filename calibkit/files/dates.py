@@ -99,12 +99,8 @@ def way_of(name: str, tables: Sequence[tuple[str, Table]], dialect: Dialect) -> 
 
     `tables`: the inputs by their names.
 
-    Raises
-    ------
-    DataError
-        Dates that can be read in two ways, or values that are no dates in any one way.
-    UsageError
-        A format that is none.
+    Raises `DataError` for dates that can be read in two ways, or values that are no dates in any
+    one way; `UsageError` for a format that is none.
     """
     ways = [replace(way, zoned=zoned) for way in _WAYS for zoned in (False, True)]
     said = dialect.date_format

@@ -44,12 +44,8 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
 
     Numbers that stand as text are read as those of CSV are, and so is text for missing values.
 
-    Raises
-    ------
-    UsageError
-        Without the packages that read workbooks, or for an address.
-    DataError
-        What is no workbook, no rows, or columns of one name.
+    Raises `UsageError` without the packages that read workbooks, or for an address; `DataError` for
+    what is no workbook, no rows, or columns of one name.
     """
     if isinstance(source, str):
         raise UsageError(f"{path}: Excel files are not read over the network; download it first")
@@ -82,10 +78,8 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
 def write_excel(frames: Iterable[pl.DataFrame], output: str, file: IO[bytes]) -> None:
     """Write a table as the only sheet of a workbook; equal tables give equal bytes.
 
-    Raises
-    ------
-    UsageError
-        Without the package that writes workbooks, more rows than a sheet holds, or lists.
+    Raises `UsageError` without the package that writes workbooks, for more rows than a sheet holds,
+    and for lists.
     """
     xlsxwriter = _needed("xlsxwriter")
     rows = pl.concat(list(frames))

@@ -34,14 +34,9 @@ _NOT_WRITABLE: Final = _NOT_READABLE | {errno.EROFS, errno.EINVAL, errno.ELOOP}
 def reading(path: str) -> Iterator[None]:
     """Turn whatever goes wrong while `path` is read into the error that tells the user.
 
-    Raises
-    ------
-    UsageError
-        The file is not there or may not be read.
-    ResourceError
-        The machine or the network failed, or memory ran out.
-    DataError
-        Everything else: the content is truncated, corrupt or not of its format.
+    Raises `UsageError` where the file is not there or may not be read; `ResourceError` where the
+    machine or the network failed, or memory ran out; `DataError` for everything else: the content
+    is truncated, corrupt or not of its format.
     """
     try:
         yield
@@ -132,14 +127,9 @@ def _system_error(error: BaseException) -> OSError | None:
 def writing(output: str) -> Iterator[None]:
     """Turn whatever goes wrong while `output` is written into the error that tells the user.
 
-    Raises
-    ------
-    UsageError
-        The file cannot be created, or CSV is asked to hold lists.
-    ResourceError
-        The disk is full or fails, or memory ran out.
-    BrokenPipeError
-        The reader of a pipe has gone.
+    Raises `UsageError` where the file cannot be created, or CSV is asked to hold lists;
+    `ResourceError` where the disk is full or fails, or memory ran out; `BrokenPipeError` where the
+    reader of a pipe has gone.
     """
     try:
         yield

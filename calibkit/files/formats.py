@@ -91,10 +91,7 @@ def named_format(name: str, option: str) -> str:
 
     That is a format, or one of the suffixes of a format without its dot (``jsonl``, ``feather``).
 
-    Raises
-    ------
-    UsageError
-        If there is no such format.
+    Raises `UsageError` if there is no such format.
     """
     found = _BY_SUFFIX.get("." + name.strip().lower())
     if found is None:

@@ -60,12 +60,8 @@ def open_frame(
     Messages call a frame `name`.  `dtype` is what numbers of a text file become; `dialect` how it is
     written, None tells it from the text.
 
-    Raises
-    ------
-    UsageError
-        Something that polars cannot read, or a file that is not there.
-    DataError
-        No rows, or a damaged file.
+    Raises `UsageError` for something that polars cannot read, or a file that is not there;
+    `DataError` for no rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
         return open_source([os.fspath(frame)], dtype=dtype, dialect=dialect)
@@ -114,11 +110,8 @@ def frame_of_arrays(
         columns ``feature_0``, ``feature_1``, …, by the column's number in the array, those of a
         frame by their own names.
 
-    Raises
-    ------
-    UsageError
-        Neither a frame nor arrays; arrays of different lengths, or of more dimensions than their
-        role has.
+    Raises `UsageError` without a frame or arrays, for arrays of different lengths, or of more
+    dimensions than their role has.
     """
     made = {
         role: _columns(role, values) for role, values in roles.items() if is_array(role, values)

@@ -71,10 +71,7 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
     those of a glob, come sorted by name.  ``-`` and addresses stay as they are.
 
-    Raises
-    ------
-    UsageError
-        No such file, or none that may be read.
+    Raises `UsageError` where there is no such file, or none that may be read.
     """
     if not inputs:
         raise UsageError("no input; name a file, a glob, a folder or - for standard input")

@@ -37,10 +37,7 @@ def check_output(
 
     `table`: whether a table goes there, so that its suffix has to tell a format unless `format` does.
 
-    Raises
-    ------
-    UsageError
-        No such folder, a folder itself, not writable, or an unknown suffix.
+    Raises `UsageError`: no such folder, a folder itself, not writable, or an unknown suffix.
     """
     if not output:
         raise UsageError("the output has no name; name a file, or - for standard output")
@@ -72,10 +69,7 @@ def check_output(
 def check_folder(directory: str) -> None:
     """Raise before any long work if a folder of outputs cannot be made or written.
 
-    Raises
-    ------
-    UsageError
-        The folder it is to stand in does not exist, or is not writable.
+    Raises `UsageError` where the folder it is to stand in does not exist, or is not writable.
     """
     path = Path(directory)
     place = path if path.exists() else path.parent
@@ -110,10 +104,7 @@ def directory_outputs(
     Nothing is created here (see `make_folders`).  `format` is that of the outputs, None keeps each
     input's own suffix; `suffix` that of outputs that are no tables, such as ``.json``.
 
-    Raises
-    ------
-    UsageError
-        If two inputs would be written to the same file, or an output over an input.
+    Raises `UsageError` if two inputs would be written to the same file, or an output over an input.
     """
     outputs: dict[str, Part] = {}
     for part in parts:

@@ -139,10 +139,7 @@ class Transaction:
 def write_bytes(data: bytes, output: str) -> None:
     """Write `data` to a file or, if `output` is ``-``, to standard output.
 
-    Raises
-    ------
-    UsageError, ResourceError, BrokenPipeError
-        See `calibkit.files.explain.writing`.
+    Raises what `calibkit.files.explain.writing` says.
     """
     with Transaction() as outputs:
         outputs.write_bytes(data, output)
@@ -176,12 +173,7 @@ def write_frames(
         Where to write what a transaction expects, as `Transaction.expect` says; what is there, a
         part of an earlier try, is replaced.
 
-    Raises
-    ------
-    UsageError
-        If the suffix is unknown.
-    UsageError, ResourceError, BrokenPipeError
-        See `calibkit.files.explain.writing`.
+    Raises `UsageError` if the suffix is unknown; else what `calibkit.files.explain.writing` says.
     """
     if place is None:
         with Transaction() as outputs:
@@ -213,10 +205,7 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
 def make_folders(outputs: Sequence[str]) -> None:
     """Create the folders that `outputs` need.
 
-    Raises
-    ------
-    UsageError, ResourceError
-        If one cannot be created.
+    Raises `UsageError`, `ResourceError` if one cannot be created.
     """
     for output in outputs:
         with writing(output):
@@ -316,10 +305,7 @@ def write_groups(frames: Iterable[pl.DataFrame], most: int, file: IO[bytes], sin
     which they come.  These are made in the thread of the caller, so that signals reach it: polars
     looks for none while it waits for a frame.
 
-    Raises
-    ------
-    OSError
-        As the file raised it; no further frame is made then.
+    Raises `OSError` as the file raised it: no further frame is made then.
     """
     output = _Output(file)
     coming = iter(frames)

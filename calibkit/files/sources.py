@@ -106,12 +106,7 @@ class Source:
 
         `data`: a polars frame (also lazy) or any object with the Arrow C stream interface.
 
-        Raises
-        ------
-        UsageError
-            If polars cannot read `data`.
-        DataError
-            If it has no rows.
+        Raises `UsageError` if polars cannot read `data`; `DataError` if it has no rows.
         """
         try:
             frame = data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
@@ -144,10 +139,7 @@ class Source:
         A name that no column has is that of the column that differs from it by case and blanks around
         only, if there is one.  `role`: what messages call them, usually the option that named them.
 
-        Raises
-        ------
-        UsageError
-            With the nearest names, if one of `columns` is not there.
+        Raises `UsageError`, with the nearest names, if one of `columns` is not there.
         """
         for name in columns:
             if name not in self.schema:
@@ -216,10 +208,7 @@ class Source:
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
 
-        Raises
-        ------
-        DataError, UsageError
-            See `calibkit.files.dates.way_of`.
+        Raises what `calibkit.files.dates.way_of` says.
         """
         for name in names:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
@@ -257,12 +246,8 @@ class Source:
         rechunk
             Whether each column comes in one chunk.  Without it there is one copy less.
 
-        Raises
-        ------
-        UsageError
-            If a column is not there.
-        DataError, ResourceError
-            If a file cannot be read.
+        Raises `UsageError` if a column is not there; `DataError`, `ResourceError` if a file cannot
+        be read.
         """
         names = self._names(columns)
         frames = list[pl.DataFrame]()

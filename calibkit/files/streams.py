@@ -31,10 +31,8 @@ _GZIP_EXPANSION, _ZSTD_EXPANSION = 1032, 2**15
 def decompressed(stream: Any, path: str) -> Iterator[bytes]:
     """Yield the bytes of a stream from where it stands, with every layer of gzip or zstd removed.
 
-    Raises
-    ------
-    DataError
-        If a compressed stream, which the message calls `path`, is truncated or corrupt.
+    Raises `DataError` if a compressed stream, which the message calls `path`, is truncated or
+    corrupt.
     """
     layer, packed = _peekable(stream), False
     try:
@@ -99,12 +97,8 @@ def refuse_endless(source: Path, path: str, longest: int) -> None:
     compressed text is unpacked once, where it could hold one.  `longest`: the bytes that a line may
     have, if not few.
 
-    Raises
-    ------
-    ResourceError
-        A line is longer, or the file unpacks to over a thousand times its size and to more than that.
-    DataError
-        A compressed file is truncated or corrupt.
+    Raises `ResourceError` where a line is longer, or the file unpacks to over a thousand times its
+    size and to more than that; `DataError` where a compressed file is truncated or corrupt.
     """
     longest, size = max(longest, _LEAST), source.stat().st_size
     with source.open("rb") as file:

@@ -146,10 +146,7 @@ def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table
     Columns from folder names come last; of those that a file has too, the file's count.  A column is
     text in all files if it is in one, where it may be.
 
-    Raises
-    ------
-    DataError
-        As `one_schema`.
+    Raises `DataError` as `one_schema` does.
     """
     keys = _key_types(parts)
     tables = list(tables)
@@ -203,10 +200,7 @@ def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> 
     The order of columns may differ, a column without any value fits any type, and numbers read
     from text may be whole in one file and fractional in another.
 
-    Raises
-    ------
-    DataError
-        If the parts differ more, naming both files and the column.
+    Raises `DataError` if the parts differ more, naming both files and the column.
     """
     first, common = parts[0], dict(tables[0].schema)
     for part, table in zip(parts[1:], tables[1:], strict=True):

@@ -60,13 +60,8 @@ def text_table(
     `pl.Null`; columns of whole numbers stay integers, others get the type `dtype`.  Files of so many
     bytes (`large`) are parsed whenever they are read, others held.
 
-    Raises
-    ------
-    DataError
-        Duplicate column names, rows with too many or too few fields, lines that are no JSON
-        objects, unreadable text, no rows.
-    ResourceError
-        Text without an end.
+    Raises `DataError` for duplicate column names, rows with too many or too few fields, lines that
+    are no JSON objects, unreadable text, no rows; `ResourceError` for text without an end.
     """
     if large is not None and isinstance(source, Path):
         refuse_endless(source, path, large)

@@ -215,10 +215,7 @@ def check_files(
     kind: one gate may hold metrics and models to different expressions, but no metric goes missing
     unseen.
 
-    Raises
-    ------
-    UsageError
-        For an expression that means nothing in a file where it should.
+    Raises `UsageError` for an expression that means nothing in a file where it should.
     """
     results = {file: figures(content) for file, content in contents.items()}
     found: list[tuple[str, Outcome]] = []

@@ -36,12 +36,8 @@ def read_result(path: str) -> Content:
     Models and metrics are held to their structure; of any other object (what `calibkit diff` and
     `calibkit drift` write) the numbers are taken as they are.
 
-    Raises
-    ------
-    UsageError
-        No such file, or no permission to read it.
-    ModelError
-        A file that is no JSON object, an unknown kind of model or a newer version.
+    Raises `UsageError` for a file that may not be read; `ModelError` for one that is no JSON object,
+    of an unknown kind of model or a newer version.
     """
     from calibkit.files.inputs import read_bytes
     from calibkit.measures.result import Metrics
@@ -63,10 +59,7 @@ def side_by_side(first: Content, second: Content) -> Content:
     by place).  `a` or `b` is None where only the other has a value; `delta` is b - a, None unless
     both are numbers.
 
-    Raises
-    ------
-    ModelError
-        For results of different kinds.
+    Raises `ModelError` for results of different kinds.
     """
     kinds = [figures(first).kind, figures(second).kind]
     if kinds[0] != kinds[1]:

@@ -90,10 +90,8 @@ def find_columns(
 ) -> dict[str, str]:
     """Return the column of each role that a model uses: where the user says, or as the model does.
 
-    Raises
-    ------
-    UsageError
-        A column that is not there, or a column for a role that the model does not use.
+    Raises `UsageError` for a column that is not there, or a column for a role that the model does
+    not use.
     """
     used: dict[str, str] = {}
     for role in roles:

@@ -74,10 +74,7 @@ class Makers:
 def read_makers(source: Source) -> Makers:
     """Return who made the columns of a source, as the footers of its Parquet files say.
 
-    Raises
-    ------
-    DataError
-        A footer that is damaged.
+    Raises `DataError` for a footer that is damaged.
     """
     files: dict[str, dict[str, str]] = {}
     named: Counter[str] = Counter()
@@ -97,10 +94,7 @@ def read_makers(source: Source) -> Makers:
 def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
     """Write into a model, fitted on a source, which models made its columns, and how text was read.
 
-    Raises
-    ------
-    DataError
-        As `makers_in`.
+    Raises `DataError` as `makers_in` does.
     """
     names = {role: column.name for role, column in model.columns.items()}
     name_makers(model, makers_in(source, names, said), source.told)
@@ -133,10 +127,8 @@ def makers_in(
     Files that do not say who made a column do not count.  `said`: the hash that the user names for
     the column of a role.
 
-    Raises
-    ------
-    DataError
-        A column that different models made in different files, or another one than the user says.
+    Raises `DataError` for a column that different models made in different files, or another one
+    than the user says.
     """
     makers, said, found = read_makers(source), said or {}, dict[str, str]()
     for role, name in names.items():
@@ -161,10 +153,7 @@ def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> 
     `elsewhere`: the columns of roles that are read under another name than the model's.  Files that do
     not say who made a column are taken as they are.
 
-    Raises
-    ------
-    DataError
-        A column of another maker.
+    Raises `DataError` for a column of another maker.
     """
     made = {role: column for role, column in model.columns.items() if column.made_by is not None}
     if not made:

@@ -312,10 +312,7 @@ class _Head(msgspec.Struct):
 def kind_class(kind: str) -> type[Model]:
     """Return the structure of a kind of model.
 
-    Raises
-    ------
-    ModelError
-        For a kind that this version does not know.
+    Raises `ModelError` for a kind that this version does not know.
     """
     if kind not in KINDS:
         raise ModelError(

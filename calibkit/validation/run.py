@@ -56,10 +56,7 @@ def unreadable(error: DataError, files: Sequence[str]) -> Report:
 def validate(options: ValidateOptions, source: Source) -> Report:
     """Look at every column of a role and at the rows as a whole; nothing that is found ends it.
 
-    Raises
-    ------
-    UsageError
-        A column that was named and is not there, or nothing to look at.
+    Raises `UsageError` for a column that was named and is not there, or nothing to look at.
     """
     findings = Findings(options, source)
     for remark in source.warnings:
