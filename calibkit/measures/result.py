@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from calibkit.models.model import canonical_json, decode_as
-from calibkit.models.page import Shown
+from calibkit.models.model import Written, decode_as
 from calibkit.summaries.resolution import Range
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Line:
         return f"{self.metric}.{self.part}" if self.part else self.metric
 
 
-class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Metrics(Written, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What one evaluation found.
 
     Attributes
@@ -133,16 +132,7 @@ class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the same as a pandas frame."""
         return self.to_polars().to_pandas()
 
-    def to_json(self) -> bytes:
-        """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
-        return canonical_json(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the same as plain dictionaries."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content
-
-    to_dict = as_dict
+    to_dict = Written.as_dict
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Metrics:

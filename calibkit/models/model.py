@@ -99,7 +99,22 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     text: Told | None = None
 
 
-class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Written(Shown):
+    """What results that are JSON files have in common."""
+
+    __slots__ = ()
+
+    def to_json(self) -> bytes:
+        """Return the result as canonical JSON: sorted keys, floats that read back exactly."""
+        return canonical_json(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as plain dictionaries and lists, as JSON would read it."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content
+
+
+class Model(Written, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every kind of model has.  Subclasses set `KIND` and `VERSION` and add their own fields."""
 
     KIND: ClassVar[str] = ""
@@ -267,8 +282,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a JSON file, whole or not at all; see `save`."""
-        save(self, os.fspath(path))
+        """Write the model to a JSON file, whole or not at all; ``-`` is standard output."""
+        from calibkit.files.sinks import write_bytes
+
+        write_bytes(self.to_json(), os.fspath(path))
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -278,15 +295,6 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         fields["kind"] = {"const": cls.KIND}
         fields["version"] |= {"minimum": 1, "maximum": cls.VERSION}
         return found
-
-    def to_json(self) -> bytes:
-        """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
-        return canonical_json(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the model as plain dictionaries and lists, as JSON would read it."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Self:
@@ -346,7 +354,7 @@ def decode(data: bytes, file: str | None = None) -> Model:
                 f"{known}: update calibkit, or fit the model again"
             )
         model = msgspec.json.decode(data, type=expected)
-        _refuse_repeated(data, model)
+        _refuse_repeated(data, model, file)
         _check_counts(model, {})
         model.check()
     except _BROKEN as error:
@@ -364,14 +372,15 @@ def _refuse_giants(data: bytes, file: str | None) -> None:
         raise ModelError("no model or result of calibkit: a number of 300 digits", file=file)
 
 
-def _refuse_repeated(data: bytes, found: object) -> None:
+def _refuse_repeated(data: bytes, found: object, file: str | None) -> None:
     """Refuse an object with one key twice, of which readers would take either."""
 
     def once(pairs: list[tuple[str, Any]]) -> None:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
             twice = min(name for name in names if names.count(name) > 1)
-            raise ModelError(f"a damaged file: the key {twice!r} stands in one object twice")
+            problem = f"a damaged file: the key {twice!r} stands in one object twice"
+            raise ModelError(problem, file=file)
 
     if data != canonical_json(found):  # which is much sooner done
         json.loads(data, object_pairs_hook=once)
@@ -420,12 +429,9 @@ def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
     _refuse_giants(data, file)
     found = decode_as(data, dict[str, Any], "a JSON object", file)
     try:
-        _refuse_repeated(data, found)
+        _refuse_repeated(data, found, file)
     except RecursionError as error:
         raise ModelError(f"this is not a JSON object: {error}", file=file) from None
-    except ModelError as error:
-        error.file = file
-        raise
     return found
 
 
@@ -462,10 +468,3 @@ def load(path: str | os.PathLike[str]) -> Model:
             file=path,
         )
     return decode(read_bytes(path), path)
-
-
-def save(model: Model, path: str) -> None:
-    """Write a model to a file, whole or not at all; ``-`` is standard output."""
-    from calibkit.files.sinks import write_bytes
-
-    write_bytes(model.to_json(), path)
