@@ -53,6 +53,8 @@ class Dialect:
         How dates are written; `AS_TEXT`: in the order of text.
     marks
         The decimal marks that numbers of other inputs have for certain.
+    dtype
+        The type of fractional numbers: ``"float64"`` or ``"float32"``.
     """
 
     delimiter: str | None = None
@@ -61,6 +63,7 @@ class Dialect:
     encoding: str | None = None
     date_format: str | None = None
     marks: tuple[Mark, ...] = ()
+    dtype: str = "float64"
 
     def settled(self, sample: bytes, format_name: str) -> Dialect:
         """Return this with encoding and delimiter filled in for a text that begins with `sample`."""

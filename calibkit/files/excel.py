@@ -16,7 +16,7 @@ from calibkit.errors import DataError, UsageError
 from calibkit.files.dialect import Dialect
 from calibkit.files.explain import repeated_name
 from calibkit.files.table import Table
-from calibkit.files.values import counts_of, kinds_of
+from calibkit.files.values import counts_of, floats_of, kinds_of
 
 #: The rows that a sheet holds under its header.
 _MOST_ROWS: Final = 2**20 - 1
@@ -39,7 +39,7 @@ def _needed(package: str) -> Any:
         ) from None
 
 
-def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dialect) -> Table:
+def excel_table(source: Path | bytes | str, path: str, dialect: Dialect) -> Table:
     """Return the rows of the first sheet of a workbook, under its first row as a header.
 
     Numbers that stand as text are read as those of CSV are, and so is text for missing values.
@@ -50,7 +50,6 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
     if isinstance(source, str):
         raise UsageError(f"{path}: Excel files are not read over the network; download it first")
     fastexcel = _needed("fastexcel")
-    floats: pl.DataType = pl.Float32() if dtype == "float32" else pl.Float64()
     try:
         workbook = fastexcel.read_excel(source)
         head = workbook.load_sheet(0, header_row=None, n_rows=1, dtypes="string").to_polars()
@@ -64,12 +63,12 @@ def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dial
         raise repeated_name(names, path)
     file = BytesIO(source) if isinstance(source, bytes) else source
     frame = pl.read_excel(file, infer_schema_length=None, raise_if_empty=False)
-    frame = frame.with_columns(pl.col(pl.Float64).cast(floats))
+    frame = frame.with_columns(pl.col(pl.Float64).cast(floats_of(dialect)))
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    seen = counts_of(frame.lazy(), texts, dialect, floats)
-    votes = {one.decimal for one in kinds_of(seen, dialect, floats).values() if one.voting}
+    seen = counts_of(frame.lazy(), texts, dialect)
+    votes = {one.decimal for one in kinds_of(seen, dialect).values() if one.voting}
     table = Table.of(frame)
-    for name, one in kinds_of(seen, dialect, floats, votes).items():
+    for name, one in kinds_of(seen, dialect, votes).items():
         if one.kind not in (pl.String, pl.Null):
             table = table.as_read(name, partial(one.read, dialect=dialect))
     return table

@@ -40,7 +40,6 @@ def open_part(
     path: str,
     relative: str,
     forced: str | None,
-    dtype: str,
     memory: Memory | None,
     dialect: Dialect,
 ) -> tuple[Part, Table]:
@@ -61,9 +60,9 @@ def open_part(
         if not head and not isinstance(source, str):
             raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
         if known in TEXT_FORMATS and not isinstance(source, str):
-            table = text_table(source, path, known, dtype, large, dialect)
+            table = text_table(source, path, known, large, dialect)
         elif known == "xlsx":
-            table = excel_table(source, path, dtype, dialect)
+            table = excel_table(source, path, dialect)
         elif known == "parquet":
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
             table = replace(Table.of(scan), stored=source)

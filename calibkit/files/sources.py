@@ -47,7 +47,7 @@ class Source:
         What the inputs call columns that are called otherwise here.
     whole
         Whether these are all rows, not a window of them.
-    input_format, dtype, memory, dialect
+    input_format, memory, dialect
         How it was opened: see `open_source`.
     """
 
@@ -57,7 +57,6 @@ class Source:
         tables: Sequence[Table],
         *,
         input_format: str | None = None,
-        dtype: str = "float64",
         memory: Memory | None = None,
         dialect: Dialect | None = None,
     ) -> None:
@@ -78,7 +77,7 @@ class Source:
             self.remarks.append(f"Read {odd[0]}{more} with {'; '.join(found)}.")
         self.as_named: Mapping[str, str] = {}
         self.progress: Progress = silent
-        self.input_format, self.dtype, self.memory = input_format, dtype, memory
+        self.input_format, self.memory = input_format, memory
         self.dialect = dialect or Dialect()
         self.whole = True
         self._begin = 0  # how many rows of the first part stand before the window
@@ -128,7 +127,7 @@ class Source:
         return open_source(
             [os.fspath(rows)] if one else rows,
             input_format=self.input_format,
-            dtype=self.dtype,
+            dtype=self.dialect.dtype,
             memory=self.memory,
             dialect=self.dialect,
         )
@@ -376,13 +375,12 @@ def open_source(
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
-    asked = dialect or Dialect()
-    opened = [open_part(path, relative, forced, dtype, memory, asked) for path, relative in found]
+    asked = replace(dialect or Dialect(), dtype=dtype)
+    opened = [open_part(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
         [part for part, _ in opened],
         settled([table for _, table in opened], asked.marks),
         input_format=input_format,
-        dtype=dtype,
         memory=memory,
         dialect=asked,
     )

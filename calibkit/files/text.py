@@ -32,7 +32,7 @@ from calibkit.files.formats import (
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
-from calibkit.files.values import Counts, Kind, counts_of, kinds_of
+from calibkit.files.values import Counts, Kind, counts_of, floats_of, kinds_of
 
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
@@ -43,21 +43,18 @@ _GUESS_ROWS: Final = 10_000
 #: Rows that tell of most texts that they are nothing else, before more are looked at.
 _FIRST_ROWS: Final = (64, _GUESS_ROWS)
 
-Float = pl.Float32 | pl.Float64
-
 
 def text_table(
     source: Path | bytes,
     path: str,
     format_name: str,
-    dtype: str,
     large: int | None,
     asked: Dialect,
 ) -> Table:
     """Return the rows of a text file, plain or compressed, in whatever encoding.
 
     Empty fields, and keys that a line lacks, are null.  A CSV column with no value at all has type
-    `pl.Null`; columns of whole numbers stay integers, others get the type `dtype`.  Files of so many
+    `pl.Null`; columns of whole numbers stay integers.  Files of so many
     bytes (`large`) are parsed whenever they are read, others held.
 
     Raises `DataError` for duplicate column names, rows with too many or too few fields, lines that
@@ -68,7 +65,7 @@ def text_table(
     sample = next(content_of(source, path), b"")
     dialect = asked.settled(sample[:SAMPLE_BYTES], format_name)
     try:
-        return _table_in(source, path, format_name, dtype, large, dialect)
+        return _table_in(source, path, format_name, large, dialect)
     except pl.exceptions.ComputeError:
         if asked.encoding is not None or dialect.encoding != UTF8:
             raise
@@ -76,14 +73,13 @@ def text_table(
         if len(encodings) != 1 or UTF8 in encodings:
             raise
         found = replace(dialect, encoding=encodings.pop())
-        return _table_in(source, path, format_name, dtype, large, found)
+        return _table_in(source, path, format_name, large, found)
 
 
 def _table_in(
     source: Path | bytes,
     path: str,
     format_name: str,
-    dtype: str,
     large: int | None,
     dialect: Dialect,
 ) -> Table:
@@ -101,12 +97,12 @@ def _table_in(
     size = source.stat().st_size if isinstance(source, Path) else 0
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
-    floats: Float = pl.Float32() if dtype == "float32" else pl.Float64()
     try:
         if format_name == "ndjson":
-            table = _json_table(source, path, floats, hold=hold or head.startswith(UTF8_BOM))
+            hold = hold or head.startswith(UTF8_BOM)
+            table = _json_table(source, path, floats_of(dialect), hold=hold)
             return replace(table, remarks=tuple(said(dialect, None)), kept=kept)
-        text = _Text(source, path, dialect, SEPARATORS[format_name], floats, hold)
+        text = _Text(source, path, dialect, SEPARATORS[format_name], hold)
         columns = text.columns(guess=dialect.decimal is None and dialect.null_values is None)
         return replace(columns.table(columns.votes), kept=kept)
     except pl.exceptions.NoDataError as error:
@@ -121,7 +117,6 @@ class _Text:
     path: str
     dialect: Dialect
     usual: str
-    floats: Float
     hold: bool
 
     def scan(self, **options: Any) -> pl.LazyFrame:
@@ -154,14 +149,15 @@ class _Text:
         for first in _FIRST_ROWS:
             kinds = self._kinds(rows.head(first), texts)
             texts = [name for name, one in kinds.items() if one.kind != pl.String or not one.sure]
-        seen = counts_of(rows, texts, self.dialect, self.floats)
+        seen = counts_of(rows, texts, self.dialect)
         return _Columns(self, rows, count, empty, seen)
 
     def _parsed(self, *, guess: bool) -> tuple[pl.LazyFrame, int, dict[str, int]]:
         """Parse all rows once; return them, their number, and nulls by column."""
         if guess:
             found = self.scan(infer_schema_length=_GUESS_ROWS).collect_schema()
-            narrow = {name: self.floats for name, kind in found.items() if kind.is_float()}
+            floats = floats_of(self.dialect)
+            narrow = {name: floats for name, kind in found.items() if kind.is_float()}
             rows = self.scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
         else:
             rows = self.scan(infer_schema=False)
@@ -172,8 +168,7 @@ class _Text:
         return rows, count, nulls
 
     def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, Kind]:
-        seen = counts_of(rows, names, self.dialect, self.floats)
-        return kinds_of(seen, self.dialect, self.floats)
+        return kinds_of(counts_of(rows, names, self.dialect), self.dialect)
 
     def marked(self, names: Sequence[str]) -> dict[str, Kind]:
         """Return the kinds of columns in which polars took points for decimal marks."""
@@ -242,7 +237,7 @@ class _Columns:
     seen: Mapping[str, Counts]
 
     def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
-        return kinds_of(self.seen, self.text.dialect, self.text.floats, votes)
+        return kinds_of(self.seen, self.text.dialect, votes)
 
     @property
     def guessed(self) -> list[str]:
@@ -316,7 +311,7 @@ def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
             yield f"{what} in {', '.join(map(repr, names[:3]))}{more}"
 
 
-def _json_table(source: Path | bytes, path: str, floats: Float, *, hold: bool) -> Table:
+def _json_table(source: Path | bytes, path: str, floats: pl.DataType, *, hold: bool) -> Table:
     """Return the rows of newline-delimited JSON.
 
     All lines are looked at for keys and types: polars would silently leave out a key that

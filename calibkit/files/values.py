@@ -101,21 +101,24 @@ def _number(text: pl.Expr, decimal: Mark, *, grouped: bool) -> pl.Expr:
     return pl.when(fits).then(text)
 
 
-def counts_of(
-    rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect, floats: pl.DataType
-) -> dict[str, Counts]:
-    """Return of how many texts of each column, all of text, hold what; `floats`: of fractions."""
+def floats_of(dialect: Dialect) -> pl.DataType:
+    """Return the type of fractional numbers."""
+    return pl.Float32() if dialect.dtype == "float32" else pl.Float64()
+
+
+def counts_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dict[str, Counts]:
+    """Return of how many texts of each column, all of text, hold what."""
     if not names:
         return {}
     found = rows.select(
-        pl.struct(one.alias(key) for key, one in _counts(name, dialect, floats).items()).alias(name)
+        pl.struct(one.alias(key) for key, one in _counts(name, dialect).items()).alias(name)
         for name in names
     )
     return found.collect(engine="streaming").row(0, named=True)
 
 
-def _counts(name: str, dialect: Dialect, floats: pl.DataType) -> dict[str, pl.Expr]:
-    text = present(name, dialect)
+def _counts(name: str, dialect: Dialect) -> dict[str, pl.Expr]:
+    text, floats = present(name, dialect), floats_of(dialect)
     counts = {
         "texts": exactly(name).count(),
         "some": (exactly(name) != "").sum(),
@@ -134,17 +137,14 @@ def _counts(name: str, dialect: Dialect, floats: pl.DataType) -> dict[str, pl.Ex
 
 
 def kinds_of(
-    seen: Mapping[str, Counts],
-    dialect: Dialect,
-    floats: pl.DataType,
-    votes: Collection[str] = (),
+    seen: Mapping[str, Counts], dialect: Dialect, votes: Collection[str] = ()
 ) -> dict[str, Kind]:
     """Return what the values of columns all are; `votes`: marks that columns have for certain."""
-    return {name: _kind_of(one, dialect, floats, votes) for name, one in seen.items()}
+    return {name: _kind_of(one, dialect, votes) for name, one in seen.items()}
 
 
-def _kind_of(seen: Counts, dialect: Dialect, floats: pl.DataType, votes: Collection[str]) -> Kind:
-    filled = seen["filled"]
+def _kind_of(seen: Counts, dialect: Dialect, votes: Collection[str]) -> Kind:
+    filled, floats = seen["filled"], floats_of(dialect)
     marked = seen["some"] != filled
     as_nan = marked and seen["floats"] == seen["some"]  # which polars reads
     if not filled:

@@ -179,7 +179,9 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
 
 def _inputs(options: BoundaryOptions, source: Source) -> Inputs:
     data = read_boundary_rows(options, source)
-    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
+    return Inputs(
+        data, read_test_rows(options, data, source.dialect.dtype), source, _makers(options)
+    )
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:
