@@ -31,26 +31,13 @@ _FIRST: Final = 64
 
 @dataclass(frozen=True)
 class Way:
-    """A way to write dates.
+    """A way to write dates."""
 
-    Attributes
-    ----------
-    name
-        Its format.
-    pattern
-        What days look like; None: the format says all, as the user does.
-    parts, form
-        The parts of a day, and their format when hyphens stand between them; a part that is not there
-        is 1.
-    zoned
-        Whether a zone stands behind the clock.
-    """
-
-    name: str
-    pattern: str | None = None
-    parts: tuple[str, ...] = ("year", "month", "day")
-    form: str = "%Y-%m-%d"
-    zoned: bool = False
+    name: str  # its format
+    pattern: str | None = None  # what days look like; None: the format says all, as the user does
+    parts: tuple[str, ...] = ("year", "month", "day")  # of a day; what is not there is 1
+    form: str = "%Y-%m-%d"  # the format of the parts when hyphens stand between them
+    zoned: bool = False  # whether a zone stands behind the clock
 
     def read(self, name: str, dialect: Dialect) -> pl.Expr:
         """Return the moments of a column of text, in UTC where they are zoned, else null."""

@@ -37,33 +37,15 @@ Mark = Literal[".", ","]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How text is written; None is told from the text.
+    """How text is written; None is told from the text."""
 
-    Parameters
-    ----------
-    delimiter
-        What stands between the fields of a line, one character.
-    decimal
-        ``"."`` or ``","``.
-    null_values
-        What stands for a missing value among numbers, besides empty text.
-    encoding
-        Any that Python knows.
-    date_format
-        How dates are written; `AS_TEXT`: in the order of text.
-    marks
-        The decimal marks that numbers of other inputs have for certain.
-    dtype
-        The type of fractional numbers: ``"float64"`` or ``"float32"``.
-    """
-
-    delimiter: str | None = None
+    delimiter: str | None = None  # one character
     decimal: Mark | None = None
-    null_values: tuple[str, ...] | None = None
-    encoding: str | None = None
-    date_format: str | None = None
-    marks: tuple[Mark, ...] = ()
-    dtype: str = "float64"
+    null_values: tuple[str, ...] | None = None  # stand for missing numbers, besides empty text
+    encoding: str | None = None  # any that Python knows
+    date_format: str | None = None  # `AS_TEXT`: dates are in the order of text
+    marks: tuple[Mark, ...] = ()  # the decimal marks that numbers of other inputs have for certain
+    dtype: str = "float64"  # what fractional numbers become, or "float32"
 
     def settled(self, sample: bytes, format_name: str) -> Dialect:
         """Return this with encoding and delimiter filled in for a text that begins with `sample`."""

@@ -25,27 +25,13 @@ _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the inputs.
+    """One file of the inputs."""
 
-    Attributes
-    ----------
-    path
-        The file; ``-`` is standard input.
-    format
-        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
-    keys
-        The ``key=value`` folders between the folder that was named and the file.
-    rows
-        The number of rows.
-    relative
-        The path within the folder that was named; of a file the name alone.
-    """
-
-    path: str
-    format: str
-    keys: dict[str, str]
+    path: str  # ``-`` is standard input
+    format: str  # one of `calibkit.files.formats.FORMATS`
+    keys: dict[str, str]  # ``key=value`` folders between the folder that was named and the file
     rows: int
-    relative: str = ""
+    relative: str = ""  # the path within the folder that was named; of a file the name alone
 
 
 class Named(str):

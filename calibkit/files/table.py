@@ -33,40 +33,19 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Table:
-    """An input whose schema and number of rows are known.
+    """An input whose schema and number of rows are known."""
 
-    Attributes
-    ----------
-    frame
-        The rows, or the scan that reads them.
-    schema
-        Column names and types, in the order of the file.
-    rows
-        The number of rows.
-    stored
-        A Parquet file, or its bytes, for `metadata`.
-    kept
-        The file that is scanned, where it is the run's own.
-    readings
-        How columns are read that `frame` holds as text, though `schema` says otherwise: where text
-        stands for missing values, and numbers are written otherwise than here.
-    undecided
-        The columns of text that it was made of, for `calibkit.files.text.settled`.
-    told
-        Returns how columns of text were read.
-    remarks
-        What is unusual about how it is written.
-    """
-
-    frame: pl.DataFrame | pl.LazyFrame
-    schema: Schema
+    frame: pl.DataFrame | pl.LazyFrame  # the rows, or the scan that reads them
+    schema: Schema  # names and types, in the order of the file
     rows: int
-    stored: Path | str | bytes | None = None
-    kept: Scratch | None = None
+    stored: Path | str | bytes | None = None  # a Parquet file, or its bytes, for `metadata`
+    kept: Scratch | None = None  # the file that is scanned, where it is the run's own
+    #: How columns are read that `frame` holds as text, though `schema` says otherwise: where text
+    #: stands for missing values, and numbers are written otherwise than here.
     readings: Mapping[str, Reading] = field(default_factory=dict)
-    undecided: object = None
-    told: Callable[[Collection[str]], Told | None] | None = None
-    remarks: tuple[str, ...] = ()
+    undecided: object = None  # columns of text it is made of, for `calibkit.files.text.settled`
+    told: Callable[[Collection[str]], Told | None] | None = None  # how columns of text were read
+    remarks: tuple[str, ...] = ()  # what is unusual about how it is written
 
     @classmethod
     def of(cls, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:

@@ -216,25 +216,13 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a text, parsed, before it is settled what their texts are.
-
-    Attributes
-    ----------
-    text
-        Where they come from.
-    rows, count
-        The rows, and how many there are.
-    empty
-        Columns without any text.
-    seen
-        What the texts of a column are, of those that may be something else.
-    """
+    """The columns of a text, parsed, before it is settled what their texts are."""
 
     text: _Text
     rows: pl.LazyFrame
-    count: int
-    empty: frozenset[str]
-    seen: Mapping[str, Counts]
+    count: int  # of the rows
+    empty: frozenset[str]  # columns without any text
+    seen: Mapping[str, Counts]  # of the columns whose texts may be something else
 
     def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
         return kinds_of(self.seen, self.text.dialect, votes)

@@ -31,29 +31,15 @@ SETTLES_DECIMAL: Final = "say which mark is the decimal one: --decimal . or --de
 
 @dataclass(frozen=True)
 class Kind:
-    """What all values of a column are.
+    """What all values of a column are."""
 
-    Attributes
-    ----------
-    kind
-        The type; `pl.String` where they are text, `pl.Null` where there is none.
-    decimal, grouped
-        How numbers are written.
-    marked
-        Whether text stands for missing values.
-    sure
-        Whether text could be nothing else.
-    voting, open
-        Whether some value tells for certain how the numbers are written, or all leave it open.
-    """
-
-    kind: pl.DataType
+    kind: pl.DataType  # `pl.String` where they are text, `pl.Null` where there is none
     decimal: Mark = "."
-    grouped: bool = False
-    marked: bool = False
-    sure: bool = True
-    voting: bool = False
-    open: bool = False
+    grouped: bool = False  # whether marks stand between thousands
+    marked: bool = False  # whether text stands for missing values
+    sure: bool = True  # whether text could be nothing else
+    voting: bool = False  # whether some value tells for certain how the numbers are written
+    open: bool = False  # whether all leave it open
 
     @property
     def plain(self) -> bool:

@@ -88,21 +88,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Figures:
-    """All numbers of one result.
+    """All numbers of one result."""
 
-    Attributes
-    ----------
-    kind
-        ``metrics``, ``diff``, a model's kind, or ``result``.
-    table
-        Of each place its numbers by part; the empty part is the number itself.
-    named
-        Whether places are SCORE/SLICE/METRIC.
-    """
-
-    kind: str
+    kind: str  # ``metrics``, ``diff``, a model's kind, or ``result``
+    #: Of each place its numbers by part; the empty part is the number itself.
     table: Mapping[Place, Mapping[str, Value]]
-    named: bool
+    named: bool  # whether places are SCORE/SLICE/METRIC
 
     @cached_property
     def pairs(self) -> frozenset[str]:

@@ -47,18 +47,10 @@ def footer(makers: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Makers:
-    """What the files of a source say of who made their columns.
+    """What the files of a source say of who made their columns."""
 
-    Attributes
-    ----------
-    files
-        Of each column the hashes that are named, with the first file that names them.
-    agreed
-        The hash of each column that all files name, and alike.
-    """
-
-    files: dict[str, dict[str, str]]
-    agreed: dict[str, str]
+    files: dict[str, dict[str, str]]  # of each column the hashes, with the first file naming them
+    agreed: dict[str, str]  # the hash of each column that all files name, and alike
 
     def of(self, wanted: str) -> dict[str, str]:
         """Return the hashes, with files, of a column, or of the columns that a pattern means."""

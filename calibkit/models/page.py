@@ -17,42 +17,22 @@ _MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Attributes
-    ----------
-    header, rows
-        Names of the columns, and as many cells in each row: text, numbers, booleans or None.
-    title
-        What it shows.
-    codes
-        Columns (by place) that hold names as typed, which HTML shows in the typeface of code.
-    """
+    """A table."""
 
     header: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    title: str | None = None
-    codes: tuple[int, ...] = ()
+    rows: Sequence[Sequence[object]]  # of cells: text, numbers, booleans or None
+    title: str | None = None  # what it shows
+    codes: tuple[int, ...] = ()  # columns of names as typed, which HTML shows as code
 
 
 @dataclass
 class Page:
-    """What a view says of a result, in its order.
+    """What a view says of a result, in its order."""
 
-    Attributes
-    ----------
-    short
-        Only as much as one screen has room for, `width` characters wide.
-    everything
-        All there is, in tables too that are cut elsewhere.
-    parts
-        Lines, of which empty ones part paragraphs, and tables.
-    """
-
-    short: bool = False
-    everything: bool = False
+    short: bool = False  # only as much as one screen has room for, `width` characters wide
+    everything: bool = False  # all there is, in tables too that are cut elsewhere
     width: int = 80
-    parts: list[str | Table] = field(default_factory=list)
+    parts: list[str | Table] = field(default_factory=list)  # empty lines part paragraphs
 
     def say(self, *lines: str) -> None:
         """Add lines."""

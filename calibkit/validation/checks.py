@@ -76,19 +76,11 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Values:
-    """A column without the rows that lack a value.
-
-    Attributes
-    ----------
-    column, where
-        The values; finds their rows in the inputs.
-    present
-        Which rows of the inputs have one.
-    """
+    """A column without the rows that lack a value."""
 
     column: pl.Series
-    where: RowFinder
-    present: Mask
+    where: RowFinder  # finds these rows in the inputs
+    present: Mask  # which rows of the inputs have a value
 
     def placed(self, values: NDArray[np.generic]) -> Floats:
         """Return one number for each row of the inputs, NaN where it lacks one."""
