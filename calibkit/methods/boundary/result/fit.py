@@ -14,6 +14,7 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
@@ -23,6 +24,7 @@ from calibkit.methods.boundary.result.figures import (
     Validation,
     cross_validate,
     figures,
+    gap_seen,
     judge_segments,
     judge_test,
 )
@@ -129,7 +131,7 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     classes = goal.totals.classes
     folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
-    single = later(options.workers, score_only, summary.single, goal)
+    single = later(options.workers, score_only, summary.single, goal.alone)
     dealt = later(
         options.workers if folds else 1, deal, problem, folds, options.seed, options.workers
     )
@@ -155,6 +157,8 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     if summary.stack is not None:
         judged_on = None if options.time is not None else dealt_rows
         segments = judge_segments(summary.stack, goal, tally, found, judged_on, checked)
+        if isinstance(goal, WithinGap):
+            fit.gap = gap_seen(goal, tally, found, judged_on, checked)
     model = describe(summary, found, fit, segments)
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
@@ -221,7 +225,7 @@ def _of_rows(
             optimum, ceiling=float(not planned.options.target.minimised), proven=False
         ), resolution
     points = tally.parted().points(together=planned.method.together)
-    ceiling = best_choice(points, goal).ceiling
+    ceiling = best_choice(points, goal.alone).ceiling
     low, high = sorted((value, ceiling))
     optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
     return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
@@ -247,7 +251,9 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
     name, target = planned.method.name, planned.options.target
-    if goal.met(rows, hits):
+    if target.gap is not None:
+        advice = "allow a larger gap"
+    elif goal.met(rows, hits):
         advice = f"--method {'exact' if name != 'exact' else 'st'} does"
     elif target.option == "precision":
         advice = (

@@ -17,7 +17,8 @@ from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
-from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.gap import WithinGap
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import (
     Problem,
     binned_problem,
@@ -118,7 +119,10 @@ class Summary:
         """Return the rows as the objective counts them, and what is to be reached on them."""
         target = self.planned.options.target
         tally = self.problem.tally.reweighted(classes_of(target, self.problem.totals()))
-        return tally, goal_of(target, tally_totals(tally))
+        goal = goal_of(target, tally_totals(tally))
+        if target.gap is not None and isinstance(goal, CountGoal):
+            goal = WithinGap(goal, target.gap, self.planned.levels)
+        return tally, goal
 
     @property
     def minimised(self) -> bool:
@@ -286,6 +290,8 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     said |= {name: chosen for name, chosen in beside.items() if chosen is not None}
     if options.by is not None:
         said |= {"by": options.by, "bound": options.bound}
+        if options.max_gap is not None:
+            said["max_gap"] = options.max_gap
         said["min_group_positives"] = options.min_group_positives
     if planned.method.mix is not None:
         said["randomise"] = options.randomise
