@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from calibkit.errors import ModelError
 from calibkit.gates.figures import figures, values
+from calibkit.models.model import Shown, decode, decode_object
 
 Content = dict[str, Any]
 
 
-class Written(Protocol):
-    """What stands in a result file: metrics, a model, a drift, a report."""
-
-    def as_dict(self) -> Content:
-        """Return it as plain dictionaries."""
-
-
 #: Metrics, a model, a drift, a result as a dictionary, or the file of one.
-Result = Written | Mapping[str, Any] | str | os.PathLike[str]
+Result = Shown | Mapping[str, Any] | str | os.PathLike[str]
 
 
 def content_of(result: Result) -> Content:
@@ -41,7 +35,6 @@ def read_result(path: str) -> Content:
     """
     from calibkit.files.inputs import read_bytes
     from calibkit.measures.result import Metrics
-    from calibkit.models.model import decode, decode_object
 
     data = read_bytes(path)
     content = decode_object(data, path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from calibkit.models.model import Written, decode_as
+from calibkit.models.model import Shown, decode_as
 from calibkit.summaries.resolution import Range
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Line:
         return f"{self.metric}.{self.part}" if self.part else self.metric
 
 
-class Metrics(Written, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What one evaluation found.
 
     Attributes
@@ -132,7 +132,7 @@ class Metrics(Written, msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
         """Return the same as a pandas frame."""
         return self.to_polars().to_pandas()
 
-    to_dict = Written.as_dict
+    to_dict = Shown.as_dict
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Metrics:

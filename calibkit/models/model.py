@@ -19,14 +19,17 @@ import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.files.told import Told
-from calibkit.models.kinds import IN_PYTHON, KINDS
-from calibkit.models.page import Shown
+from calibkit.models.kinds import IN_PYTHON, KINDS, view_of
+from calibkit.models.page import Page
 from calibkit.models.scales import SCALES, measure
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Array, Frame, Names
 
 _GIANT = re.compile(rb"[0-9]{300}")
+
+#: Where there is more than a page shows: on the command line, and in Python.
+_MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
@@ -99,22 +102,46 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     text: Told | None = None
 
 
-class Written(Shown):
-    """What results that are JSON files have in common."""
+class Shown:
+    """What results have in common.
+
+    They say in one line, as text and in a notebook what they are, and are dictionaries and JSON.
+    """
 
     __slots__ = ()
 
-    def to_json(self) -> bytes:
-        """Return the result as canonical JSON: sorted keys, floats that read back exactly."""
-        return canonical_json(self)
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        shown: str = IN_PYTHON["html"]()(self._page(Page(short=True)))
+        return shown
+
+    def summary(self) -> str:
+        """Return what the command line prints of it, as text."""
+        return self._page(Page()).text()
+
+    def _page(self, page: Page) -> Page:
+        """Return a page that shows a result, and says where Python has what it leaves out."""
+        view_of(self).view(self, page)
+        for place, part in enumerate(page.parts):
+            if isinstance(part, str):
+                for option, method in _MORE.items():
+                    part = part.replace(option, method)
+                page.parts[place] = part
+        return page
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain dictionaries and lists, as JSON would read it."""
         content: dict[str, Any] = msgspec.to_builtins(self)
         return content
 
+    def to_json(self) -> bytes:
+        """Return the result as canonical JSON: sorted keys, floats that read back exactly."""
+        return canonical_json(self.as_dict())
 
-class Model(Written, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+
+class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every kind of model has.  Subclasses set `KIND` and `VERSION` and add their own fields."""
 
     KIND: ClassVar[str] = ""

@@ -6,13 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from calibkit.models.kinds import IN_PYTHON, view_of
-
 #: Control characters but line feed and tab, and those that turn the direction of what follows.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-#: Where there is more than a page shows: on the command line, and in Python.
-_MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
 
 
 @dataclass(frozen=True)
@@ -53,34 +48,6 @@ class Page:
         return "\n".join(
             printable(part) if isinstance(part, str) else table_text(part) for part in self.parts
         )
-
-
-class Shown:
-    """What results have in common: they say in one line, as text and in a notebook what they are."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
-
-    def _repr_html_(self) -> str:
-        shown: str = IN_PYTHON["html"]()(_in_python(self, Page(short=True)))
-        return shown
-
-    def summary(self) -> str:
-        """Return what the command line prints of it, as text."""
-        return _in_python(self, Page()).text()
-
-
-def _in_python(result: object, page: Page) -> Page:
-    """Return a page that shows a result, and says where Python has what it leaves out."""
-    view_of(result).view(result, page)
-    for place, part in enumerate(page.parts):
-        if isinstance(part, str):
-            for option, method in _MORE.items():
-                part = part.replace(option, method)
-            page.parts[place] = part
-    return page
 
 
 def printable(text: str) -> str:

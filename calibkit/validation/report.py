@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from calibkit.errors import DataError
-from calibkit.models.model import Written
+from calibkit.models.model import Shown
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second
 #: look; worth knowing.
@@ -77,7 +77,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     high: float | None = None
 
 
-class Report(Written, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Report(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What a validation found.
 
     Attributes
