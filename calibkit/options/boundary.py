@@ -11,7 +11,7 @@ from calibkit.errors import UsageError
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options import shared
 from calibkit.options.levels import LevelOptions, Order, Strategy
-from calibkit.options.objective import OPTIONS, Target, read_confidence, read_target
+from calibkit.options.objective import OPTIONS, Target, read_confidence, read_gap, read_target
 from calibkit.options.option import listed, option
 from calibkit.options.shared import named_column, of_columns
 
@@ -105,6 +105,10 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     )
     minimize: str | None = of_objective(
         "Least expected cost; costs are numbers or columns.", "cost:FP,FN"
+    )
+    max_gap: str | None = of_objective(
+        "With --by: how far recall, or fpr, of two segments may lie apart (recall:0.05).",
+        "MEASURE:EPS",
     )
     review_capacity: Number | None = of_objective(
         "Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
@@ -217,6 +221,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
             self._check_review()
         if self.several:
             self._check_several()
+        if self.max_gap is not None:
+            self._check_gap()
         if not self.auto_levels:
             return
         if self.folds == 0:
@@ -249,6 +255,19 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
             raise UsageError(
                 f"--method {self.method} takes one uncertainty; of several: {', '.join(SEVERAL)}."
             )
+
+    def _check_gap(self) -> None:
+        if self.by is None or self.bound != "overall":
+            raise UsageError("--max-gap goes with --by, and one bound on all rows together.")
+        if self.target.bound is None:
+            raise UsageError(
+                "--max-gap goes with --precision, --recall, --fpr or --capacity, one of them."
+            )
+        for flag, given in (("--value", self.value), ("--confidence", self.confidence)):
+            if given is not None:
+                raise UsageError(f"--max-gap does not go with {flag}; leave one of them out.")
+        if self.method not in ("auto", "exact"):
+            raise UsageError(f"--max-gap goes with --method auto and exact, not {self.method}.")
 
     def _check_limits(self) -> None:
         """Refuse limits of what is not there, and read those that are."""
@@ -318,13 +337,14 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         """The objective."""
         given = {name: getattr(self, name) for name in OPTIONS}
         review = {name: getattr(self, name) for name in ("review_capacity", "review_cost")}
-        return read_target(
+        target = read_target(
             given,
             value=self.value,
             prevalence=self.prevalence,
             review=review,
             several=self.confidence is not None,
         )
+        return replace(target, gap=read_gap(self.max_gap))
 
     @property
     def confidence_level(self) -> Bound | None:

@@ -61,8 +61,7 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
 
 def run(options: ApplyOptions, line: ApplyLine) -> None:
     """Do what the line asks for: here, on a cluster, or only as a plan."""
-    from calibkit.apply.apply import plan_application
-    from calibkit.apply.passes import Run
+    from calibkit.apply.apply import Run, plan_application
     from calibkit.models.lineage import footer
     from calibkit.models.model import load
 

@@ -70,8 +70,8 @@ class BundleLine(Options):
 
 def bundle(line: BundleLine) -> None:
     """Bundle, print."""
-    from calibkit.bundles.make import bundle as make
-    from calibkit.bundles.make import misread
+    from calibkit.bundles.model import bundle as make
+    from calibkit.bundles.model import misread
     from calibkit.models.kinds import view_of
     from calibkit.models.model import load
 

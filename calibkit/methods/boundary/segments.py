@@ -75,7 +75,7 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     _check(data, options)
     assert isinstance(data, ScoreRows)
     split = split_rows(data, options)
-    alone = replace(options, by=None, bound="overall", min_group_positives=None)
+    alone = replace(options, by=None, bound="overall", min_group_positives=None, max_gap=None)
     try:
         whole: FittedBoundary | None = _fit_alone(data, alone)
     except InfeasibleError:
@@ -156,7 +156,7 @@ def _candidates(data: ScoreRows, options: BoundaryOptions) -> list[BoundaryOptio
     several: tuple[int, ...] = LEVELS if options.levels is None else (options.levels,)
     if data.uncertainty is None or several == (1,):
         several = ()
-    single = replace(options.at_levels(1), method="st")
+    single = replace(options.at_levels(1), method="st" if options.max_gap is None else "exact")
     return [single, *(replace(options.at_levels(own), method="exact") for own in several)]
 
 

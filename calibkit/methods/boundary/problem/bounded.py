@@ -126,7 +126,9 @@ class RecallAtPrecision(RecallGoal):
         return Window(ratio, -1.0, -budget * ratio / slope if slope else -np.inf, 0.0)
 
     def _share(self, slope: float) -> float:
-        return 1.0 - slope * self.denominator / self.numerator if slope else 1.0
+        if not slope or not self.numerator:
+            return 0.0 if slope else 1.0
+        return 1.0 - slope * self.denominator / self.numerator
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the recall of the linear relaxation, rounded down to whole rows."""
@@ -183,7 +185,8 @@ class PrecisionAtRecall(BoundedGoal):
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""
-        return max(0.0, best - self.least * (1.0 - slope * selected / true_positives))
+        share = 1.0 - slope * selected / true_positives
+        return max(0.0, best - (self.least if share >= 0.0 else self.totals.positives) * share)
 
     def window(self, best: float, slope: float, budget: float) -> Window:
         """See `Goal.window`: ``T (1 - c / precision) <= best``, with the least such precision."""
@@ -192,6 +195,8 @@ class PrecisionAtRecall(BoundedGoal):
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the precision of the linear relaxation."""
+        if best < 0.0:  # each choice has ``T < c M``
+            return min(1.0, slope)
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
     def value(
