@@ -11,8 +11,7 @@ from calibkit.options.shared import Threaded, of_output
 
 from . import declare, lines
 from .console import Console
-from .dry_run import show_plan
-from .each_input import Rows, Tell, write_rows
+from .deliver import Rows, Tell, show_plan, write_rows
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source

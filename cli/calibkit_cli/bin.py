@@ -11,7 +11,7 @@ from calibkit.registry.methods import grid
 
 from . import declare
 from .console import Console
-from .each_input import Rows, Tell, deliver_rows, write_rows
+from .deliver import Rows, Tell, deliver_rows, write_rows
 from .fitting import check_paths, run_states
 from .lines import OutputFormat, StateLine
 

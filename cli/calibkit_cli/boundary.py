@@ -88,7 +88,7 @@ def _write_both(
 ) -> None:
     """Write the model and the frontier: both appear, or none."""
     fitted = fit(source)
-    deliver(console, fitted, {frontier: fitted.frontier})
+    deliver(console, fitted, lambda outputs: outputs.write_frames([fitted.frontier], frontier))
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:

@@ -12,6 +12,7 @@ from calibkit.options.shared import Tags
 
 from . import declare
 from .console import Console
+from .deliver import deliver
 from .lines import Json, Output, Quiet, Warnings
 
 HELP = """\
@@ -72,7 +73,6 @@ def bundle(line: BundleLine) -> None:
     """Bundle, print."""
     from calibkit.bundles.model import bundle as make
     from calibkit.bundles.model import misread
-    from calibkit.models.kinds import view_of
     from calibkit.models.model import load
 
     console = Console(line.output, line.as_json, line.quiet, warnings=line.warnings)
@@ -80,12 +80,9 @@ def bundle(line: BundleLine) -> None:
         said = f"{line.output}: is a folder; a bundle is one file, name it."
         raise UsageError(said, file=line.output)
     made = make([(name, load(path)) for name, path in line.models], tags=line.tags)
-    for remark in misread(made):
-        console.warn(remark)
-    if console.output is not None or not console.on_terminal:
-        console.summary(*view_of(made).lines(made))
-    console.model(made.to_json(), lambda: console.show(made))
-    console.wrote("Bundle")
+    console.warn(*misread(made))
+    console.outline(made)
+    deliver(console, made, "Bundle")
 
 
 register = declare.command(HELP, bundle, BundleLine)

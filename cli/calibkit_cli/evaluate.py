@@ -15,7 +15,7 @@ from calibkit.registry.methods import evaluation
 from . import declare
 from .console import Console
 from .fitting import run_states
-from .judging import TEXTS, Delivery, Gated
+from .judging import TEXTS, Gated, deliver_judged, judge
 from .lines import StateLine
 
 if TYPE_CHECKING:
@@ -125,24 +125,23 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     if line.dask is not None:  # a worker may stand in another folder than this
         options = replace(options, boundary=options.model)
 
-    def judge(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        delivery = Delivery(
-            "Metrics", _view, partial(_write_beside, options, line, source), line.beside
-        )
-        found = partial(find, curves=bool(line.beside))
-        delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
+    def write(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
+        def told(rows: Source) -> Evaluated:
+            return _told(console, find(rows, curves=bool(line.beside)))
 
-    run_states(evaluation, options, line, console, judge, deliver)
+        beside = partial(_write_beside, options, line, source)
+        judge(console, source, told, line, "Metrics", view=_view, beside=beside, files=line.beside)
+
+    run_states(evaluation, options, line, console, write, deliver)
 
 
 def deliver(console: Console, found: Evaluated) -> None:
     """Say what was found of the rows of a state, and write it."""
-    Delivery("Metrics", _view).deliver(console, _told(console, found))
+    deliver_judged(console, _told(console, found), "Metrics", view=_view)
 
 
 def _told(console: Console, found: Evaluated) -> Evaluated:
-    for remark in found.warnings:
-        console.warn(remark)
+    console.warn(*found.warnings)
     console.summary(*found.notes)
     return found
 

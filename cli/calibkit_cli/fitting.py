@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, entries
 
 from . import declare
 from .console import Console
-from .dry_run import show_plan
+from .deliver import Write, show_plan, write_each
+from .deliver import deliver as deliver_result
 from .lines import STATE, StateLine
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
     from calibkit.registry.methods import Method
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from calibkit.summaries.states import State
 
 _STDIN = "-"
-
-
-class Told(Protocol):
-    """A result of which something is to be said."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the user has to be told."""
-
-    @property
-    def details(self) -> Sequence[str]:
-        """What is said to those who ask for more."""
 
 
 #: What messages call a model, by its kind.
@@ -165,44 +153,34 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
         deliver(console, fit(source))
         return
     from calibkit.files.outputs import directory_outputs
-    from calibkit.files.sinks import Transaction, make_folders
     from calibkit.models.kinds import view_of
 
     if console.as_json:
         raise UsageError("-o DIR/ gives several models; leave --json out.")
     outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
-    with Transaction() as transaction:
-        for alone, output in zip(source.split(), outputs, strict=True):
-            fitted = fit(alone)
-            path = alone.parts[0].path
-            console.summary(f"{path}:", *view_of(fitted.model).lines(fitted.model), *fitted.notes)
-            for remark in (*fitted.warnings, *_doubts(fitted.model)):
-                console.warn(f"{path}: {remark}")
-            make_folders([output])
-            transaction.write_bytes(fitted.model.to_json(), output)
+
+    def make(alone: Source) -> Write:
+        fitted = fit(alone)
+        model, path = fitted.model, alone.parts[0].path
+        console.summary(f"{path}:", *view_of(model).lines(model), *fitted.notes)
+        console.warn(*(f"{path}: {remark}" for remark in (*fitted.warnings, *_doubts(model))))
+        return lambda transaction, output: transaction.write_bytes(model.to_json(), output)
+
+    write_each(source.split(), outputs, make)
     console.wrote("Model" if len(outputs) == 1 else f"{len(outputs)} models", outputs)
 
 
 def deliver(
-    console: Console, fitted: Fitted[Model], tables: Mapping[str, pl.DataFrame] | None = None
+    console: Console,
+    fitted: Fitted[Model],
+    beside: Callable[[Transaction], None] | None = None,
 ) -> None:
-    """Say what a fit says, and write its model; tables for further files appear with it, or nothing."""
-    from calibkit.files.sinks import Transaction
-    from calibkit.models.kinds import view_of
-
+    """Say what a fit says, and write its model; further files appear with it, or nothing."""
     model = fitted.model
-    if console.output is not None or not console.on_terminal:
-        console.summary(*view_of(model).lines(model), *fitted.notes)
+    console.outline(model, *fitted.notes)
     tell(console, fitted)
-    for remark in _doubts(model):
-        console.warn(remark)
-    with Transaction() as outputs:
-        for path, table in (tables or {}).items():
-            outputs.write_frames([table], path)
-        if console.output not in (None, "-"):
-            outputs.write_bytes(model.to_json(), str(console.output))
-    console.show_model(model.to_json(), lambda: console.show(model))
-    console.wrote(_NOUNS.get(model.kind, "Model"))
+    console.warn(*_doubts(model))
+    deliver_result(console, model, _NOUNS.get(model.kind, "Model"), beside=beside)
 
 
 def _doubts(model: Model) -> Sequence[str]:
@@ -213,36 +191,33 @@ def _doubts(model: Model) -> Sequence[str]:
     return () if doubts is None else doubts(model)
 
 
-def tell(console: Console, made: Told) -> None:
+def tell(console: Console, made: Any) -> None:
     """Say the warnings of a result, and its details to those who ask for them."""
-    for remark in made.warnings:
-        console.warn(remark)
+    console.warn(*made.warnings)
     console.detail(*made.details)
 
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
     from calibkit.files.outputs import directory_outputs
-    from calibkit.files.sinks import Transaction, make_folders
     from calibkit.summaries.states import read_so
 
     assert console.output is not None
-    parts: Sequence[Source] = [source]
-    outputs = [console.output]
+    sources, outputs = [source], [console.output]
     if console.per_input:
-        parts = source.split()
+        sources = source.split()
         outputs = directory_outputs(console.output, source.parts, suffix=STATE)
     rows = 0
-    with Transaction() as transaction:
-        for part, output in zip(parts, outputs, strict=True):
-            state = read_so(make(part), part.told)
-            rows += state.rows
-            if output == "-":
-                console.content(state.to_bytes())
-                continue
-            if console.per_input:
-                make_folders([output])
-            transaction.write(state.write, output)
+
+    def write(part: Source) -> Write:
+        nonlocal rows
+        state = read_so(make(part), part.told)
+        rows += state.rows
+        if console.output == "-":
+            return lambda transaction, output: console.content(state.to_bytes())
+        return lambda transaction, output: transaction.write(state.write, output)
+
+    write_each(sources, outputs, write, folders=console.per_input)
     if console.as_json:
         console.json({"rows": rows, "states": outputs})
     console.wrote(f"State of {rows:,} rows", outputs)

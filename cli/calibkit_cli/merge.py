@@ -21,7 +21,10 @@ from .lines import STATE, Budget, NoPlan, OutputFormat, Results
 from .watch import deliver as deliver_watch
 
 if TYPE_CHECKING:
-    from calibkit.summaries.states import State
+    from calibkit.files.sinks import Write
+
+if TYPE_CHECKING:
+    pass
 
 HELP = """\
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
@@ -95,7 +98,7 @@ def _merge(line: MergeLine) -> None:
     shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")
     if whole:
-        _write(console, merged, len(paths))
+        _write_state(console, merged.rows, merged.write, {"shards": shards, "states": len(paths)})
         return
     made = STATES[kind].run().finish(merged, line.budget, line.workers)
     _DELIVER.get(kind, deliver)(console, made)
@@ -104,7 +107,6 @@ def _merge(line: MergeLine) -> None:
 def _merge_watches(line: MergeLine) -> None:
     """Put states of `calibkit watch` together: their state, or what it says."""
     from calibkit.files.inputs import find_files
-    from calibkit.files.sinks import write_bytes
     from calibkit.methods.watch.watch import merged
 
     if line.expect is not None:
@@ -117,23 +119,19 @@ def _merge_watches(line: MergeLine) -> None:
     console = line.console()
     if output in paths:
         raise UsageError(f"{output}: is one of the states to merge; name another file.")
-    write_bytes(found.state.to_json(), output)
-    if console.as_json:
-        nights = len(found.state.nights)
-        console.json({"rows": found.rows, "nights": nights, "states": len(paths), "output": output})
-    console.wrote(f"State of {found.rows:,} rows")
+    counts = {"nights": len(found.state.nights), "states": len(paths)}
+    _write_state(console, found.rows, lambda file: file.write(found.state.to_json()), counts)
 
 
-def _write(console: Console, merged: State, states: int) -> None:
+def _write_state(console: Console, rows: int, write: Write, counts: dict[str, int]) -> None:
     from calibkit.files.sinks import Transaction
 
     output = str(console.output)
     with Transaction() as transaction:
-        transaction.write(merged.write, output)
+        transaction.write(write, output)
     if console.as_json:
-        content = {"rows": merged.rows, "shards": len(merged.header.shards)}
-        console.json({**content, "states": states, "output": output})
-    console.wrote(f"State of {merged.rows:,} rows")
+        console.json({"rows": rows, **counts, "output": output})
+    console.wrote(f"State of {rows:,} rows")
 
 
 register = declare.command(HELP, _merge, MergeLine)

@@ -11,6 +11,7 @@ from calibkit.options.validate import ValidateOptions
 
 from . import declare
 from .console import Console
+from .deliver import deliver
 from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 
 HELP = """\
@@ -56,8 +57,7 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         report = unreadable(error, line.inputs)
     else:
         report = look(options, source)
-    console.model(report.to_json(), lambda: console.show(report))
-    console.wrote("Report")
+    deliver(console, report, "Report")
     if not line.as_json and (line.output is not None or not console.on_terminal):
         console.summary(*lines(report))
     for finding in report.findings if line.annotate else ():
