@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
@@ -170,10 +170,21 @@ ProbsElsewhere = Annotated[
 ]
 
 
-def elsewhere(options: Options) -> dict[str, str]:
-    """Return the column of each role that is read under another name than the model's."""
-    named = {role: getattr(options, role, None) for role in ("score", "uncertainty", "probs")}
-    return {role: name for role, name in named.items() if name is not None}
+class OfModel:
+    """What has a model, and may read its columns under other names."""
+
+    model: Any
+
+    @property
+    def fitted(self) -> Model:
+        """The model."""
+        return cast("Model", self.model)
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The column of each role that is not where the model says."""
+        named = {role: getattr(self, role, None) for role in ("score", "uncertainty", "probs")}
+        return {role: name for role, name in named.items() if name is not None}
 
 
 # Output and run ------------------------------------------------------------------------------

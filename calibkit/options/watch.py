@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -13,7 +13,7 @@ from calibkit.options.option import Options, option
 from calibkit.options.shared import named_column, of_output
 
 if TYPE_CHECKING:
-    from calibkit.models.model import Model
+    pass
 
 of_promises = partial(option, group="Promises")
 
@@ -33,7 +33,7 @@ def _promise(metavar: str, text: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(Options):
+class WatchOptions(shared.OfModel, Options):
     """What is promised of a boundary, which rows judge it, and when."""
 
     model: Annotated[
@@ -82,16 +82,6 @@ class WatchOptions(Options):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")
-
-    @property
-    def fitted(self) -> Model:
-        """The model."""
-        return cast("Model", self.model)
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The column of each role that is not where the model says."""
-        return shared.elsewhere(self)
 
     @property
     def named(self) -> dict[str, Bound]:
