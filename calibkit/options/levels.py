@@ -24,11 +24,6 @@ def edges_of(value: Any, flag: str) -> tuple[float, ...]:
         Numbers that rise, the model of a boundary, or the name of a file: a JSON list or a model.
     flag
         What messages call them, where they are no file.
-
-    Raises
-    ------
-    UsageError
-        No such file, or none of these.
     """
     from calibkit.models.model import Model
 

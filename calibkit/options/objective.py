@@ -228,11 +228,6 @@ def read_target(
     several
         Whether several bounds may be given.  Recall is then maximised within them; the other ones
         come first, for they are what limits it.
-
-    Raises
-    ------
-    UsageError
-        None or several were given, or the value is impossible.
     """
     named = {name: text for name, text in given.items() if text is not None}
     asked = {name: text for name, text in (review or {}).items() if text is not None}
@@ -322,11 +317,6 @@ def _parsed(text: str, option: str) -> tuple[str, tuple[Bound, ...], tuple[Bound
     """Return name and parameters of a measure, from ``NAME`` or ``NAME:A,B``.
 
     Where a cost is the name of a column there are no parameters; both costs come third then.
-
-    Raises
-    ------
-    UsageError
-        An unknown measure, the wrong number of parameters, or impossible ones.
     """
     from calibkit.numerics.confusion import OBJECTIVES
 
@@ -361,13 +351,7 @@ def _base_rate(prevalence: str | float | None) -> Bound | None:
 
 
 def read_gap(text: str | None) -> Gap | None:
-    """Return the largest gap between segments from ``MEASURE:EPS``; None where none was given.
-
-    Raises
-    ------
-    UsageError
-        Another measure than recall and fpr, or no number from 0 to 1.
-    """
+    """Return the largest gap between segments from ``MEASURE:EPS``; None where none was given."""
     if text is None:
         return None
     measure, _, most = text.partition(":")
@@ -380,13 +364,7 @@ def read_gap(text: str | None) -> Gap | None:
 
 
 def read_confidence(value: str | float | None) -> Bound | None:
-    """Return a confidence from the text typed; None where none was.
-
-    Raises
-    ------
-    UsageError
-        For anything but a number above 0 and below 1.
-    """
+    """Return a confidence from the text typed; None where none was."""
     if value is None:
         return None
     bound = decimal_bound(value, "--confidence")

@@ -39,13 +39,7 @@ Names = str | tuple[str, ...] | list[str]
 
 
 def model_of(value: Any, flag: str) -> Model:
-    """Return a model that is given as one, as its file or as what a state holds of it.
-
-    Raises
-    ------
-    UsageError, ModelError
-        No such file, or one that holds no model.
-    """
+    """Return a model that is given as one, as its file or as what a state holds of it."""
     from calibkit.models.model import Model, canonical_text, decode, load
 
     if isinstance(value, dict):
