@@ -11,8 +11,8 @@ from calibkit.errors import UsageError
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options import shared
 from calibkit.options.levels import LevelOptions, Order, Strategy
-from calibkit.options.objective import OPTIONS, Target, read_confidence, read_gap, read_target
-from calibkit.options.option import listed, option
+from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
+from calibkit.options.option import inside, listed, option
 from calibkit.options.shared import named_column, of_columns
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     @property
     def confidence_level(self) -> Bound | None:
         """The probability with which the bound is to hold on new data, if one is asked for."""
-        return read_confidence(self.confidence)
+        return None if self.confidence is None else inside(self.confidence, "--confidence")
 
     @property
     def columns(self) -> shared.ColumnOptions:

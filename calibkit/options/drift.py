@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
 from calibkit.options.option import option
 from calibkit.options.shared import named_column, of_output
-
-if TYPE_CHECKING:
-    pass
-
 
 of_estimate = partial(option, group="Without labels")
 

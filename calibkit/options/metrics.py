@@ -170,14 +170,6 @@ def read_bounds(precisions: Sequence[str], recalls: Sequence[str]) -> dict[str, 
     return {name: [_bound(text, option) for text in texts] for (name, option), texts in given}
 
 
-def read_prevalence(text: str) -> str:
-    """Return the base rate to which classes are reweighted, in its shortest decimal form."""
-    bound = decimal_bound(text, "--prevalence")
-    if not 0 < bound.numerator < bound.denominator:
-        raise UsageError(f"--prevalence is {text}; expected more than 0 and less than 1.")
-    return str(bound)
-
-
 def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tuple[str, ...] | None:
     """Return the names of the metrics wanted, None for all.
 

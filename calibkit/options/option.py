@@ -21,6 +21,7 @@ from typing import (
 )
 
 from calibkit.errors import ModelError, UsageError, nearest
+from calibkit.numerics.bounds import Bound, decimal_bound
 
 Asked = TypeVar("Asked", bound="Options")
 
@@ -272,6 +273,14 @@ def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"{flag} is {value!r}; expected a name, or a list of names.")
     return tuple(value)
+
+
+def inside(value: Any, flag: str, expected: str = "a number above 0 and below 1") -> Bound:
+    """Return a number above 0 and below 1, with the decimal digits that were typed."""
+    bound = value if isinstance(value, Bound) else decimal_bound(value, flag)
+    if not 0 < bound.numerator < bound.denominator:
+        raise UsageError(f"{flag} is {value}; expected {expected}.")
+    return bound
 
 
 def tagged(value: Mapping[str, str] | Sequence[str], flag: str) -> dict[str, str]:

@@ -304,10 +304,6 @@ def _listed_texts(value: Any, flag: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in texts)
 
 
-def _delimiter(value: Any, flag: str) -> str:
-    return separator(str(value))
-
-
 def _date_format(value: Any, flag: str) -> str:
     text = str(value).strip()
     if text != AS_TEXT and "%" not in text:
@@ -317,10 +313,6 @@ def _date_format(value: Any, flag: str) -> str:
     return text
 
 
-def _encoding(value: Any, flag: str) -> str:
-    return codec(str(value))
-
-
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
     """How text inputs are written."""
@@ -328,7 +320,7 @@ class TextOptions(Options):
     delimiter: str | None = of_input(
         "What stands between the fields of CSV: a character, or tab.",
         "CHARACTER",
-        read=_delimiter,
+        read=lambda value, flag: separator(str(value)),
         shown="told from the first lines: , ; tab or |",
     )
     decimal: Literal[".", ","] | None = of_input(
@@ -346,7 +338,7 @@ class TextOptions(Options):
     encoding: str | None = of_input(
         "The encoding of text, such as latin-1 or utf-16.",
         "NAME",
-        read=_encoding,
+        read=lambda value, flag: codec(str(value)),
         shown="told from the text: UTF-8, UTF-16, else Windows-1252",
     )
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
-from calibkit.options.option import Options, option
+from calibkit.options.option import Options, inside, option
 from calibkit.options.shared import named_column, of_output
-
-if TYPE_CHECKING:
-    pass
 
 of_promises = partial(option, group="Promises")
 
@@ -21,11 +18,7 @@ _NOT_NAMED: Final = "the model's own bound"
 
 
 def _inner(value: Any, flag: str) -> Bound:
-    """Return a number above 0 and below 1, as typed."""
-    bound = value if isinstance(value, Bound) else decimal_bound(value, flag)
-    if not 0 < bound.numerator < bound.denominator:
-        raise UsageError(f"{flag} is {bound}; expected a number above 0 and below 1.")
-    return bound
+    return inside(value if isinstance(value, Bound) else decimal_bound(value, flag), flag)
 
 
 def _promise(metavar: str, text: str) -> Any:

@@ -29,7 +29,7 @@ from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.solvers.curved import fit_curved
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.objective import read_confidence
+from calibkit.options.option import inside
 from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 
@@ -275,7 +275,7 @@ def test_rows_needed() -> None:
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "x"])
 def test_a_confidence_lies_between_0_and_1(value: str) -> None:
     with pytest.raises(UsageError, match="--confidence"):
-        read_confidence(value)
+        inside(value, "--confidence")
 
 
 def test_the_sequence_starts_where_most_power_is_expected() -> None:
