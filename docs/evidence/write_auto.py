@@ -14,8 +14,7 @@ from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.choice import choose_method
 from calibkit.methods.boundary.judge import Tried
-from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions

@@ -18,8 +18,7 @@ from calibkit.methods.boundary.solvers.frontier import (
     precision_recall_frontier,
     supported_frontier,
 )
-from calibkit.methods.boundary.solvers.grid_methods import evaluate
-from calibkit.methods.boundary.solvers.grid_tables import LevelPrefixes
+from calibkit.methods.boundary.solvers.grid_methods import LevelPrefixes, evaluate
 from calibkit.summaries.tally import Points
 from tests.library.test_grid_methods import GRID_CASES, Grid, golden, golden_grid, grids
 from tests.naive.boundaries import naive_boundaries, naive_pareto, naive_precision_frontier

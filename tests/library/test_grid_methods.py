@@ -201,7 +201,7 @@ def test_one_long_level_makes_a_table_too_long() -> None:
 
 @given(grids())
 def test_estimates_of_size_are_those_of_the_tables(grid: Grid) -> None:
-    from calibkit.methods.boundary.solvers.grid_tables import LevelPrefixes, LevelTables
+    from calibkit.methods.boundary.solvers.grid_methods import LevelPrefixes, LevelTables
 
     prefixes = LevelPrefixes.of(*grid)
     tables = LevelTables.fill(prefixes.hits, prefixes.rows)

@@ -15,8 +15,7 @@ from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS
 from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
-from calibkit.methods.boundary.problem.cells import in_cells
-from calibkit.methods.boundary.problem.values import amounts_of
+from calibkit.methods.boundary.problem.columns import amounts_of, in_cells
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import QUANTILES

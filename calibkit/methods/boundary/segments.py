@@ -27,9 +27,9 @@ from calibkit.methods.boundary.choice import (
     fit_choice,
     fit_rows,
 )
+from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import columns_of, count_at
-from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import OTHER
 from calibkit.methods.boundary.result.describe import grouped, never, reference
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error

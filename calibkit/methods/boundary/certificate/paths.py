@@ -49,21 +49,10 @@ _DENSE = 400
 class Path:
     """Boundaries from strict to lax, each selecting at least what the one before selects.
 
-    Attributes
-    ----------
-    method
-        What they come from.
-    levels
-        Their uncertainty levels.
-    thresholds
-        Shape (boundaries, levels): NaN selects nothing, -inf everything.
-    expected
-        Shape (boundaries, 2): how many of the fitting rows and of their positives each is expected
-        to select.  Only the power of the tests depends on it.
-    totals
-        Rows and positives of the fitting part.
-    surface, cuts
-        Of a logistic surface: the surface, and where each boundary cuts it.
+    `thresholds` has the shape (boundaries, levels): NaN selects nothing, -inf everything; `expected`
+    how many of the fitting rows and of their positives each is expected to select, on which only the
+    power of the tests depends; `totals` the rows and positives of the fitting part; `surface` and
+    `cuts` a logistic surface, and where each boundary cuts it.
     """
 
     method: str
@@ -108,15 +97,8 @@ def joined(expected: Sequence[Floats]) -> Int64s:
 
     The steps of all paths follow each other by falling rate of expected positives, that of the
     isotonic regression along the path; from one boundary to the next the rows grow by a step.
-
-    Parameters
-    ----------
-    expected
-        Rows and positives that the boundaries of each path are expected to select.
-
-    Returns
-    -------
-    Shape (boundaries, segments): the place on each segment's path, -1 before its first.
+    `expected` has rows and positives that the boundaries of each path are expected to select; returned
+    is the place on each segment's path, shape (boundaries, segments), -1 before its first.
     """
     if len(expected) == 1:
         return np.arange(expected[0].shape[0])[:, None]
@@ -138,18 +120,11 @@ def joined(expected: Sequence[Floats]) -> Int64s:
 
 
 def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> Path:
-    """Return the path of a method, fitted on some rows.
+    """Return the path of a method (``st``, ``logistic``, ``exact`` or `CURVED`), fitted on some rows.
 
-    Parameters
-    ----------
-    rows
-        The fitting part; weights, if there are any, are whole numbers.
-    method
-        ``st``, ``logistic``, ``exact`` or `CURVED`.
-    levels
-        How many uncertainty levels the optimum and the surfaces take; None: the method's default.
-    sizes
-        How many rows a boundary is expected to select, see `calibkit.methods.boundary.solvers.curved`.
+    Their weights, if there are any, are whole numbers.  `levels` is how many uncertainty levels the
+    optimum and the surfaces take, `sizes` how many rows a boundary is expected to select, see
+    `calibkit.methods.boundary.solvers.curved`.
     """
     assert rows.label is not None
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)
@@ -160,28 +135,29 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     finite = probability or bool(np.isfinite(tally.score).all())
     curved = fit_curved(tally, sizes, probability=probability) if finite else None
     if method == "exact":
-        path = _optimal_path(tally, own)
+        # The optima of ``true positives - c * selected`` for falling c, and all rows.
+        points = tally.points()
+        optima = lowest_scores(tally, points, supported_frontier(points).choices())
+        every_row = np.full((1, own.count), -np.inf)
+        path = _path(tally, "exact", own, np.vstack((optima, every_row)))
     elif method == "st" or curved is None:
         if own.count > 1:
             return fit_path(replace(rows, uncertainty=None), "st", None, sizes)
-        path = _threshold_path(tally, own)
+        # Scores at which the rows selected have grown by a step.
+        places = _milestones(np.cumsum(tally.count, dtype=np.int64))
+        scores = np.append(tally.score[places].astype(np.float64), -np.inf)
+        path = _path(tally, "st", own, scores[:, None])
     elif method == "logistic":
         path = _plain_path(tally, own, curved.plain, probability)
     else:
         path = _curved_path(tally, own, curved, probability)
-    return replace(path, expected=_expected(path, tally, curved, probability))
-
-
-def _expected(path: Path, tally: Tally, curved: CurvedSurface | None, probability: bool) -> Floats:
-    """Return rows and expected positives: those of the surface, which are smoother than counts.
-
-    A single threshold follows no surface, and hardly overstates its counts.
-    """
     if curved is None or path.method == "st":
-        return path.counts(tally).astype(np.float64)
+        # A single threshold follows no surface, and hardly overstates its counts.
+        return replace(path, expected=path.counts(tally).astype(np.float64))
+    # What the surface expects is smoother than counts.
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
     chance = curved.probabilities(s, tally.level) * tally.count
-    return path.sums(tally, chance, np.float64)
+    return replace(path, expected=path.sums(tally, chance, np.float64))
 
 
 def _path(tally: Tally, method: str, levels: Levels, thresholds: Floats) -> Path:
@@ -197,21 +173,6 @@ def _milestones(rows: Int64s) -> Int64s:
         wanted = max(rows[place] * (1.0 + _STEP), rows[place] + 1.0)
         place = int(np.searchsorted(rows, wanted))
     return np.array(kept, np.int64)
-
-
-def _threshold_path(tally: Tally, levels: Levels) -> Path:
-    """Return single thresholds: scores at which the rows selected have grown by a step."""
-    places = _milestones(np.cumsum(tally.count, dtype=np.int64))
-    scores = np.append(tally.score[places].astype(np.float64), -np.inf)
-    return _path(tally, "st", levels, scores[:, None])
-
-
-def _optimal_path(tally: Tally, levels: Levels) -> Path:
-    """Return the optima of ``true positives - c * selected`` for falling c, and all rows."""
-    points = tally.points()
-    optima = lowest_scores(tally, points, supported_frontier(points).choices())
-    every_row = np.full((1, levels.count), -np.inf)
-    return _path(tally, "exact", levels, np.vstack((optima, every_row)))
 
 
 def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: bool) -> Path:
@@ -230,7 +191,13 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
 
 def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probability: bool) -> Path:
     """Return the cuts of the curved surface, written as scores of the tally."""
-    grid = _score_grid(tally)
+    # Some of the distinct scores, rising: the highest ones, then ever fewer, and the lowest.
+    distinct_scores = np.unique(tally.score.astype(np.float64))[::-1]
+    places = [0]
+    while places[-1] < distinct_scores.size - 1:
+        places.append(places[-1] + max(1, places[-1] // _DENSE))
+    places[-1] = distinct_scores.size - 1
+    grid = np.ascontiguousarray(distinct_scores[places][::-1])
     s = regressor(grid, probability=probability)
     worth = surface.worth(s)
     at = np.searchsorted(grid, tally.score, side="right") - 1
@@ -241,16 +208,6 @@ def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probabili
     for level in range(levels.count):
         found[:-1, level] = scores[np.searchsorted(worth[level], cuts, side="left")]
     return _path(tally, CURVED, levels, found)
-
-
-def _score_grid(tally: Tally) -> Floats:
-    """Return some of the distinct scores, rising: the highest ones, then ever fewer, and the lowest."""
-    distinct_scores = np.unique(tally.score.astype(np.float64))[::-1]
-    places = [0]
-    while places[-1] < distinct_scores.size - 1:
-        places.append(places[-1] + max(1, places[-1] // _DENSE))
-    places[-1] = distinct_scores.size - 1
-    return np.ascontiguousarray(distinct_scores[places][::-1])
 
 
 def _falling_values(tally: Tally, values: Floats) -> Floats:

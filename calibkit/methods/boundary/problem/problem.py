@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid, Levels, fit_grid
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.weights import AS_THEY_ARE, ROW
-from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
-from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.values import Values
+from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, at_prevalence
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.columns import Values, roles_of, uncertainties
+from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
+from calibkit.methods.boundary.problem.measures import Measure
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.models.model import Column
 from calibkit.numerics.row_hash import random_parts
 from calibkit.options.levels import Order
+from calibkit.options.objective import Target
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows
 
@@ -106,6 +109,25 @@ def tally_totals(tally: Tally) -> Totals:
     if tally.classes == AS_THEY_ARE:
         return found
     return replace(found.reweighted(tally.classes), rows=rows, positives=positives)
+
+
+def goal_of(target: Target, totals: Totals) -> Goal:
+    """Return the goal for rows with some totals."""
+    if target.review is not None:
+        return ThreeWay(target.review, totals)
+    if target.costs:
+        return LeastCost(target.value, totals)
+    if target.bound is None:
+        return Measure(target.measure, target.parameters, totals)
+    return GOALS[target.option](target.bound, totals, of_value=target.value_column is not None)
+
+
+def classes_of(target: Target, totals: Totals) -> ClassWeights:
+    """Return by how much the classes of rows with some totals are reweighted."""
+    if target.prevalence is None:
+        return AS_THEY_ARE
+    share = Fraction(target.prevalence.numerator, target.prevalence.denominator)
+    return at_prevalence(totals.rows, totals.positives, share)
 
 
 def raw_problem(

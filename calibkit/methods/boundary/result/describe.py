@@ -14,7 +14,7 @@ from calibkit.bins.binning import Grid, Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.isotonic import level_steps
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (

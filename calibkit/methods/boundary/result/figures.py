@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import classes_of
+from calibkit.methods.boundary.problem.problem import classes_of, tally_totals
 from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
 from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel

@@ -21,7 +21,7 @@ from calibkit.methods.boundary.problem.found import lowest_scores
 from calibkit.methods.boundary.problem.problem import Problem
 from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import isotonic_blocks
-from calibkit.methods.boundary.solvers.grid_tables import (
+from calibkit.methods.boundary.solvers.grid_methods import (
     MOST_STEPS,
     MOST_VALUES,
     LevelPrefixes,

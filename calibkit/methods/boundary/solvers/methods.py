@@ -14,9 +14,9 @@ from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import classic, exact, grid_methods, three_way, value
+from calibkit.methods.boundary.solvers.classic import random_block, random_tie
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.partition import cross_fitted
-from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.knapsack import STATE_CAP
 from calibkit.options.objective import OPTIONS, REVIEW

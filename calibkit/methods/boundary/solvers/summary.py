@@ -16,11 +16,13 @@ from calibkit.columns.columns import Condensing, ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
-from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
+from calibkit.methods.boundary.problem.columns import read_values, roles_of, uncertainties
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import (
     Problem,
     binned_problem,
+    classes_of,
+    goal_of,
     grid_problem,
     raw_problem,
     tally_totals,
@@ -30,8 +32,6 @@ from calibkit.methods.boundary.problem.quantiles import (
     quantiles_of_rows,
     quantiles_of_tally,
 )
-from calibkit.methods.boundary.problem.target import classes_of, goal_of
-from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.plan import Plan, plan
 from calibkit.models.model import Provenance
