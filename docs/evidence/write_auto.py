@@ -74,7 +74,7 @@ def label(tried: Tried) -> str:
 
 def on_test(tried: Tried, target: Target, test: ScoreRows) -> tuple[float, float]:
     """Return rows and positives that a candidate, fitted on all rows of its, selects on others."""
-    tally, levels = tried.summary.problem.tally, tried.summary.levels
+    tally, levels = tried.summary.tally, tried.summary.shown
     found = tried.summary.planned.method.find(tally, goal_of(target, tally_totals(tally)))
     assert levels is not None and test.label is not None
     threshold = found.thresholds[levels.of(test.uncertainty, test.score.size)]

@@ -46,8 +46,7 @@ from calibkit.methods.boundary.result.fit import (
 )
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.plan import Plan, plan
-from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.summaries.tally import Tally
 
@@ -73,17 +72,14 @@ class Choice:
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
-    """Fit the candidate that was chosen, or the next best one where that one finds no boundary.
-
-    Raises
-    ------
-    InfeasibleError
-        No candidate selects a row and meets the bound.
-    """
+    """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     failure: InfeasibleError | None = None
     for tried in choice.ranked:
         try:
-            fitted = fit_summary(_merged(tried.summary))
+            summary = tried.summary
+            tally = summary.tally.merged()  # as a count over its own levels alone would give it
+            single = tally if summary.single is summary.tally else summary.single
+            fitted = fit_summary(replace(summary, tally=tally, single=single))
         except InfeasibleError as error:
             failure = min(failure or error, error, key=lambda one: getattr(one, "least", 0.0))
             continue
@@ -101,17 +97,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
 
 
 def fit_rows(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
-    """Fit one boundary on all rows, by the method and over the levels given or chosen.
-
-    Raises
-    ------
-    UsageError
-        Options that do not go together.
-    DataError
-        Rows of one class where the objective needs both.
-    InfeasibleError
-        No boundary selects a row and meets the bound.
-    """
+    """Fit one boundary on all rows, by the method and over the levels given or chosen."""
     if options.method == AUTO:
         return fit_choice(choose_method(data, options))
     if options.auto_levels:
@@ -124,21 +110,7 @@ def choose_levels(
 ) -> FittedBoundary:
     """Fit a boundary with the number of levels that cross-validation favours.
 
-    Parameters
-    ----------
-    data
-        Rows; without uncertainties there is one level.
-    options
-        What to fit, with folds; its number of levels is not looked at.
-    count
-        How the rows are counted for a number of levels.
-
-    Raises
-    ------
-    UsageError
-        A grid, whose levels are chosen.
-    InfeasibleError
-        No number of levels meets the bound.
+    Without uncertainties there is one level; `count` counts the rows for a number of levels.
     """
     if isinstance(data, GridTable):
         raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
@@ -161,28 +133,17 @@ def choose_levels(
         assert failure is not None
         raise failure
     judge = Judge(single.aim()[1], marginal_prices(single), None, single.minimised)
-    best = max((one for _, one in tried), key=judge.worth)
-    least = judge.worth(best) - judge.error_alone(best)
-    return next(fitted for fitted, one in tried if judge.worth(one) >= least)
+    worth = [judge.worth(one.pooled) for _, one in tried]
+    best = int(np.argmax(worth))
+    least = worth[best] - judge.error_alone(tried[best][1])
+    return next(fitted for (fitted, _), own in zip(tried, worth, strict=True) if own >= least)
 
 
 def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choice:
     """Return the candidates of ``--method auto`` by what cross-validation says of them.
 
-    Parameters
-    ----------
-    data
-        Rows, or a grid of their counts (a grid has one number of levels, and no surface).
-    options
-        What to fit, with method ``auto``.  A number of levels is that of every candidate.  Without
-        folds, or with too few rows for them, the simplest comes first.
-
-    Raises
-    ------
-    UsageError
-        Options that no candidate can take.
-    DataError
-        One class only where the objective needs both.
+    A grid has one number of levels, and no surface; a number of levels that is asked for is that of
+    every candidate.  Without folds, or with too few rows for them, the simplest comes first.
     """
     plans = candidates(data, options)
     if len(plans) == 1:
@@ -206,34 +167,26 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     goal = base.aim()[1]
     dealt = None
     if shared:
-        dealt = _deal(base, options).reweighted(goal.totals.classes)
+        parts, counted_on = base.totals().rows // ENOUGH, base
+        if base.dealt is None and parts > 1:  # that many are enough, taken at random
+            # Another seed than that of the folds: both draws are keyed by score, level and label.
+            some = base.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
+            counted_on = replace(base, tally=some)
+        dealt = deal(counted_on, options.folds, options.seed, options.workers)
+        dealt = dealt.reweighted(goal.totals.classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     price = marginal_prices(counted[0 if base.cells is None else len(counted) // 2][0])
     return _rank(tried, dealt, goal, price)
 
 
-def _deal(base: Summary, options: BoundaryOptions) -> Tally:
-    """Return the rows, or `ENOUGH` of them taken at random, dealt to the folds."""
-    problem = base.problem
-    parts = problem.totals().rows // ENOUGH
-    if problem.rows is None and parts > 1:
-        # Another seed than that of the folds: both draws are keyed by score, level and label.
-        some = problem.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
-        problem = replace(problem, tally=some)
-    return deal(problem, options.folds, options.seed, options.workers)
-
-
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
     """Return what ``auto`` tries, the simplest first."""
     levels = options.levels
+    wanted = [("st", levels)]
     if isinstance(data, GridTable):
-        wanted = [("st", levels)] if data.grid.score_edges.shape[0] == 1 else []
-        wanted.append(("exact", levels))
-    elif data.uncertainty is None or levels == 1:
-        wanted = [("st", levels)]
-    else:
-        wanted = [("st", levels)]
+        wanted = [*(wanted if data.grid.score_edges.shape[0] == 1 else []), ("exact", levels)]
+    elif data.uncertainty is not None and levels != 1:
         finite = data.options.measure == "probability" or not np.isinf(data.score).any()
         if options.target.review is None and finite and data.cells is None:
             wanted.append(("logistic", levels))
@@ -247,13 +200,6 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
     if refused is not None and not plans:
         raise refused
     return plans
-
-
-def _merged(summary: Summary) -> Summary:
-    """Return a summary with the tally that a count over its own levels alone would give."""
-    tally = summary.problem.tally.merged()
-    single = tally if summary.single is summary.problem.tally else summary.single
-    return replace(summary, problem=replace(summary.problem, tally=tally), single=single)
 
 
 def _count_finely(
@@ -276,15 +222,15 @@ def _count_finely(
     found: list[tuple[Summary, Places | None]] = []
     for planned, levels in zip(plans, own_levels, strict=True):
         places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
-        tally = base.problem.tally.coarser(places, levels.count)
-        problem = replace(base.problem, tally=tally, levels=levels)
+        tally = base.tally.coarser(places, levels.count)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
         summary = replace(
             base,
             planned=planned,
-            problem=problem,
+            tally=tally,
             single=tally,
             levels=levels,
+            shown=levels,
             origin=msgspec.structs.replace(base.origin, options=options),
         )
         found.append((summary, places))
@@ -293,10 +239,10 @@ def _count_finely(
 
 def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
     """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
-    planned, tally = summary.planned, summary.problem.tally
+    planned, tally = summary.planned, summary.tally
     options = planned.options
     if dealt is None or places is None:
-        own = deal(summary.problem, options.folds, options.seed, options.workers)
+        own = deal(summary, options.folds, options.seed, options.workers)
         return Tried(summary, cross_validate(own.reweighted(goal.totals.classes), planned, goal))
     checked = cross_validate(dealt.coarser(places, tally.levels), planned, goal)
     if options.time is not None:
@@ -310,15 +256,27 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
     judge = Judge(goal, price, dealt, tried[0].summary.minimised)
-    worth = [judge.worth(one) for one in tried]
+    worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
     best = max(eligible, key=lambda k: worth[k])
     gaps = [(worth[best] - worth[k], judge.error(one, tried[best])) for k, one in enumerate(tried)]
     chosen = next(k for k in eligible if gaps[k][0] <= gaps[k][1])
     order = sorted(range(len(tried)), key=lambda k: (k != chosen, k not in eligible, -worth[k]))
-    seen = [
-        judge.describe(one, inside, *gap)
-        for one, inside, gap in zip(tried, within, gaps, strict=True)
-    ]
+    seen = []
+    for one, inside, (gap, error) in zip(tried, within, gaps, strict=True):
+        assert one.checked is not None
+        planned, figures = one.summary.planned, one.checked.figures
+        seen.append(
+            Candidate(
+                method=planned.method.name,
+                uncertainty_bins=planned.kept_levels,
+                precision=figures.precision,
+                recall=figures.recall,
+                objective_value=figures.objective_value,
+                within_bound=inside,
+                gap=gap,
+                gap_standard_error=error,
+            )
+        )
     return Choice(tuple(tried[k] for k in order), tuple(seen))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.figures import Judged, Validation, standard_error
-from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers import exact, three_way
 from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Summary
@@ -24,16 +23,9 @@ Places = NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate.
+    """A candidate: what it is fitted on, and its cross-validation; None where there was none.
 
-    Attributes
-    ----------
-    summary
-        What it is fitted on.
-    checked
-        Its cross-validation; None where there was none.
-    fine
-        On each fold, its threshold at each of the finest levels; None on a tally of its own.
+    `fine` has its threshold at each of the finest levels on each fold; None on a tally of its own.
     """
 
     summary: Summary
@@ -43,8 +35,7 @@ class Tried:
     @property
     def folds(self) -> tuple[Judged, ...]:
         """Its folds."""
-        assert self.checked is not None
-        return self.checked.folds
+        return () if self.checked is None else self.checked.folds
 
     @property
     def pooled(self) -> Judged:
@@ -67,11 +58,8 @@ class Judge:
         self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
         self.priced = bool(goal.bounded) and self.rows_alone
 
-    def worth(self, tried: Tried) -> float:
-        """Return the worth of a candidate, in shares of the positives or in the objective's unit."""
-        return self._worth(tried.pooled)
-
-    def _worth(self, seen: Judged) -> float:
+    def worth(self, seen: Judged) -> float:
+        """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
         goal = self._goal(seen)
@@ -120,16 +108,22 @@ class Judge:
         """Return the standard error of the difference between two candidates' worths."""
         if one is other:
             return 0.0
-        apart = [
-            self._worth(a) - self._worth(b) for a, b in zip(one.folds, other.folds, strict=True)
-        ]
+        apart = [self.worth(a) - self.worth(b) for a, b in zip(one.folds, other.folds, strict=True)]
         if self.dealt is None:  # dealt apart: the error of the better one's worth must do
-            return standard_error([self._worth(fold) for fold in other.folds]) or 0.0
+            return standard_error([self.worth(fold) for fold in other.folds]) or 0.0
         over_folds = standard_error(apart) or 0.0
         options = one.summary.planned.options
         if one.fine is None or other.fine is None or not self.rows_alone:
             return over_folds
-        found = self._error_of_rows(one, other)
+        # What comes from the rows that one of the two boundaries selects.
+        dealt = self.dealt
+        scale, price = self._slope(other.pooled)
+        entries = dealt.score, dealt.level, dealt.count, dealt.positive, dealt.part
+        apart_rows = differing(*entries, one.fine, other.fine).sum(axis=(0, 1))
+        rows, hits = (float(amount) for amount in apart_rows)
+        variance = dealt.classes.positive * hits * (1 - price) ** 2
+        variance += dealt.classes.negative * (rows - hits) * price**2
+        found = scale * math.sqrt(variance * _units_per_row(one))
         independent = options.groups is None and not self.dealt.squares.size
         return found if independent else max(found, over_folds)
 
@@ -138,22 +132,8 @@ class Judge:
         assert tried.checked is not None
         if not self.priced and self.rows_alone | self.goal.uses_gain:
             return tried.checked.figures.standard_error or 0.0
-        worths = [self._worth(fold) for fold in tried.folds if fold.positives]
+        worths = [self.worth(fold) for fold in tried.folds if fold.positives]
         return standard_error(worths) or 0.0
-
-    def _error_of_rows(self, one: Tried, other: Tried) -> float:
-        """Return the error that comes from the rows which one of two boundaries selects."""
-        dealt = self.dealt
-        assert dealt is not None and one.fine is not None and other.fine is not None
-        scale, price = self._slope(other.pooled)
-        apart = differing(
-            dealt.score, dealt.level, dealt.count, dealt.positive, dealt.part, one.fine, other.fine
-        )
-        rows, hits = (float(amount) for amount in apart.sum(axis=(0, 1)))
-        classes = dealt.classes
-        variance = classes.positive * hits * (1 - price) ** 2
-        variance += classes.negative * (rows - hits) * price**2
-        return scale * math.sqrt(variance * _units_per_row(one))
 
     def _slope(self, seen: Judged) -> tuple[float, float]:
         """Return what a true positive adds to the worth, and what share of that a row costs."""
@@ -168,32 +148,17 @@ class Judge:
         )
 
         def worth(selected: float, true_positives: float) -> float:
-            return self._worth(seen._replace(selected=selected, true_positives=true_positives))
+            return self.worth(seen._replace(selected=selected, true_positives=true_positives))
 
         gain = (worth(rows, more) - worth(rows, fewer)) / max(more - fewer, 1.0)
         cost = (worth(narrower, hits) - worth(wider, hits)) / max(wider - narrower, 1.0)
         return (gain, cost / gain) if gain > 0.0 else (0.0, 0.0)
 
-    def describe(self, tried: Tried, within: bool, gap: float, error: float) -> Candidate:
-        """Return what a model says of a candidate."""
-        assert tried.checked is not None
-        planned, figures = tried.summary.planned, tried.checked.figures
-        return Candidate(
-            method=planned.method.name,
-            uncertainty_bins=planned.kept_levels,
-            precision=figures.precision,
-            recall=figures.recall,
-            objective_value=figures.objective_value,
-            within_bound=within,
-            gap=gap,
-            gap_standard_error=error,
-        )
-
 
 def _units_per_row(tried: Tried) -> float:
     """Return how many units a row has, 1 where a weight of 2 is two rows."""
-    problem = tried.summary.problem
-    return 1.0 if problem.tally.unit.size == 1.0 else problem.totals().rows / tried.summary.rows
+    summary = tried.summary
+    return 1.0 if summary.tally.unit.size == 1.0 else summary.totals().rows / summary.rows
 
 
 def marginal_prices(summary: Summary) -> tuple[float, ...]:

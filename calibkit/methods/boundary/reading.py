@@ -28,17 +28,7 @@ from calibkit.summaries.states import State
 
 
 def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | GridTable:
-    """Return the rows of a fit, as they are or counted, or the grid that a table of ``bin`` holds.
-
-    Raises
-    ------
-    UsageError
-        A column is not there, or one column has two roles.
-    DataError
-        Values that are missing, out of range or of the wrong type.
-    ResourceError
-        Rows that do not fit, and options that need them as they are.
-    """
+    """Return the rows of a fit, as they are or counted, or the grid that a table of ``bin`` holds."""
     if is_grid_table(source):
         if options.several:
             raise UsageError("a grid has one uncertainty: several need the rows.")
@@ -59,12 +49,8 @@ def read_test_rows(
 ) -> ScoreRows | None:
     """Return the rows that judge a boundary, read as those it is fitted on; None where there are none.
 
-    Parameters
-    ----------
-    options, data
-        Of the fit.
-    dtype
-        What numbers of a text file become if a grid does not say it.
+    `options`, `data`: of the fit; `dtype`: what numbers of a text file become if a grid does not say
+    it.
     """
     if options.test is None:
         return None
@@ -86,13 +72,7 @@ def read_test_rows(
 
 
 def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
-    """Return the rows as a summary that merges with those of other shards.
-
-    Raises
-    ------
-    UsageError, DataError, ResourceError
-        As `read_boundary_rows`, and for a grid.
-    """
+    """Return the rows as a summary that merges with those of other shards."""
     if is_grid_table(source):
         raise UsageError("a grid is a summary already; --partial takes rows.")
     reading = _reading(options, source)
@@ -100,13 +80,7 @@ def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
 
 
 def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> ScoreRows:
-    """Return the rows of a state.
-
-    Raises
-    ------
-    ResourceError
-        Rows that do not fit, and options that need them as they are.
-    """
+    """Return the rows of a state."""
     rows = summary_of(state).rows(source_of(state), memory)
     needs_each = _needs_each(options)
     if needs_each is not None:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-import polars as pl
 
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.bins.grid_table import GridTable
@@ -25,7 +22,7 @@ from calibkit.methods.boundary.reading import (
     read_test_rows,
 )
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
-from calibkit.methods.boundary.solvers.plan import plan as resolved
+from calibkit.methods.boundary.solvers.summary import plan as resolved
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
@@ -34,26 +31,15 @@ from calibkit.summaries import plain as states
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_states import score_state, source_of
 from calibkit.summaries.states import State
-from calibkit.summaries.tally import Tally
-
-if TYPE_CHECKING:
-    from calibkit.methods.boundary.compare import Compared
 
 KIND = "boundary"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The rows of a run, and those that judge it.
+    """The rows of a run (or a grid of their counts), and those that judge it, if there are any.
 
-    Attributes
-    ----------
-    data, test
-        The rows, or a grid of their counts, and others that judge the fit, if there are any.
-    source
-        Where the rows are read.
-    makers
-        The hash of the model that made the column of a role, as the user says.
+    `makers` has the hash of the model that made the column of a role, as the user says.
     """
 
     data: ScoreRows | GridTable
@@ -81,49 +67,15 @@ class Inputs:
         return (f"{self.data.rows:,} rows used of {self.data.rows_read:,} read",)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """All methods that take the objective, those that meet the bound first."""
-
-    options: BoundaryOptions
-    inputs: Inputs
-    methods: tuple[Compared, ...]
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The methods as a table, one row each."""
-        from calibkit.methods.boundary.compare import comparison_frame
-
-        return comparison_frame(self.methods)
-
-    def fit(self) -> FittedBoundary:
-        """Fit the method that was asked for on the same rows."""
-        return _fit(self.options, self.inputs)
+def inputs(options: BoundaryOptions, source: Source) -> Inputs:
+    """Read the rows of a run, and those that judge it."""
+    data = read_boundary_rows(options, source)
+    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
-    """Return the model of all rows.
-
-    Raises
-    ------
-    UsageError
-        Options that do not go together.
-    DataError
-        Values that are missing or out of range; rows of one class where the objective needs both.
-    InfeasibleError
-        No boundary selects a row and meets the bound, or nothing can be certified.
-    """
-    return _told(options, _inputs(options, source))
-
-
-def compare(options: BoundaryOptions, source: Source) -> Comparison:
-    """Return all methods that take the objective, side by side; errors as `fit`."""
-    from calibkit.methods.boundary.compare import compare_methods
-
-    options.check_comparison()
-    inputs = _inputs(options, source)
-    methods = compare_methods(inputs.data, options, inputs.test)
-    return Comparison(options, inputs, tuple(sorted(methods, key=lambda one: one.rank)))
+    """Return the model of all rows."""
+    return _told(options, inputs(options, source))
 
 
 def plan(options: BoundaryOptions, source: Source) -> Plan:
@@ -134,14 +86,10 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
         columns = data.options.roles | options.target.value_columns
         if options.by is not None:
             columns["by"] = options.by
-    return Plan(columns, _steps(options, data))
-
-
-def _steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certificate_steps
 
-        return certificate_steps(options, data)
+        return Plan(columns, certificate_steps(options, data))
     auto = options.method == AUTO
     plans = candidates(data, options) if auto else [resolved(options, data)]
     steps = [step for planned in plans for step in planned.steps()[:1]] + plans[0].steps()[1:]
@@ -150,16 +98,13 @@ def _steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     if options.auto_levels and not auto:
         tried = ", ".join(map(str, EVERY_LEVELS))
         steps.append(f"do so with {tried} levels, and keep what cross-validation favours")
-    return steps
+    return Plan(columns, steps)
 
 
 def state(options: BoundaryOptions, source: Source) -> State:
     """Return the state of the rows of a shard; rows that would judge the fit have no place in it.
 
-    Raises
-    ------
-    UsageError, DataError, ResourceError
-        As `calibkit.methods.boundary.reading.read_summary`.
+    Errors are those of `calibkit.methods.boundary.reading.read_summary`.
     """
     summary = read_summary(options, source)
     makers = makers_of(source, summary.options, _makers(options))
@@ -177,30 +122,25 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     return _told(options, Inputs(rows, None, source_of(state), makers))
 
 
-def _inputs(options: BoundaryOptions, source: Source) -> Inputs:
-    data = read_boundary_rows(options, source)
-    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
-
-
 def _makers(options: BoundaryOptions) -> dict[str, str]:
     """Return the hash of the model that made the scores, if the user names it."""
     return {} if options.maker is None else {"score": model_hash(options.maker)}
 
 
-def _told(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
+def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     """Return the fit, with what is to be said of its rows."""
-    fitted = _fit(options, inputs)
+    fitted = fit_inputs(options, read)
     return replace(
         fitted,
-        warnings=(*inputs.warnings, *fitted.warnings),
-        notes=(*inputs.notes, *fitted.notes),
-        details=inputs.details,
+        warnings=(*read.warnings, *fitted.warnings),
+        notes=(*read.notes, *fitted.notes),
+        details=read.details,
     )
 
 
-def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
-    data = inputs.data
-    single: Tally | None = None
+def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
+    """Return the fit of rows that were read, with what is to be said of it alone."""
+    data, single = read.data, None
     notes: tuple[str, ...] = ()
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certify_boundary
@@ -226,6 +166,6 @@ def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
             single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         counted = single.score, single.count, single.positive
         odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
-    fitted = delivered(fitted, options, inputs.test)
-    record_makers(fitted.model, inputs.source, inputs.makers)
+    fitted = delivered(fitted, options, read.test)
+    record_makers(fitted.model, read.source, read.makers)
     return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)

@@ -188,11 +188,17 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     values = read_values(data, options.target)
     levels_of_all = planned.levels * len(split.names)
     tally = count_at(data, level, levels_of_all, values, threads=options.workers)
-    problem = replace(
-        base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, values)
+    return replace(
+        base,
+        planned=planned,
+        tally=tally,
+        single=tally,
+        levels=None,
+        shown=None,
+        level=level,
+        columns=columns_of(data, values),
+        stack=replace(split, rows=(), levels=tuple(own_levels)),
     )
-    stack = replace(split, rows=(), levels=tuple(own_levels))
-    return replace(base, planned=planned, problem=problem, single=tally, levels=None, stack=stack)
 
 
 def _per_segment(method: Method) -> Method:
@@ -325,7 +331,7 @@ def _upper_bound(parts: list[FittedBoundary], goal: Goal, base: Summary) -> floa
     if goal.maximised != "recall":
         return max(bounds)
     if goal.uses_gain:
-        whole = base.problem.totals()
+        whole = base.totals()
         amounts = [one.goal.totals.gain * one.goal.totals.gain_unit.size for one in parts]
         return min(
             1.0,
@@ -333,7 +339,7 @@ def _upper_bound(parts: list[FittedBoundary], goal: Goal, base: Summary) -> floa
             / (whole.gain * whole.gain_unit.size),
         )
     positives = [float(one.model.fit.positives) for one in parts]
-    whole_positives = float(base.problem.tally.unit.amount(base.problem.totals().positives))
+    whole_positives = float(base.tally.unit.amount(base.totals().positives))
     return min(1.0, sum(a * b for a, b in zip(positives, bounds, strict=True)) / whole_positives)
 
 
@@ -369,7 +375,7 @@ def _in_units(parts: list[FittedBoundary], fold: int, goal: Goal, base: Summary)
     classes = goal.totals.classes
     for one in parts:
         seen, totals = one.folds[fold], one.goal.totals
-        size = float(base.problem.totals().row_units / one.row_units)
+        size = float(base.totals().row_units / one.row_units)
         for first, pair in ((0, seen[:2]), (2, seen[2:4])):
             rows, hits = totals.classes.rows(float(pair[0]), float(pair[1]))
             weighed = classes.weigh(rows * size, hits * size)

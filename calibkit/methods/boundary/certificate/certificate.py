@@ -298,16 +298,16 @@ def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -
     said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
     said.pop("folds", None)
     origin = msgspec.structs.replace(summary.origin, options=said)
-    summary = replace(summary, planned=planned, levels=path.levels, origin=origin)
+    summary = replace(summary, planned=planned, shown=path.levels, origin=origin)
     tally, goal = summary.aim()
     thresholds = path.thresholds[place]
     counted = tally.selected(thresholds), tally.gained(thresholds)
     cut = math.nan if path.cuts is None else float(path.cuts[place])
     found = Found(thresholds, *counted[0], gain=counted[1], surface=path.surface, cut=cut)
     summary, found = flatten(summary, found)
-    tally = summary.problem.tally.reweighted(goal.totals.classes)
+    tally = summary.tally.reweighted(goal.totals.classes)
     ceiling = best_choice(tally.points(), goal, cap=1).ceiling
-    single = score_only(summary.problem.tally, goal)
+    single = score_only(summary.tally, goal)
     fit = seen_in_sample(summary, found, goal, ceiling, single)
     fit.bound_met = all(
         goal_of(one, goal.totals).met(int(found.selected), int(found.true_positives), found.gain)

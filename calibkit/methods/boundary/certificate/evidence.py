@@ -195,13 +195,7 @@ def values_of(rows: ScoreRows, options: BoundaryOptions) -> Floats:
 
 
 def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
-    """Return what weights, values and groups are taken to be limited by, as far as a test needs it.
-
-    Raises
-    ------
-    InfeasibleError
-        A row beyond a limit: what the certificate would assume is not so.
-    """
+    """Return what weights, values and groups are taken to be limited by, as far as a test needs it."""
     rows, named, found = split.rows, options.limits, {}
     recall = any(one.option == "recall" for one in options.target.each)
     needed = {
@@ -285,16 +279,9 @@ class Stretch:
 class Evidence:
     """What the rows say of one path, or of one over several segments.
 
-    Attributes
-    ----------
-    stretches
-        The segments.
-    split, options
-        All rows, and what is certified of them.
-    limits
-        The largest weight, value and group that are assumed.
-    level
-        The error probability of the first tests.
+    `stretches`: the segments; `split`, `options`: all rows, and what is certified of them; `limits`:
+    the largest weight, value and group that are assumed; `level`: the error probability of the first
+    tests.
     """
 
     stretches: Sequence[Stretch]

@@ -47,14 +47,7 @@ class Values:
 
 
 def read_values(rows: ScoreRows, target: Target) -> Values | None:
-    """Return what rows are worth for an objective; None where only their number counts.
-
-    Raises
-    ------
-    DataError
-        Missing, infinite or negative amounts; values of the positive rows that sum to zero, costs
-        that are all zero.
-    """
+    """Return what rows are worth for an objective; None where only their number counts."""
     columns = {role: Column(name) for role, name in target.value_columns.items()}
     if not columns:
         return None

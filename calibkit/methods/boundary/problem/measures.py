@@ -32,14 +32,8 @@ TIE = 1e-12
 class Measure(CountGoal):
     """Maximise a measure, or minimise a cost, without a bound.
 
-    Parameters
-    ----------
-    name
-        A key of `OBJECTIVES`.
-    parameters
-        Its parameters, in the order of `ConfusionMeasure.parameters`.
-    totals
-        What all rows hold.
+    `name`: a key of `OBJECTIVES`; `parameters`: its parameters, in the order of
+    `ConfusionMeasure.parameters`; `totals`: what all rows hold.
     """
 
     bounded = ""

@@ -26,8 +26,7 @@ from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, Figures, SegmentFit, TestFigures
 from calibkit.methods.boundary.solvers.methods import on_folds
-from calibkit.methods.boundary.solvers.plan import Plan
-from calibkit.methods.boundary.solvers.summary import Stack
+from calibkit.methods.boundary.solvers.summary import Plan, Stack
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
@@ -243,16 +242,9 @@ def judge_segments(
 ) -> list[SegmentFit]:
     """Return the figures of each segment.
 
-    Parameters
-    ----------
-    stack
-        The segments.
-    goal
-        That of all rows.
-    tally, found
-        The fitting rows and the boundary on them.
-    dealt, checked
-        The rows dealt to folds, and the cross-validation on them; None without.
+    `stack`: the segments; `goal`: that of all rows; `tally`, `found`: the fitting rows and the
+    boundary on them; `dealt`, `checked`: the rows dealt to folds, and the cross-validation on them;
+    None without.
     """
     fits = []
     for segment in range(len(stack.names)):

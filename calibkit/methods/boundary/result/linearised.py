@@ -29,20 +29,11 @@ def linearised_error(
 ) -> float | None:
     """Return the standard error of a goal's objective.
 
-    Parameters
-    ----------
-    goal
-        What the objective is; it counts rows.
-    cells, squares
-        Weight, and sum of squared weights, of true positives, false positives, false negatives and
-        true negatives.
-    prevalence
-        The base rate to which the classes are reweighted, if they are.
+    `goal`: what the objective is; it counts rows; `cells`, `squares`: weight, and sum of squared
+    weights, of true positives, false positives, false negatives and true negatives; `prevalence`: the
+    base rate to which the classes are reweighted, if they are.
 
-    Returns
-    -------
-    error
-        None where the objective is undefined.
+    The error is None where the objective is undefined.
     """
     step = _STEP * float(cells.sum())
     variance = 0.0

@@ -109,14 +109,8 @@ def regressor(score: NDArray[np.floating], *, probability: bool) -> Floats:
 def fit_curved(tally: Tally, sizes: Sizes, *, probability: bool = True) -> CurvedSurface:
     """Fit the surface to a tally.
 
-    Parameters
-    ----------
-    tally
-        Finite scores (unless they are probabilities), over levels.
-    sizes
-        How many rows a boundary is expected to select.
-    probability
-        Whether scores are probabilities.
+    `tally`: finite scores (unless they are probabilities), over levels; `sizes`: how many rows a
+    boundary is expected to select; `probability`: whether scores are probabilities.
     """
     plain = fit_surface(tally, probability=probability)
     s = tally.logits[0] if probability else tally.score.astype(np.float64)

@@ -42,12 +42,8 @@ _MERGE_COST = 16
 class GridFrontier:
     """Boundaries on a grid that no other boundary beats, by rising true positives.
 
-    Attributes
-    ----------
-    true_positives, selected
-        Totals of each point, in units of weight; both rise strictly.
-    positives
-        Positive rows of the whole grid.
+    `true_positives`, `selected`: totals of each point, in units of weight; both rise strictly;
+    `positives`: positive rows of the whole grid.
     """
 
     true_positives: Int64s
@@ -81,16 +77,8 @@ def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier
     Of equal precision the point with more true positives is kept; the empty selection is left out.
     The canonical answers for every bound on precision (unless empty) and on recall are among them.
 
-    Parameters
-    ----------
-    positives, totals
-        Positive rows and all rows of each bin, int64 of shape (levels, score bins), level 0 the
-        least uncertain and bin 0 the lowest scores.
-
-    Raises
-    ------
-    UsageError
-        Where the computation would take more than `MOST_STEPS` steps.
+    `positives`, `totals`: positive rows and all rows of each bin, int64 of shape (levels, score
+    bins), level 0 the least uncertain and bin 0 the lowest scores.
     """
     frontier = pareto_frontier(positives, totals)
     return frontier.points(grid_dp.rising_precision(frontier.true_positives, frontier.selected))
@@ -103,8 +91,6 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
     positives and falls with selected rows, whatever its shape; see `precision_recall_frontier` for
     the part that matters to precision and recall, its arguments and errors.
 
-    Notes
-    -----
     Three equivalent ways, whichever is estimated to be the cheapest: a table over selected rows, a
     table over true positives, or lists of undominated totals merged level by level, which need no
     table as long as the counts and so work for large weights.
@@ -227,15 +213,11 @@ def _too_many() -> UsageError:
 class SupportedFrontier:
     """The boundaries on the concave hull of (selected rows, true positives), by rising rows.
 
-    Attributes
-    ----------
-    selected, true_positives
-        Totals of each vertex, in units of weight; both rise strictly, precision falls strictly.
-    gap
-        For each vertex, by how many true positives a boundary that selects at least as many rows,
-        but fewer than the next vertex, can exceed it: the rise of the chord to the next vertex, up
-        to the last row before that, rounded down to whole units.  0 at the last vertex, which has
-        every positive.
+    `selected`, `true_positives`: totals of each vertex, in units of weight; both rise strictly,
+    precision falls strictly; `gap`: for each vertex, by how many true positives a boundary that
+    selects at least as many rows, but fewer than the next vertex, can exceed it: the rise of the
+    chord to the next vertex, up to the last row before that, rounded down to whole units.  0 at the
+    last vertex, which has every positive.
     """
 
     selected: Int64s
@@ -264,10 +246,7 @@ def supported_frontier(points: Points) -> SupportedFrontier:
     Blocks of equal rate in several levels enter together.  Between two vertices no boundary lies
     above the chord, and none has a higher precision than the first vertex.
 
-    Parameters
-    ----------
-    points
-        The prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
+    `points`: the prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
     """
     blocks, ends = level_sets(isotonic_blocks(points))
     if ends.size and blocks.true_positives[ends[-1]] == 0:  # rows without positives gain nothing
@@ -294,14 +273,8 @@ def frontier_table(
     ``precision`` and ``recall`` (null where undefined); supported frontiers also have ``gap``, in
     the measure of the true positives.
 
-    Parameters
-    ----------
-    frontier
-        The points.
-    positives
-        Positive rows altogether, in units.
-    unit
-        What a unit is worth.
+    `frontier`: the points; `positives`: positive rows altogether, in units; `unit`: what a unit is
+    worth.
     """
     counts = {"true_positives": frontier.true_positives, "selected": frontier.selected}
     if isinstance(frontier, SupportedFrontier):
@@ -349,19 +322,12 @@ def frontier_rows(problem: Problem) -> pl.DataFrame:
         return table.with_columns(
             pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
         )
-    return table.with_columns(_columns("threshold", _scores(problem, takes)))
-
-
-def _scores(problem: Problem, takes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Translate numbers of the highest columns into scores, level by level."""
-    columns = int(problem.tally.score.max()) + 1
-    found = np.empty(takes.shape)
-    for level in range(takes.shape[1]):
+    bins, lowest = int(tally.score.max()) + 1, np.empty(takes.shape)
+    for level in range(tally.levels):
         distinct, places = np.unique(takes[:, level], return_inverse=True)
-        lowest = np.full((distinct.size, takes.shape[1]), np.nan)
-        lowest[:, level] = np.where(distinct > 0, columns - distinct, np.nan)
-        found[:, level] = np.array([problem.scores(row)[level] for row in lowest])[places]
-    return found
+        scores = [problem.score_at(level, bins - take if take else np.nan) for take in distinct]
+        lowest[:, level] = np.array(scores)[places]
+    return table.with_columns(_columns("threshold", lowest))
 
 
 def _columns(name: str, values: NDArray[np.float64]) -> list[pl.Series]:

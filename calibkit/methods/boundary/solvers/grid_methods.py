@@ -52,12 +52,8 @@ def common_unit(counts: Int64s) -> int:
 class LevelTables:
     """The largest sum of gains for every sum of costs, level by level.
 
-    Attributes
-    ----------
-    gains, costs
-        One array a level: its choices, costs non-decreasing from 0.
-    values
-        One array a level: the largest gain of the levels up to it, for every cost.
+    `gains`, `costs`: one array a level: its choices, costs non-decreasing from 0; `values`: one array
+    a level: the largest gain of the levels up to it, for every cost.
     """
 
     gains: list[Int64s]
@@ -98,14 +94,9 @@ def table_size(costs: list[Int64s]) -> tuple[int, int]:
 class LevelPrefixes:
     """The prefixes of each level worth choosing: no other has as many positives in fewer rows.
 
-    Attributes
-    ----------
-    take
-        Number of bins of each prefix, from 0.
-    hits, rows
-        Positive rows and all rows of each prefix, in multiples of `hits_unit` and `rows_unit`.
-    hits_unit, rows_unit
-        The greatest common divisors of the bins' counts.
+    `take`: number of bins of each prefix, from 0; `hits`, `rows`: positive rows and all rows of each
+    prefix, in multiples of `hits_unit` and `rows_unit`; `hits_unit`, `rows_unit`: the greatest common
+    divisors of the bins' counts.
     """
 
     take: list[Int64s]
@@ -182,12 +173,8 @@ def most_positives_by_bins(positives: Int64s, *, mono: bool = False) -> Int64s:
     The paper's table R(K, .): read as a whole it is the precision-recall curve of a grid whose bins
     weigh the same.
 
-    Parameters
-    ----------
-    positives
-        Positive rows of each bin, shape (K, L).
-    mono
-        Only boundaries that never take more bins in a more uncertain level.
+    `positives`: positive rows of each bin, shape (K, L); `mono`: only boundaries that never take more
+    bins in a more uncertain level.
     """
     gains = prefix_sums(positives)
     bins = _bin_costs(gains)

@@ -58,20 +58,10 @@ def best_cut(
 ) -> Found:
     """Fit a surface and return its best cut.
 
-    Parameters
-    ----------
-    tally
-        Scores, finite unless they are probabilities, and levels.
-    goal
-        What to reach.
-    excluded
-        A part of a dealt tally that takes no part.
-    scale
-        What scores hold: ``probability``, ``logit`` or ``raw``.
-    threads
-        How many may sum; the result does not depend on them.
-    shared
-        What the fits that leave out one part of this tally have in common.
+    `tally`: scores, finite unless they are probabilities, and levels; `goal`: what to reach;
+    `excluded`: a part of a dealt tally that takes no part; `scale`: what scores hold:
+    ``probability``, ``logit`` or ``raw``; `threads`: how many may sum; the result does not depend on
+    them; `shared`: what the fits that leave out one part of this tally have in common.
     """
     probability, raw = scale == "probability", scale == "raw"
     surface = fit_surface(

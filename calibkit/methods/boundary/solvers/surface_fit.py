@@ -368,13 +368,7 @@ class Shared:
 
 
 def _unit(s: NDArray[Any]) -> float:
-    """Return the unit in which scores can be squared and summed: 1, unless they are extreme.
-
-    Raises
-    ------
-    DataError
-        For scores whose differences floats cannot hold.
-    """
+    """Return the unit in which scores can be squared and summed: 1, unless they are extreme."""
     if not s.size:
         return 1.0
     lowest, highest = float(s.min()), float(s.max())

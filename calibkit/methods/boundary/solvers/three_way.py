@@ -48,12 +48,8 @@ PAIR_CAP = 2_000_000
 class Pair:
     """A point for block and one for review in each level, -1 for none, and what is known of them.
 
-    Attributes
-    ----------
-    block, review
-        Review has the end of what is reviewed, never before that of block.
-    proven, ceiling
-        Whether no pair is better, and what the objective of none can exceed, or undercut.
+    `block`, `review`: review has the end of what is reviewed, never before that of block; `proven`,
+    `ceiling`: whether no pair is better, and what the objective of none can exceed, or undercut.
     """
 
     block: Int64s
