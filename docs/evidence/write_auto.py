@@ -12,8 +12,7 @@ from pages import arguments, fill, paragraph, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.choice import choose_method
-from calibkit.methods.boundary.judge import Tried
+from calibkit.methods.boundary.choice import Tried, choose_method
 from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.objective import Target

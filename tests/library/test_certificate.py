@@ -13,7 +13,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate.certificate import certify_boundary
 from calibkit.methods.boundary.certificate.evidence import deal_rows, fitting_share, written_out
-from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path, joined
+from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_curved, fit_path, joined
 from calibkit.methods.boundary.certificate.tests import (
     Binomials,
     Chain,
@@ -25,7 +25,6 @@ from calibkit.methods.boundary.certificate.tests import (
 )
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.fit import fit_boundary
-from calibkit.methods.boundary.solvers.curved import fit_curved
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_confidence

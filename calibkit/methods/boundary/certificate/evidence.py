@@ -18,7 +18,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_keys, group_parts, time_parts
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.methods.boundary.certificate.paths import Path, joined
+from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.certificate.tests import (
     Bets,
     Binomials,
@@ -31,7 +31,6 @@ from calibkit.methods.boundary.certificate.tests import (
     pays,
 )
 from calibkit.methods.boundary.problem.columns import amounts_of
-from calibkit.methods.boundary.solvers.curved import Sizes
 from calibkit.numerics.row_hash import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows

@@ -290,12 +290,7 @@ class RecallAtCapacity(RecallWithin):
     bounded, spared = "capacity", 0
 
     def __init__(
-        self,
-        bound: Bound,
-        totals: Totals,
-        *,
-        of_value: bool = False,
-        share: Fraction | None = None,
+        self, bound: Bound, totals: Totals, *, of_value: bool = False, share: Fraction | None = None
     ) -> None:
         super().__init__(bound, totals, of_value=of_value)
         number = Fraction(bound.numerator, bound.denominator)

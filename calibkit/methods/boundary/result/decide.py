@@ -103,10 +103,7 @@ def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[Bounda
 
 
 def levels_of(
-    model: BoundaryModel,
-    score: Floats,
-    uncertainty: Floats | None,
-    by: pl.Series | None = None,
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
     """Return the uncertainty level of each row, and the isotonic probability there (else NaN)."""
     level, chance = np.zeros(score.size, np.uint16), np.full(score.size, np.nan)
@@ -123,10 +120,7 @@ def levels_of(
 
 
 def probabilities(
-    model: BoundaryModel,
-    score: Floats,
-    uncertainty: Floats | None,
-    by: pl.Series | None = None,
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> NDArray[np.float64]:
     """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
     chance = np.empty(score.size)
@@ -175,10 +169,7 @@ def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.
 
 
 def decide(
-    model: BoundaryModel,
-    score: Floats,
-    uncertainty: Floats | None,
-    by: pl.Series | None = None,
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Return the decision (0 or 1) and the margin of each row.
 

@@ -19,14 +19,15 @@ from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.problem.measures import Measure
 from calibkit.methods.boundary.problem.problem import classes_of, tally_totals
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
-from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, Figures, SegmentFit, TestFigures
 from calibkit.methods.boundary.solvers.methods import on_folds
 from calibkit.methods.boundary.solvers.summary import Plan, Stack
+from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
@@ -80,7 +81,7 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
 
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined; where rows stand for several rows each,
-    from their influences (see `calibkit.methods.boundary.result.linearised`).
+    from their influences (see `calibkit.methods.boundary.result.figures`).
     """
     options, method = planned.options, on_folds(planned.method)
     forward = options.time is not None
@@ -182,10 +183,7 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def judge_rows(
-    model: BoundaryModel,
-    rows: ScoreRows,
-    target: Target,
-    make_goal: Callable[[Totals], Goal],
+    model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
 ) -> TestFigures:
     """Return the figures of a boundary on labelled rows."""
     assert rows.label is not None
@@ -303,3 +301,50 @@ def judge_test(
         if own.size and (target.value_column is None or rows.label[own].any()):
             part = rows.only(own)
             segment.fit.test = judge_rows(model, part, target, make_goal)
+
+
+Floats = NDArray[np.float64]
+
+#: Step of the derivatives, as a share of the whole weight.
+_STEP = 1e-6
+
+
+def linearised_error(
+    goal: Goal, cells: Floats, squares: Floats, prevalence: float | None
+) -> float | None:
+    """Return the standard error of a goal that counts rows which stand for several rows each.
+
+    A weight that says for how many rows one row stands makes a figure a ratio of weighted sums.  Its
+    error to first order is that of the sum of the rows' influences: a row's weight times the derivative
+    of the figure by the weight in the row's cell of the confusion matrix (Särndal, Swensson, Wretman,
+    Model assisted survey sampling, 1992, section 5.5).  So the sums of squared weights in the cells (of
+    true and false positives, false and true negatives) are all it takes, beside the weights there.
+    `prevalence` is the base rate to which the classes are reweighted, if they are.  None where the
+    objective is undefined.
+    """
+    step = _STEP * float(cells.sum())
+    variance = 0.0
+    for place in range(4):
+        if squares[place] == 0.0:
+            continue
+        moved = np.zeros(4)
+        moved[place] = min(step, float(cells[place]))
+        above = _objective(goal, cells + moved, prevalence)
+        below = _objective(goal, cells - moved, prevalence)
+        if above is None or below is None:
+            return None
+        slope = (above - below) / (2 * float(moved[place]))
+        variance += slope * slope * float(squares[place])
+    return math.sqrt(variance)
+
+
+def _objective(goal: Goal, cells: Floats, prevalence: float | None) -> float | None:
+    """Return the objective of a confusion matrix."""
+    tp, fp, fn, tn = (float(cell) for cell in cells)
+    if prevalence is not None and tp + fn > 0.0 and fp + tn > 0.0:
+        positive, negative = prevalence / (tp + fn), (1.0 - prevalence) / (fp + tn)
+        tp, fn, fp, tn = tp * positive, fn * positive, fp * negative, tn * negative
+    if isinstance(goal, Measure):
+        return float(goal.formula(Cells(*np.array([[tp], [fp], [fn], [tn]])))[0])
+    whole = tp + fn if goal.maximised == "recall" else tp + fp
+    return tp / whole if whole else None
