@@ -60,11 +60,9 @@ class RecallGoal(BoundedGoal):
         best = np.flatnonzero(caught == most)
         return int(best[np.argmin(selected[best])])
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the recall."""
-        return self.recall(true_positives, gain)
+        return self.recall(hits, gain)
 
     def _ceiling_of(self, hits: float) -> float:
         """Return a bound on true positives as a recall, rounded down to whole units if exact."""
@@ -194,11 +192,9 @@ class PrecisionAtRecall(BoundedGoal):
         """Return the precision of the linear relaxation."""
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the precision."""
-        return true_positives / selected if selected else None
+        return hits / selected if selected else None
 
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the recall is at least the bound."""

@@ -75,11 +75,9 @@ class Measure(CountGoal):
         rows, hits = np.append(0, selected), np.append(0, true_positives)
         return self.pick(rows, hits), None
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the measure."""
-        return float(self.reported(np.array([selected]), np.array([true_positives]))[0])
+        return float(self.reported(np.array([selected]), np.array([hits]))[0])
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take whole groups; only the G-mean may be largest within one.

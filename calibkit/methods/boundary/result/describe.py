@@ -12,7 +12,7 @@ import numpy as np
 
 from calibkit.bins.binning import Grid, Levels
 from calibkit.errors import DataError
-from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
@@ -29,7 +29,7 @@ from calibkit.methods.boundary.result.parts import (
 )
 from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.methods.boundary.solvers.logistic import logistic
-from calibkit.methods.boundary.solvers.summary import Stack, Summary
+from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
@@ -88,13 +88,16 @@ def describe(
     if stack is None:
         rule = _rule(summary, found, isotonic)
     else:
-        rules = [
-            _rule_of_segment(summary, stack, found, own, isotonic)
-            for own in range(len(stack.names))
-        ]
+        rules = []
+        for segment, levels_of in enumerate(stack.levels):
+            own = stack.places(segment)
+            wide = None if found.wide is None else found.wide[own]
+            part = replace(found, thresholds=found.thresholds[own], wide=wide)
+            steps = None if isotonic is None else isotonic[own]
+            rules.append(_rule(replace(summary, stack=None, shown=levels_of), part, steps))
         groups = {
-            name: Segment(fit=own, **decides)
-            for name, own, decides in zip(stack.names, segments, rules, strict=True)
+            name: Segment(fit=seen, **decides)
+            for name, seen, decides in zip(stack.names, segments, rules, strict=True)
         }
         rule, parts = never(rules[0]), grouped(groups, stack.pooled, options)
     levels = planned.levels
@@ -160,16 +163,6 @@ def grouped(
     return said | {"by": Column(options.by)}
 
 
-def _rule_of_segment(
-    summary: Summary, stack: Stack, found: Found, segment: int, isotonic: list[Steps] | None
-) -> dict[str, Any]:
-    own = stack.places(segment)
-    wide = None if found.wide is None else found.wide[own]
-    part = replace(found, thresholds=found.thresholds[own], wide=wide)
-    steps = None if isotonic is None else isotonic[own]
-    return _rule(replace(summary, stack=None, shown=stack.levels[segment]), part, steps)
-
-
 def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[str, Any]:
     """Return what decides in a model: its method, levels and thresholds."""
     planned, levels = summary.planned, summary.planned.levels
@@ -199,7 +192,15 @@ def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[
     if planned.method.mix is not None:
         rule |= _random(summary, found, rule["score_thresholds"])
     if found.surface is not None:
-        rule |= _surface(summary, found.surface, found.cut)
+        clipped: int | float = 0  # of probabilities, to have logits
+        if summary.columns["score"].measure == "probability":
+            clipped = summary.tally.unit.amount(summary.tally.logits[1])
+        rule |= {
+            "coefficients": {name: getattr(found.surface, name) for name in COEFFICIENTS},
+            "uncertainty_ranks": found.surface.ranks.tolist(),
+            "cut": None if math.isnan(found.cut) else logistic(found.cut),
+            "clipped": clipped,
+        }
     return rule
 
 
@@ -224,18 +225,6 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
     return rule | {
         "random_thresholds": [low if new else None for new, low in zip(differs, lows, strict=True)],
         "tie_probability": [found.probability if new else 0.0 for new in differs],
-    }
-
-
-def _surface(summary: Summary, surface: Surface, cut: float) -> dict[str, Any]:
-    """Return the surface, and the fitted probability from which on rows are selected."""
-    tally = summary.tally
-    probability = summary.columns["score"].measure == "probability"
-    return {
-        "coefficients": {name: getattr(surface, name) for name in COEFFICIENTS},
-        "uncertainty_ranks": surface.ranks.tolist(),
-        "cut": None if math.isnan(cut) else logistic(cut),
-        "clipped": tally.unit.amount(tally.logits[1]) if probability else 0,
     }
 
 

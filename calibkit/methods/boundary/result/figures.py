@@ -105,7 +105,12 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
         else:
             found = method.find(dealt, others, excluded=fold)
         boundaries[fold] = found
-        squares[fold] = _squares(dealt, fold, found)
+        if dealt.squares.size and not found.probability:  # sums of squared weights in the cells
+            own = dealt.part == fold
+            with np.errstate(invalid="ignore"):
+                taken = dealt.score >= found.thresholds[dealt.level]
+            cells = [dealt.squares[own & chosen] for chosen in (taken, ~taken)]
+            squares[fold] = [float(cell[:, side].sum()) for cell in cells for side in (1, 0)]
         return Judged(rows, positives, *held_out(dealt, fold, found))
 
     judged_folds = range(forward, parts)
@@ -119,8 +124,15 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     ]
     error = standard_error([value for value in values if value is not None])
     if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
+        classes = dealt.classes
+        rows, positives = classes.rows(float(pooled.totals.rows), float(pooled.totals.positives))
+        taken, hits = classes.rows(float(counted[0]), float(counted[1]))
+        cells = np.array([hits, taken - hits, positives - hits, rows - positives - taken + hits])
+        prevalence = None
+        if classes != AS_THEY_ARE:
+            prevalence = pooled.totals.positives / pooled.totals.rows
         sums = squares[forward:].sum(axis=0) * dealt.square_unit
-        error = _linearised(pooled, counted[0], counted[1], sums, dealt)
+        error = linearised_error(pooled, cells * dealt.unit.size, sums, prevalence)
     return Validation(pooled_figures(pooled, counted, error, options.folds), judged, boundaries)
 
 
@@ -140,37 +152,6 @@ def pooled_figures(
         standard_error=error,
         folds=folds,
     )
-
-
-def _squares(dealt: Tally, fold: int, found: Found) -> NDArray[np.float64]:
-    """Return the sums of squared weights in the cells of a fold; NaN where chance decides."""
-    if not dealt.squares.size or found.probability > 0.0:
-        return np.full(4, np.nan)
-    own = dealt.part == fold
-    with np.errstate(invalid="ignore"):
-        taken = dealt.score >= found.thresholds[dealt.level]
-    negative, positive = (dealt.squares[:, side] for side in (0, 1))
-    cells = (
-        positive[own & taken],
-        negative[own & taken],
-        positive[own & ~taken],
-        negative[own & ~taken],
-    )
-    return np.array([float(cell.sum()) for cell in cells])
-
-
-def _linearised(
-    goal: Goal, selected: float, hits: float, squares: NDArray[np.float64], dealt: Tally
-) -> float | None:
-    """Return the error of pooled totals from sums of squared weights."""
-    classes, size = dealt.classes, dealt.unit.size
-    rows, positives = classes.rows(float(goal.totals.rows), float(goal.totals.positives))
-    taken, found = classes.rows(float(selected), float(hits))
-    cells = np.array([found, taken - found, positives - found, rows - positives - taken + found])
-    prevalence = None
-    if classes != AS_THEY_ARE:
-        prevalence = goal.totals.positives / goal.totals.rows
-    return linearised_error(goal, cells * size, squares, prevalence)
 
 
 def standard_error(values: Sequence[float]) -> float | None:

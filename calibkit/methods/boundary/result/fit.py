@@ -135,10 +135,11 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         raise OverCapacityError(planned, *map(tally.unit.amount, (found.reviewed, floor)))
     dealt_rows = dealt().reweighted(classes) if folds else None
     checked = None if dealt_rows is None else cross_validate(dealt_rows, planned, goal)
-    optimal = _is_optimal(planned, found, optimum, goal)
     summary, found = flatten(summary, found)
     fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
-    fit.optimal_in_sample = optimal
+    fit.optimal_in_sample = planned.method.mix is not None or (
+        optimum.proven and fit.bound_met and goal.value(*found.counts) == optimum.ceiling
+    )
     fit.cross_validated = None if checked is None else checked.figures
     if resolution is not None:
         fit.resolution = resolution
@@ -176,7 +177,8 @@ def seen_in_sample(
         upper_bound=ceiling,
         optimal_in_sample=False,
         exact_arithmetic=goal.totals.exact and summary.tally.gain_unit.exact,
-        bound_met=_is_met(summary.planned, found, goal),
+        # A randomised boundary meets its bound by its very probability.
+        bound_met=summary.planned.method.mix is not None or goal.met(*map(int, found.counts)),
         score_only=single,
         cross_validated=None,
         test=None,
@@ -210,22 +212,6 @@ def _of_rows(
     low, high = sorted((value, ceiling))
     optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
     return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
-
-
-def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
-    """Return whether the bound is met; a randomised boundary meets it by its very probability."""
-    if planned.method.mix is not None:
-        return True
-    return goal.met(*map(int, found.counts))
-
-
-def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal) -> bool:
-    """Return whether a boundary is proven to reach the best value over its prefixes."""
-    if planned.method.mix is not None:
-        return True
-    if not optimum.proven or not _is_met(planned, found, goal):
-        return False
-    return goal.value(*found.counts) == optimum.ceiling
 
 
 def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
