@@ -22,8 +22,8 @@ from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
-from calibkit.methods.boundary.reading import read_boundary_rows
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.run import read_boundary_rows
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.methods.calibrators.run import calibration_rows
 from calibkit.models.model import canonical_text
