@@ -10,7 +10,6 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
-from calibkit.registry.methods import grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -164,7 +163,9 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         rows = pl.concat(run.frames(said.append))
         tell(tuple(said), BinOptions)
         return rows
-    binned = grid.run().fit(options, source)
+    from calibkit.bins.run import fit
+
+    binned = fit(options, source)
     tell(binned.warnings, BinOptions)
     return binned.frame
 
