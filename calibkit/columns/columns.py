@@ -25,7 +25,7 @@ from calibkit.columns.numeric import (
 )
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
-from calibkit.errors import ResourceError, UsageError
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash
 from calibkit_kernels.tally import assign_levels
@@ -162,15 +162,6 @@ class ScoreRows:
         if self.times is None:
             return int(np.count_nonzero(self.label))
         return int(self.times[self.label == 1].sum())
-
-    def need_each(self, option: str) -> None:
-        """Raise `ResourceError` if equal rows were counted, for an option that needs each of them."""
-        if self.resolution is None and (self.times is None or (self.times == 1).all()):
-            return
-        raise ResourceError(
-            f"memory: {self.rows:,} rows do not fit, and {option} needs every one of them; raise "
-            "--memory, or leave it out"
-        )
 
     def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
         """Return the hash of the rows over some columns, by role; see `row_hash.data_hash`.
