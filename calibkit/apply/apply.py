@@ -19,7 +19,7 @@ from polars.selectors import by_name
 from calibkit.columns.columns import RowFinder
 from calibkit.columns.rows import Gaps, NothingLeft, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.row_groups import row_bytes
+from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
 from calibkit.models.kinds import KINDS

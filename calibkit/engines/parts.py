@@ -19,7 +19,7 @@ from calibkit.errors import CalibkitError, UsageError
 from calibkit.files.dialect import Dialect, Mark
 from calibkit.files.formats import TEXT_FORMATS, suffix_format
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
-from calibkit.files.sources import Source, open_files
+from calibkit.files.sources import Source, open_source
 from calibkit.runtime.memory import Memory
 
 #: Files of fewer bytes are read in one piece.
@@ -67,8 +67,8 @@ class Opening:
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
         try:
-            source = open_files(
-                [(Named(shard.path, shard.name), shard.relative)],
+            source = open_source(
+                [Named(shard.path, shard.name, shard.relative)],
                 input_format=self.input_format,
                 dtype=self.dtype,
                 memory=self.memory,

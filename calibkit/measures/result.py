@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from calibkit.columns.resolution import Range
-from calibkit.models.model import canonical_json, decode_as
-from calibkit.models.page import Shown
+from calibkit.models.model import Shown, decode_as
 
 if TYPE_CHECKING:
     import polars as pl
@@ -133,16 +132,7 @@ class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the same as a pandas frame."""
         return self.to_polars().to_pandas()
 
-    def to_json(self) -> bytes:
-        """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
-        return canonical_json(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the same as plain dictionaries."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content
-
-    to_dict = as_dict
+    to_dict = Shown.as_dict
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Metrics:

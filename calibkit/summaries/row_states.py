@@ -24,10 +24,9 @@ from calibkit.errors import ModelError
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.inputs import Part
-from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
-from calibkit.files.table import Table
+from calibkit.files.table import Table, one_schema
 from calibkit.models.lineage import name_makers
 from calibkit.models.model import Model, canonical_text
 from calibkit.numerics.row_hash import hash_rows, hash_text
@@ -181,7 +180,7 @@ class RowState(State):
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
         """Return the state of the rows of several of this kind, with the same training rows.
 
-        Columns of different types are refused: see `calibkit.files.schemas.one_schema`.
+        Columns of different types are refused: see `calibkit.files.table.one_schema`.
         """
         table = _by_hash(states)[0].table
         columns = [name for name in table.columns if name.startswith(_ROWS)]

@@ -52,11 +52,11 @@ class BundleLine(Options):
     models: Annotated[
         Any,
         option(
+            "Model files in the order in which they are applied; a boundary needs a name. A name "
+            "takes the place of `calibrated`, and stands at the end of other columns.",
+            "[NAME=]MODEL",
             argument=True,
             many="repetition",
-            metavar="[NAME=]MODEL",
-            help="Model files in the order in which they are applied; a boundary needs a name. A name "
-            "takes the place of `calibrated`, and stands at the end of other columns.",
             read=_split,
         ),
     ]

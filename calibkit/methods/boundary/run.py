@@ -162,7 +162,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
         As `calibkit.methods.boundary.reading.read_summary`.
     """
     summary = read_summary(options, source)
-    makers = makers_of(source, summary.options, _makers(options))
+    makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
     return score_state(KIND, {"asked": asked, "makers": makers}, summary, files)
@@ -179,7 +179,9 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
 
 def _inputs(options: BoundaryOptions, source: Source) -> Inputs:
     data = read_boundary_rows(options, source)
-    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
+    return Inputs(
+        data, read_test_rows(options, data, source.dialect.dtype), source, _makers(options)
+    )
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:

@@ -79,7 +79,7 @@ def state(options: CalibrateOptions, source: Source) -> State:
         return class_state(ClassState, options, source, _columns(options))
     summary = calibration_summary(source, options, source.memory or memory_budget(None))
     problem = plain(replace(options, threads=None))
-    makers = makers_of(source, summary.options)
+    makers = makers_of(source, summary.options.roles)
     files = source.paths if options.provenance == "names" else ()
     return score_state(KIND, {"problem": problem, "makers": makers}, summary, files)
 
