@@ -16,8 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
-from calibkit.columns.columns import RowFinder
-from calibkit.columns.rows import Gaps, NothingLeft, placed, present_in
+from calibkit.columns.rows import Gaps, NothingLeft, RowFinder, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
