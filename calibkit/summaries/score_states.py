@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, ResourceError
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
@@ -125,8 +125,12 @@ def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -
     """
     assert isinstance(state, ScoreState)
     rows = state.summed().rows(source_of(state), memory)
-    if needs_each is not None:
-        rows.need_each(needs_each)
+    once = rows.resolution is None and (rows.times is None or (rows.times == 1).all())
+    if needs_each is not None and not once:
+        raise ResourceError(
+            f"memory: {rows.rows:,} rows do not fit, and {needs_each} needs every one of them; raise "
+            "--memory, or leave it out"
+        )
     return rows
 
 

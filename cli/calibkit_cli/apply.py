@@ -94,8 +94,7 @@ def _run_far(
     model: Model, options: ApplyOptions, line: ApplyLine, address: str, console: Console
 ) -> None:
     """Apply a model on a cluster: each file becomes another."""
-    from calibkit.engines.applying import ApplyTask, apply_on_cluster
-    from calibkit.engines.parts import Opening, shards_of
+    from calibkit.engines.work import ApplyTask, Opening, apply_on_cluster, shards_of
     from calibkit.files.formats import suffix_format
     from calibkit.files.inputs import Part
     from calibkit.files.outputs import directory_outputs
