@@ -54,9 +54,8 @@ def excel_table(source: Path | bytes | str, path: str, dialect: Dialect) -> Tabl
         workbook = fastexcel.read_excel(source)
         head = workbook.load_sheet(0, header_row=None, n_rows=1, dtypes="string").to_polars()
     except fastexcel.FastExcelError as error:
-        raise DataError(
-            f"{path}: the file is no Excel workbook, or a damaged one ({error}); save it again",
-            file=path,
+        raise DataError.of(
+            path, f"the file is no Excel workbook, or a damaged one ({error}); save it again"
         ) from None
     names = [str(name) for name in head.row(0)] if head.height else []
     if len(set(names)) < len(names):
@@ -84,7 +83,7 @@ def write_excel(frames: Iterable[pl.DataFrame], output: str, file: IO[bytes]) ->
     rows = pl.concat(list(frames))
     if rows.height > _MOST_ROWS or any(kind.is_nested() for kind in rows.dtypes):
         said = "lists" if rows.height <= _MOST_ROWS else f"more than {_MOST_ROWS:,} rows"
-        raise UsageError(f"{output}: Excel cannot hold {said}; write Parquet or CSV", file=output)
+        raise UsageError.of(output, f"Excel cannot hold {said}; write Parquet or CSV")
     made = BytesIO()
     with xlsxwriter.Workbook(made, _PLAIN) as workbook:
         workbook.set_properties({"created": datetime(2000, 1, 1, tzinfo=UTC)})

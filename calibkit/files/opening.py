@@ -27,13 +27,16 @@ from calibkit.files.formats import (
 )
 from calibkit.files.inputs import STDIN, Part, is_remote
 from calibkit.files.scratch import Scratch
-from calibkit.files.streams import decompressed, held, text_of
+from calibkit.files.streams import decompressed, held
 from calibkit.files.table import Table
 from calibkit.files.text import text_table
 from calibkit.runtime.memory import Memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: What stands for null in the name of a folder.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_part(
@@ -58,7 +61,7 @@ def open_part(
         if known is None:
             raise unknown_suffix(path, "--input-format")
         if not head and not isinstance(source, str):
-            raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
+            raise DataError.of(path, "the file is empty (0 bytes); write it again")
         if known in TEXT_FORMATS and not isinstance(source, str):
             table = text_table(source, path, known, large, dialect)
         elif known == "xlsx":
@@ -73,9 +76,13 @@ def open_part(
         if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:
             table = replace(table, kept=kept)
     if not table.rows:
-        raise DataError(f"{path}: the file is empty (0 rows); give a file with rows", file=path)
+        raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
     named = (folder.partition("=") for folder in Path(relative).parts[:-1])
-    keys = {unquote(key): unquote(value) for key, equals, value in named if equals and key}
+    keys = {
+        unquote(key): None if unquote(value) == _HIVE_NULL else unquote(value)
+        for key, equals, value in named
+        if equals and key
+    }
     return Part(getattr(path, "known_as", path), known, keys, table.rows, relative), table
 
 
@@ -88,7 +95,10 @@ def _where(path: str, large: int | None) -> tuple[Path | bytes | str, Scratch | 
     if path == STDIN:
         return held(decompressed(sys.stdin.buffer, path), large)
     if is_remote(path):
-        return held(text_of(path), large) if suffix_format(path) in TEXT_FORMATS else (path, None)
+        if suffix_format(path) not in TEXT_FORMATS:
+            return path, None
+        batches = pl.scan_lines(path).collect_batches(maintain_order=True)
+        return held(("\n".join([*rows["line"], ""]).encode() for rows in batches), large)
     if path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
         with Path(path).open("rb") as stream:
             return held(decompressed(stream, path), large)

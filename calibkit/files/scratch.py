@@ -79,11 +79,11 @@ def disk_room(size: int = 0) -> Iterator[None]:
     except OSError as error:
         folder = tempfile.gettempdir()
         needed = f", {size:,} bytes are needed" if size else ""
-        raise ResourceError(
-            f"{folder}: what does not fit into --memory cannot be written there "
+        raise ResourceError.of(
+            folder,
+            f"what does not fit into --memory cannot be written there "
             f"({error.strerror or error}{needed}); name a folder with more room by TMPDIR, or raise "
             "--memory",
-            file=folder,
         ) from error
 
 

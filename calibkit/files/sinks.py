@@ -123,7 +123,7 @@ class Transaction:
         """
         final = final_path(output)
         if final is None:
-            raise UsageError(f"{output}: is no file that others could write", file=output)
+            raise UsageError.of(output, "is no file that others could write")
         return str(self._place(output, final))
 
     def _place(self, output: str, final: Path) -> Path:

@@ -112,7 +112,7 @@ class Source:
         except (TypeError, ValueError) as error:
             raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
         if not frame.height:
-            raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
+            raise DataError.of(name, "the frame is empty (0 rows)")
         part = Part(name, "arrow", {}, frame.height, name)
         return cls([part], [Table.of(frame)], dialect=dialect)
 
@@ -155,10 +155,10 @@ class Source:
                 self.as_written([name])
             if name.startswith("^") and name.endswith("$"):
                 path = self.parts[0].path
-                raise UsageError(
-                    f"{path}: column {name!r} for {role} has the form of a pattern (^…$), which polars "
+                raise UsageError.of(
+                    path,
+                    f"column {name!r} for {role} has the form of a pattern (^…$), which polars "
                     "would take for other columns; rename it",
-                    file=path,
                     column=name,
                 )
 
@@ -176,11 +176,7 @@ class Source:
             problem = f"the columns are {known}{_misread(list(self.schema))}"
             if role == "--label" and not close:
                 problem += self._labels()
-        raise UsageError(
-            f"{path}: no column {name!r} for {role}{close}; {problem}",
-            file=path,
-            column=name,
-        )
+        raise UsageError.of(path, f"no column {name!r} for {role}{close}; {problem}", column=name)
 
     def _labels(self) -> str:
         """Return which columns could be labels."""

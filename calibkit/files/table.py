@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import polars as pl
 
@@ -26,9 +26,6 @@ Schema = dict[str, pl.DataType]
 
 #: Returns how a column of some name is read.
 Reading = Callable[[str], pl.Expr]
-
-#: What stands for null in the name of a folder.
-_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -122,12 +119,17 @@ class Table:
 def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table, ...]:
     """Return the tables of all parts with the columns of all, in one order and of one type.
 
-    Columns from folder names come last; of those that a file has too, the file's count.  A column is
-    text in all files if it is in one, where it may be.
+    Columns from folder names come last, integers or floats where all are; of those that a file has
+    too, the file's count.  A column is text in all files if it is in one, where it may be.
 
     Raises `DataError` as `one_schema` does.
     """
-    keys = _key_types(parts)
+    keys: Schema = {}
+    for key in dict.fromkeys(name for part in parts for name in part.keys):
+        texts = pl.Series([part.keys.get(key) for part in parts], dtype=pl.String).drop_nulls()
+        numbers = (pl.Int64(), pl.Float64()) if texts.len() else ()
+        fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
+        keys[key] = next(fitting, pl.String())
     tables = list(tables)
     for name in {name for table in tables for name in table.readings}:
         if any(table.schema.get(name) == pl.String for table in tables):
@@ -144,7 +146,7 @@ def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table
             )
         if keys:
             frame = frame.with_columns(
-                pl.lit(_key_value(part, name), kind).alias(name) for name, kind in keys.items()
+                pl.lit(part.keys[name], kind).alias(name) for name, kind in keys.items()
             )
         readings = {name: _as(one, schema[name]) for name, one in table.readings.items()}
         shaped.append(replace(table, frame=frame, schema=schema | keys, readings=readings))
@@ -153,24 +155,6 @@ def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table
 
 def _as(reading: Reading, kind: pl.DataType) -> Reading:
     return lambda name: reading(name).cast(kind)
-
-
-def _key_types(parts: Sequence[Part]) -> Schema:
-    """Return the types of the columns from folder names: integers or floats where all are."""
-    types: Schema = {}
-    for name in dict.fromkeys(name for part in parts for name in part.keys):
-        values = [_key_value(part, name) for part in parts if name in part.keys]
-        texts = pl.Series([value for value in values if value is not None], dtype=pl.String)
-        numbers = (pl.Int64(), pl.Float64()) if texts.len() else ()
-        fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
-        types[name] = next(fitting, pl.String())
-    return types
-
-
-def _key_value(part: Part, name: str) -> str | None:
-    """Return the text of a folder's key, null where it says so."""
-    value = part.keys[name]
-    return None if value == _HIVE_NULL else value
 
 
 def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> Schema:
@@ -188,10 +172,10 @@ def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> 
             if name not in schema or name not in common:
                 having, lacking = (first, part) if name in common else (part, first)
                 near = nearest(name, common if having is part else schema)
-                raise DataError(
-                    f"{lacking.path}: no column {name!r}, which {having.path} has{near}; all "
+                raise DataError.of(
+                    lacking.path,
+                    f"no column {name!r}, which {having.path} has{near}; all "
                     "inputs need the same columns",
-                    file=lacking.path,
                     column=name,
                 )
             inferred = part.format in LOOSE_FORMATS or first.format in LOOSE_FORMATS
@@ -202,10 +186,9 @@ def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> 
         for key in keys:
             if (key in part.keys) != (key in first.keys) and key not in common:
                 having, lacking = (first, part) if key in first.keys else (part, first)
-                raise DataError(
-                    f"{lacking.path}: no folder {key}=…, which {having.path} has; all inputs "
-                    "need the same columns",
-                    file=lacking.path,
+                raise DataError.of(
+                    lacking.path,
+                    f"no folder {key}=…, which {having.path} has; all inputs need the same columns",
                     column=key,
                 )
     return common
@@ -242,9 +225,9 @@ def _refuse_types(
         if text.str.contains(UNSURE).any():
             advice = SETTLES_DECIMAL
     where = f" ({culprit.path} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
-    raise DataError(
-        f"{part.path}: {message}{where}; {advice}",
-        file=part.path,
+    raise DataError.of(
+        part.path,
+        f"{message}{where}; {advice}",
         column=name,
         rows=len(rows) or None,
         first_rows=rows,

@@ -90,10 +90,11 @@ def _table_in(
     head = head_of(source)
     shown = sniff_format(head)
     if shown not in TEXT_FORMATS:
-        problem = f"it holds {shown} data, not text; name the format by --input-format"
-        raise DataError(f"{path}: {problem}", file=path)
+        raise DataError.of(
+            path, f"it holds {shown} data, not text; name the format by --input-format"
+        )
     if not is_compressed(head) and not head.strip() and len(head) < HEAD_BYTES:
-        raise DataError(f"{path}: the file is empty (nothing but white space)", file=path)
+        raise DataError.of(path, "the file is empty (nothing but white space)")
     size = source.stat().st_size if isinstance(source, Path) else 0
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
@@ -106,7 +107,7 @@ def _table_in(
         columns = text.columns(guess=dialect.decimal is None and dialect.null_values is None)
         return replace(columns.table(columns.votes), kept=kept)
     except pl.exceptions.NoDataError as error:
-        raise DataError(f"{path}: the file is empty (0 rows)", file=path) from error
+        raise DataError.of(path, "the file is empty (0 rows)") from error
 
 
 @dataclass(frozen=True)
@@ -203,11 +204,11 @@ class _Text:
         ragged = [(row, count) for row, count in numbered if count != width]
         if ragged:
             row, count = ragged[0]
-            raise DataError(
-                f"{self.path}: {len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
+            raise DataError.of(
+                self.path,
+                f"{len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
                 f"of fields than the header (first: row {row} has {count}, the header {width}); mend "
                 f"the row, or quote the fields that hold {separator!r}",
-                file=self.path,
                 rows=len(ragged),
                 first_rows=[number for number, _ in ragged],
             )
@@ -337,12 +338,12 @@ def _refuse_json(lines: Iterable[bytes], path: str) -> None:
             bad.append(row)
             reason = reason or problem
     if not row:
-        raise DataError(f"{path}: the file is empty (0 rows)", file=path)
+        raise DataError.of(path, "the file is empty (0 rows)")
     if bad:
-        raise DataError(
-            f"{path}: {len(bad)} line{'s' if len(bad) > 1 else ''} not a JSON object "
+        raise DataError.of(
+            path,
+            f"{len(bad)} line{'s' if len(bad) > 1 else ''} not a JSON object "
             f"(first: row {bad[0]}: {reason}); write one object a line, missing values as null",
-            file=path,
             rows=len(bad),
             first_rows=bad,
         )
