@@ -40,11 +40,7 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_part(
-    path: str,
-    relative: str,
-    forced: str | None,
-    memory: Memory | None,
-    dialect: Dialect,
+    path: str, relative: str, forced: str | None, memory: Memory | None, dialect: Dialect
 ) -> tuple[Part, Table]:
     """Open one input from `calibkit.files.inputs.find_files`.
 

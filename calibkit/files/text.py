@@ -45,11 +45,7 @@ _FIRST_ROWS: Final = (64, _GUESS_ROWS)
 
 
 def text_table(
-    source: Path | bytes,
-    path: str,
-    format_name: str,
-    large: int | None,
-    asked: Dialect,
+    source: Path | bytes, path: str, format_name: str, large: int | None, asked: Dialect
 ) -> Table:
     """Return the rows of a text file, plain or compressed, in whatever encoding.
 
@@ -77,11 +73,7 @@ def text_table(
 
 
 def _table_in(
-    source: Path | bytes,
-    path: str,
-    format_name: str,
-    large: int | None,
-    dialect: Dialect,
+    source: Path | bytes, path: str, format_name: str, large: int | None, dialect: Dialect
 ) -> Table:
     """Return the rows of text whose encoding is known."""
     kept = None

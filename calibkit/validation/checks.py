@@ -145,13 +145,7 @@ class Findings:
         return None
 
     def rows(
-        self,
-        level: str,
-        check: str,
-        values: Values,
-        offends: Mask,
-        problem: str,
-        advice: str = "",
+        self, level: str, check: str, values: Values, offends: Mask, problem: str, advice: str = ""
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
         if offends.any():
