@@ -159,9 +159,9 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         from calibkit.apply.levels import with_levels
         from calibkit.runtime.memory import memory_budget
 
-        levelled = with_levels(options, source, memory_budget(None), options.workers)
-        said = list(levelled.warnings)
-        rows = pl.concat(levelled.run.frames(said.append))
+        run, placed = with_levels(options, source, memory_budget(None), options.workers)
+        said = list(placed.warnings)
+        rows = pl.concat(run.frames(said.append))
         tell(tuple(said), BinOptions)
         return rows
     binned = grid.run().fit(options, source)

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from calibkit.columns import remarks
-from calibkit.columns.labels import label_column
-from calibkit.columns.numeric import FloatArray, weight_column
+from calibkit.columns.numeric import FloatArray, label_column, weight_column
 from calibkit.columns.patterns import (
     Matched,
     class_keys,

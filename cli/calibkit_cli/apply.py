@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from calibkit.errors import UsageError
 from calibkit.options.apply import ApplyOptions
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT, Threaded
+from calibkit.options.shared import Threaded, of_output
 
 from . import declare, lines
 from .console import Console
@@ -49,13 +48,10 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
 
     model: lines.Model
     output_format: lines.OutputFormat = None
-    in_place: Annotated[
-        bool,
-        option(
-            group=OUTPUT,
-            help="Write each input over, in its format: all of them once all are done, or none.",
-        ),
-    ] = False
+    in_place: bool = of_output(
+        "Write each input over, in its format: all of them once all are done, or none.",
+        default=False,
+    )
 
     def check(self) -> None:
         """Refuse two places for the rows, and inputs that are no files."""
@@ -77,8 +73,7 @@ def register(app: typer.Typer) -> None:
 
 def run(options: ApplyOptions, line: ApplyLine) -> None:
     """Do what the line asks for: here, on a cluster, or only as a plan."""
-    from calibkit.apply.apply import plan_application
-    from calibkit.apply.passes import Run
+    from calibkit.apply.apply import Run, plan_application
     from calibkit.models.lineage import footer
     from calibkit.models.model import load
 

@@ -76,10 +76,10 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
     check_paths(options, line, console)
 
     def make(part: Source, tell: Tell) -> Rows:
-        made = with_levels(options, part, line.budget, options.workers)
-        console.summary(*made.placed.notes)
-        console.detail(*made.placed.details)
-        return Rows(made.run.frames(tell), ["level"], made.warnings)
+        run, placed = with_levels(options, part, line.budget, options.workers)
+        console.summary(*placed.notes)
+        console.detail(*placed.details)
+        return Rows(run.frames(tell), ["level"], placed.warnings)
 
     write_rows(console, line.open(console), make)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.options.boundary import METHOD, BoundaryOptions
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.boundary import BoundaryOptions, of_method
+from calibkit.options.shared import of_output
 from calibkit.registry.methods import boundary
 
 from . import declare
@@ -52,18 +51,10 @@ Examples:
 class BoundaryLine(StateLine):
     """The rest of the line, with what it may write beside a model."""
 
-    compare: Annotated[
-        bool, option(group=METHOD, help="A table of all methods that take the objective.")
-    ] = False
-    frontier: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Every boundary that no other beats in precision and recall, as rows.",
-            shown=False,
-        ),
-    ] = None
+    compare: bool = of_method("A table of all methods that take the objective.", default=False)
+    frontier: str | None = of_output(
+        "Every boundary that no other beats in precision and recall, as rows.", "FILE"
+    )
 
     def check(self) -> None:
         """Refuse tables that have no place to go, or that would say something else."""

@@ -52,11 +52,11 @@ class BundleLine(Options):
     models: Annotated[
         Any,
         option(
+            "Model files in the order in which they are applied; a boundary needs a name. A name "
+            "takes the place of `calibrated`, and stands at the end of other columns.",
+            "[NAME=]MODEL",
             argument=True,
             many="repetition",
-            metavar="[NAME=]MODEL",
-            help="Model files in the order in which they are applied; a boundary needs a name. A name "
-            "takes the place of `calibrated`, and stands at the end of other columns.",
             read=_split,
         ),
     ]
@@ -80,8 +80,8 @@ def register(app: typer.Typer) -> None:
 
 def bundle(line: BundleLine) -> None:
     """Bundle, print."""
-    from calibkit.bundles.make import bundle as make
-    from calibkit.bundles.make import misread
+    from calibkit.bundles.model import bundle as make
+    from calibkit.bundles.model import misread
     from calibkit.models.kinds import view_of
     from calibkit.models.model import load
 

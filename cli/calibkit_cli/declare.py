@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Protocol, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
@@ -60,24 +60,12 @@ def _capped(threads: int, warnings: str) -> int:
     return most
 
 
-class Kind(Protocol):
-    """One of the kinds of a command."""
-
-    @property
-    def options(self) -> type[Options]:
-        """The class of its options; its docstring is its help."""
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """What its help shows after the name of the command and of the kind."""
-
-
 def add_kinds(
     app: typer.Typer,
     name: str,
     text: str,
     run: Callable[..., None],
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, type[Options]],
     line: type[Options],
 ) -> None:
     """Add a command with a sub-command a kind; `run` gets the options of a kind and the line."""
@@ -88,9 +76,9 @@ def add_kinds(
         """Keep the name of the kind on the command line, however many kinds there are."""
 
     for own, kind in kinds.items():
-        examples = [f"  calibkit {name} {own} {example}" for example in kind.examples]
-        about = "\n\n".join([inspect.getdoc(kind.options) or "", "Examples:", *examples])
-        add(several, own, about, run, kind.options, line)
+        examples = [f"  calibkit {name} {own} {example}" for example in kind.EXAMPLES]
+        about = "\n\n".join([inspect.getdoc(kind) or "", "Examples:", *examples])
+        add(several, own, about, run, kind, line)
     app.add_typer(several, name=name, help=text)
 
 

@@ -31,8 +31,8 @@ Examples:
 class DiffLine(Gated):
     """What is compared, and where the result goes."""
 
-    first: Annotated[str, option(argument=True, metavar="A.json", help="The file before.")]
-    second: Annotated[str, option(argument=True, metavar="B.json", help="The file after.")]
+    first: Annotated[str, option("The file before.", "A.json", argument=True)]
+    second: Annotated[str, option("The file after.", "B.json", argument=True)]
     output: Output = None
     as_json: Json = False
     quiet: Quiet = False

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.shared import of_output
 from calibkit.registry.methods import evaluation
 
 from . import declare
@@ -54,44 +53,23 @@ Examples:
 class EvaluateLine(StateLine, Gated):
     """Where metrics go, and what is drawn of them."""
 
-    reliability: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP).",
-            shown=False,
-        ),
-    ] = None
-    decision_curve: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Net benefit of the decisions and of each score at all costs, with simultaneous "
-            "bands, as rows.",
-            shown=False,
-        ),
-    ] = None
-    plot: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
-            "disagreement, of raw scores the ROC curve.",
-            shown=False,
-        ),
-    ] = None
-    report: Annotated[
-        str | None,
-        option(
-            metavar="FILE.html",
-            group=OUTPUT,
-            help="A page for people: all figures, pictures and the story of the boundary in one file.",
-            shown=False,
-        ),
-    ] = None
+    reliability: str | None = of_output(
+        "Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP).", "FILE"
+    )
+    decision_curve: str | None = of_output(
+        "Net benefit of the decisions and of each score at all costs, with simultaneous "
+        "bands, as rows.",
+        "FILE",
+    )
+    plot: str | None = of_output(
+        "Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
+        "disagreement, of raw scores the ROC curve.",
+        "FILE",
+    )
+    report: str | None = of_output(
+        "A page for people: all figures, pictures and the story of the boundary in one file.",
+        "FILE.html",
+    )
 
     @property
     def beside(self) -> dict[str, str]:

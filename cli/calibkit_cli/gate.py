@@ -38,10 +38,10 @@ class GateLine(Gated):
     files: Annotated[
         list[str],
         option(
+            "Files of metrics, models or other JSON results; - for standard input.",
+            "FILE",
             argument=True,
             many="repetition",
-            metavar="FILE",
-            help="Files of metrics, models or other JSON results; - for standard input.",
         ),
     ]
     as_json: Json = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from calibkit.options.option import Options, option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.option import Options
+from calibkit.options.shared import of_output
 
 from .console import Console
 
@@ -37,19 +37,15 @@ def _parsed(texts: Any, flag: str) -> tuple[Expression, ...]:
 class Gated(Options):
     """What makes a command fail, once everything is written."""
 
-    fail_if: Annotated[
-        Sequence[Any],
-        option(
-            "--fail-if",
-            metavar="EXPR",
-            group=OUTPUT,
-            help="Exit with code 1 if this holds: [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
-            "< <= > >=, a number or another address; may be repeated.",
-            shown=False,
-            many="repetition",
-            read=_parsed,
-        ),
-    ] = ()
+    fail_if: Sequence[Any] = of_output(
+        "Exit with code 1 if this holds: [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
+        "< <= > >=, a number or another address; may be repeated.",
+        "EXPR",
+        default=(),
+        flags=("--fail-if",),
+        many="repetition",
+        read=_parsed,
+    )
 
     def outcomes(self, content: dict[str, Any]) -> list[tuple[str | None, Outcome]]:
         """Return what becomes of the expressions on a result."""

@@ -9,7 +9,7 @@ import typer
 
 from calibkit.errors import UsageError
 from calibkit.options.option import option
-from calibkit.options.shared import INPUT, Threaded
+from calibkit.options.shared import Threaded, of_input
 from calibkit.registry.methods import RUNS
 
 from . import declare
@@ -62,22 +62,18 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
     inputs: Annotated[
         list[str],
         option(
+            "State files, globs or folders of them, or -.",
+            "STATE...",
             argument=True,
             many="repetition",
-            metavar="STATE...",
-            help="State files, globs or folders of them, or -.",
         ),
     ]
-    expect: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=INPUT,
-            least=1,
-            help="How many shards there must be in all; another number is an error.",
-            shown="any number",
-        ),
-    ] = None
+    expect: int | None = of_input(
+        "How many shards there must be in all; another number is an error.",
+        "N",
+        least=1,
+        shown="any number",
+    )
     output_format: OutputFormat = None
 
     def check(self) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.options.option import option
-from calibkit.options.pictures import KINDS
+from calibkit.options.grid_plots import KINDS
 from calibkit.options.plot import PlotOptions
-from calibkit.options.shared import OUTPUT
+from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
@@ -42,24 +41,13 @@ Examples:
 class PlotLine(Inputs, Results, DryRun):
     """What the command line of a picture has besides its options."""
 
-    output_format: Annotated[
-        Literal["svg", "png", "pdf", "parquet", "csv", "tsv", "ndjson", "arrow"] | None,
-        option(
-            group=OUTPUT,
-            help="Format of the output, whatever its suffix says: a picture, or its points as a "
-            "table.",
-            shown="by suffix; on standard output svg",
-        ),
-    ] = None
-    data: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Also write the points drawn, as a table.",
-            shown=False,
-        ),
-    ] = None
+    output_format: (
+        Literal["svg", "png", "pdf", "parquet", "csv", "tsv", "ndjson", "arrow"] | None
+    ) = of_output(
+        "Format of the output, whatever its suffix says: a picture, or its points as a table.",
+        shown="by suffix; on standard output svg",
+    )
+    data: str | None = of_output("Also write the points drawn, as a table.", "FILE")
 
 
 def register(app: typer.Typer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
@@ -33,32 +32,22 @@ Examples:
 class ShowLine(Options):
     """What is shown, and how much of it."""
 
-    model: Annotated[
-        str | None,
-        option(argument=True, metavar="MODEL", help="A model file; - for standard input."),
-    ] = None
-    schema: Annotated[
-        str | None,
-        option(
-            metavar="KIND",
-            help="The JSON schema of a kind of model, or of metrics, drift, watch, "
-            "watch-state or the header of a state, instead.",
-        ),
-    ] = None
-    bounds: Annotated[
-        bool,
-        option(
-            "--bounds",
-            help="Also what holds for every threshold at once, on any data: uniform bounds, loose.",
-        ),
-    ] = False
-    everything: Annotated[
-        bool,
-        option(
-            "--all",
-            help="On a terminal too all there is: every level, step, leaf, split and candidate.",
-        ),
-    ] = False
+    model: str | None = option("A model file; - for standard input.", "MODEL", argument=True)
+    schema: str | None = option(
+        "The JSON schema of a kind of model, or of metrics, drift, watch, "
+        "watch-state or the header of a state, instead.",
+        "KIND",
+    )
+    bounds: bool = option(
+        "Also what holds for every threshold at once, on any data: uniform bounds, loose.",
+        default=False,
+        flags=("--bounds",),
+    )
+    everything: bool = option(
+        "On a terminal too all there is: every level, step, leaf, split and candidate.",
+        default=False,
+        flags=("--all",),
+    )
     as_json: Json = False
 
     def check(self) -> None:

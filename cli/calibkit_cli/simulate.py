@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import typer
 
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.shared import of_output
 from calibkit.options.simulate import SimulateOptions
 from calibkit.registry.simulations import KINDS, simulate
 
@@ -35,14 +33,9 @@ class SimulateLine(DryRun):
     """What the command line of a simulation has besides its options."""
 
     output: Output = None
-    output_format: Annotated[
-        Format | None,
-        option(
-            group=OUTPUT,
-            help="Format of the output, whatever its suffix says.",
-            shown="by suffix; on standard output csv",
-        ),
-    ] = None
+    output_format: Format | None = of_output(
+        "Format of the output, whatever its suffix says.", shown="by suffix; on standard output csv"
+    )
     as_json: Json = False
     quiet: Quiet = False
     warnings: Warnings = "show"

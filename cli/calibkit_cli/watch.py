@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT, Threads
+from calibkit.options.shared import Threads, of_output
 from calibkit.options.watch import WatchOptions
 
 from . import declare
@@ -42,15 +41,10 @@ class WatchLine(Reading, Results, DryRun):
     """What is added, and where the result goes."""
 
     threads: Threads = None
-    fail_if: Annotated[
-        Literal["alarm"] | None,
-        option(
-            "--fail-if",
-            group=OUTPUT,
-            help="Exit with code 1 if a promise is refuted, tonight or on an earlier night.",
-            shown=False,
-        ),
-    ] = None
+    fail_if: Literal["alarm"] | None = of_output(
+        "Exit with code 1 if a promise is refuted, tonight or on an earlier night.",
+        flags=("--fail-if",),
+    )
 
     def check(self) -> None:
         """Refuse a folder for a result."""

@@ -8,8 +8,8 @@ from functools import partial
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.numeric import numeric_column
+from calibkit.columns.rows import refuse_missing
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import refuse_missing
 from calibkit.errors import UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
@@ -23,7 +23,7 @@ from calibkit.methods.boundary.solvers.summary import QUANTILES
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state
 from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
 
@@ -108,11 +108,7 @@ def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> Score
     ResourceError
         Rows that do not fit, and options that need them as they are.
     """
-    rows = summary_of(state).rows(source_of(state), memory)
-    needs_each = _needs_each(options)
-    if needs_each is not None:
-        rows.need_each(needs_each)
-    return _placed(rows, options)
+    return _placed(rows_of_state(state, memory, _needs_each(options)), options)
 
 
 def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:

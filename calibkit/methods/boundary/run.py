@@ -30,10 +30,10 @@ from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory
-from calibkit.summaries import plain as states
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_states import score_state, source_of
 from calibkit.summaries.states import State
+from calibkit.summaries.states import from_plain as texts_from_plain
 from calibkit.summaries.tally import Tally
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     """Return the model of the rows of a merged state."""
     said = state.header.options
     options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
-    makers = states.from_plain(said.get("makers"), dict[str, str], state.path)
+    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
     rows = merged_rows(options, state, memory)
     return _told(options, Inputs(rows, None, source_of(state), makers))
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.cell_grid import CellGrid
-from calibkit.columns.columns import ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.numeric import numeric_column
 from calibkit.summaries.edges import quantile_edges
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.resolution import Range, Resolution
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.gap import WithinGap
@@ -36,7 +37,6 @@ from calibkit.methods.boundary.solvers.plan import Plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.resolution import Range, Resolution, resolution_of
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.tally import Tally
 
@@ -136,7 +136,7 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         options.workers if folds else 1, deal, problem, folds, options.seed, options.workers
     )
     found, optimum = planned.method.find_with_optimum(tally, goal)
-    resolution = resolution_of(summary.condensing)
+    resolution = summary.resolution
     if resolution is not None:
         optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
     if found.selected == 0 and options.target.bound is not None:

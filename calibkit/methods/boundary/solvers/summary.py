@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.columns.cell_grid import CellGrid
-from calibkit.columns.columns import Condensing, ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
+from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
@@ -95,8 +95,8 @@ class Summary:
         The first input, for messages.
     stack
         The segments whose levels the problem holds one after the other, if it does.
-    condensing
-        How the rows were counted, if they were.
+    resolution
+        How coarse the rows are; None where nothing was lost.
     cells
         The grid whose cells are the levels of the problem, of several uncertainties.
     """
@@ -112,7 +112,7 @@ class Summary:
     score: Quantiles | None = None
     uncertainty: Quantiles | None = None
     stack: Stack | None = None
-    condensing: Condensing | None = None
+    resolution: Resolution | None = None
     cells: CellGrid | None = None
 
     def aim(self) -> tuple[Tally, Goal]:
@@ -188,7 +188,7 @@ def summarise(
         data.file,
         score,
         uncertainties(),
-        condensing=data.condensing,
+        resolution=data.resolution,
         cells=data.cells,
     )
 
