@@ -6,8 +6,8 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,9 @@ class Part:
 
     path: str  # ``-`` is standard input
     format: str  # one of `calibkit.files.formats.FORMATS`
-    keys: dict[str, str | None]  # ``key=value`` folders between the folder named and the file
-    rows: int
     relative: str = ""  # the path within the folder that was named; of a file the name alone
+    #: The ``key=value`` folders between the folder that was named and the file.
+    keys: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Named(str):
@@ -139,12 +139,12 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
         yield str(path), str(path.relative_to(folder))
 
 
-def check_rows(part: Part, rows: int) -> None:
+def check_rows(path: str, rows: int, expected: int) -> None:
     """Raise a `DataError` where a file gave another number of rows than it had."""
-    if rows != part.rows:
+    if rows != expected:
         raise DataError.of(
-            part.path,
-            f"{rows} rows instead of {part.rows}: the file changed while it was read; "
+            path,
+            f"{rows} rows instead of {expected}: the file changed while it was read; "
             "run again when it is complete",
         )
 
