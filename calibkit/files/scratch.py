@@ -15,17 +15,8 @@ from calibkit.errors import ResourceError
 class Scratch:
     """A file in the temporary folder (``TMPDIR``), open for writing at first.
 
-    Attributes
-    ----------
-    path
-        Where it is, as long as this object is held.
-    remove
-        Removes it before.
-
-    Raises
-    ------
-    ResourceError
-        What the disk refuses, now or while it is written.
+    It is at `path` as long as this object is held, or until `remove` is called.  A `ResourceError`
+    says what the disk refuses, now or while it is written.
     """
 
     def __init__(self) -> None:

@@ -31,23 +31,7 @@ from calibkit.runtime.progress import Progress, silent
 
 
 class Source:
-    """All inputs of a command as one table, in the order of `parts`.
-
-    Attributes
-    ----------
-    schema
-        Column names and types; columns from folder names come last.
-    warnings
-        What the user should know about the inputs.
-    remarks
-        How inputs were read that are not written as calibkit writes them, a line each.
-    as_named
-        What the inputs call columns that are called otherwise here.
-    whole
-        Whether these are all rows, not a window of them.
-    input_format, memory, dialect
-        How it was opened: see `open_source`.
-    """
+    """All inputs of a command as one table, in the order of `parts`; see `open_source`."""
 
     def __init__(
         self,
@@ -59,23 +43,25 @@ class Source:
     ) -> None:
         self._tables = in_one_schema(tables)
         self._ends = list(accumulate(table.rows for table in tables))
-        self.schema: Schema = self._tables[0].schema
+        self.schema: Schema = self._tables[0].schema  # columns from folder names come last
         paths = self.paths
         self.warnings = tuple(
             f"{path} is among the inputs more than once: its rows count each time"
             for path in sorted({path for path in paths if paths.count(path) > 1})
         )
+        #: How inputs were read that are not written as calibkit writes them, a line each.
         self.remarks: list[str] = []
         odd = [table.part.path for table in tables if table.remarks]
         if odd:
             found = dict.fromkeys(remark for table in tables for remark in table.remarks)
             more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
             self.remarks.append(f"Read {odd[0]}{more} with {'; '.join(found)}.")
+        #: What the inputs call columns that are called otherwise here.
         self.as_named: Mapping[str, str] = {}
         self.progress: Progress = silent
         self.input_format, self.memory = input_format, memory
         self.dialect = dialect or Dialect()
-        self.whole = True
+        self.whole = True  # these are all rows, not a window of them
         self._begin = 0  # how many rows of the first part stand before the window
         self._dates: str | None = None  # how dates are written, where some were read
         self._used: set[str] = set()  # shared with the windows
@@ -233,14 +219,9 @@ class Source:
         return together(found)
 
     def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
-        """Return the rows of all parts.
+        """Return the rows of all parts: the columns in this order, None reads all.
 
-        Parameters
-        ----------
-        columns
-            The columns to read, in this order; None reads all.
-        rechunk
-            Whether each column comes in one chunk.  Without it there is one copy less.
+        Each column comes in one chunk; without `rechunk` there is one copy less.
 
         Raises `UsageError` if a column is not there; `DataError`, `ResourceError` if a file cannot
         be read.
