@@ -103,13 +103,7 @@ def _run_far(
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
     shards = shards_of(line.inputs)
     parts = [
-        Part(
-            shard.path,
-            line.input_format or suffix_format(shard.path) or "csv",
-            {},
-            0,
-            shard.relative,
-        )
+        Part(shard.path, line.input_format or suffix_format(shard.path) or "csv", shard.relative)
         for shard in shards
     ]
     made = apply_on_cluster(
