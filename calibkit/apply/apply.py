@@ -7,7 +7,7 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -16,8 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
-from calibkit.columns.columns import RowFinder
-from calibkit.columns.rows import Gaps, NothingLeft, placed, present_in
+from calibkit.columns.rows import Gaps, NothingLeft, RowFinder, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
@@ -33,17 +32,18 @@ from calibkit.summaries.passes import work_through
 
 @dataclass(frozen=True)
 class Applied:
-    """The rows with the added columns, and what the user should be told.
+    """The rows with the added columns, those that lack a value, and what the user should be told.
 
     `made_by` has the hash of the model that made a column, where it is known; `chosen` says which rows
-    of the source these are, from 0 (None: all).
+    of the source these are, from 0 (None: all).  Batches tell of their rows alone.
     """
 
     frame: pl.DataFrame
-    added: tuple[str, ...]
-    warnings: tuple[str, ...]
-    made_by: dict[str, str]
-    chosen: NDArray[np.int64] | None
+    gaps: Gaps
+    chosen: NDArray[np.int64] | None = None
+    added: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    made_by: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,12 @@ def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     plan = plan_application(model, source, options)
     made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)
     warnings = [*source.warnings, *missing_note(made.gaps, source, options)]
-    return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by, made.chosen)
-
-
-@dataclass(frozen=True)
-class AppliedRows:
-    """Rows with the added columns, which of them lack a value, and which were chosen (None: all)."""
-
-    frame: pl.DataFrame
-    gaps: Gaps
-    chosen: NDArray[np.int64] | None = None
+    return replace(made, added=tuple(plan.added), warnings=tuple(warnings), made_by=plan.made_by)
 
 
 def apply_rows(
     plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
-) -> AppliedRows:
+) -> Applied:
     """Return rows (the columns ``plan.read``), all of the inputs or a batch, with the added columns."""
     frame, present, gaps = rows, None, Gaps()
     where = replace(where, remedy="write null for them by --on-missing null")
@@ -118,8 +109,8 @@ def apply_rows(
     if options.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         chosen = result.select(plan.chosen.fill_null(False)).to_series()
-        return AppliedRows(result.filter(chosen), gaps, np.flatnonzero(chosen))
-    return AppliedRows(result, gaps)
+        return Applied(result.filter(chosen), gaps, np.flatnonzero(chosen))
+    return Applied(result, gaps)
 
 
 def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:
@@ -255,6 +246,6 @@ class Run:
             yield start, window.read(self.plan.read)
             start += window.rows
 
-    def _applied(self, batch: tuple[int, pl.DataFrame]) -> AppliedRows:
+    def _applied(self, batch: tuple[int, pl.DataFrame]) -> Applied:
         start, rows = batch
         return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.options)

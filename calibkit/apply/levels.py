@@ -9,8 +9,8 @@ import polars as pl
 from calibkit.apply.apply import Application, Run
 from calibkit.bins.binning import grid_levels
 from calibkit.bins.run import Placed, place
-from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
+from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.applier import LEVEL, Reads, Request

@@ -42,11 +42,8 @@ class RowFinder:
         advice: str,
     ) -> NoReturn:
         """Raise an `OffendingRows` about the rows of `column` that offend (None: all rows)."""
-        if offends is None:
-            count, rows = column.len(), np.arange(min(column.len(), FIRST_ROWS))
-        else:
-            rows = np.flatnonzero(offends)
-            count, rows = rows.size, rows[:FIRST_ROWS]
+        rows = np.arange(column.len()) if offends is None else np.flatnonzero(offends)
+        count, rows = rows.size, rows[:FIRST_ROWS]
         value = column.slice(int(rows[0]), 1).to_list()[0]
         if column.dtype == pl.Float32 and value is not None:
             value = np.float32(value)  # shown as it was written, not with the digits of float64

@@ -12,13 +12,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError
-from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 from calibkit.version import __version__
 
@@ -211,11 +210,6 @@ class Results(Generic[R]):
         except CalibkitError:
             self.engine.finish([future for future in self.futures if future is not None])
             raise
-
-
-def worker_memory(memory: Memory, address: str, threads: int) -> Memory:
-    """Return what each worker may use: of this machine they all share what there is."""
-    return replace(memory, bytes=memory.bytes // threads) if address == LOCAL else memory
 
 
 def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:

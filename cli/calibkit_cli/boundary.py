@@ -94,7 +94,7 @@ def _write_both(
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
     """Print all methods side by side; the model of the chosen one goes to ``-o``."""
     from calibkit.files.sinks import write_bytes
-    from calibkit.methods.boundary.run import compare
+    from calibkit.methods.boundary.compare import compare
 
     check_paths(options, line, console)
     source = line.open(console)
