@@ -61,8 +61,7 @@ OnMissingApply = Annotated[
     Literal["error", "null"],
     of_input(
         "Rows with null or NaN where a number is needed: refuse the file, or write null in "
-        "the added columns.",
-        flags=("--on-missing",),
+        "the added columns."
     ),
 ]
 
@@ -151,17 +150,11 @@ Features = Annotated[
 
 _AS_IN_MODEL: Final = "as the model names it"
 
-ScoreElsewhere = Annotated[
-    str | None, named_column(SCORE_HELP, flags=("--score",), shown=_AS_IN_MODEL)
-]
+ScoreElsewhere = Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)]
 
-UncertaintyElsewhere = Annotated[
-    str | None, named_column(UNCERTAINTY_HELP, flags=("--uncertainty",), shown=_AS_IN_MODEL)
-]
+UncertaintyElsewhere = Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)]
 
-ProbsElsewhere = Annotated[
-    str | None, of_columns(PROBS_HELP, "PATTERN", flags=("--probs",), shown=_AS_IN_MODEL)
-]
+ProbsElsewhere = Annotated[str | None, of_columns(PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)]
 
 
 class OfModel:
@@ -217,7 +210,6 @@ SeedElsewhere = Annotated[
     of_run(
         "Another seed for the decisions of a stochastic boundary.",
         "NUMBER",
-        flags=("--seed",),
         least=0,
         most=2**63 - 1,
         shown=_AS_IN_MODEL,
