@@ -94,7 +94,7 @@ def _run_far(
     model: Model, options: ApplyOptions, line: ApplyLine, address: str, console: Console
 ) -> None:
     """Apply a model on a cluster: each file becomes another."""
-    from calibkit.engines.work import ApplyTask, Opening, apply_on_cluster, shards_of
+    from calibkit.engines.work import ApplyTask, apply_on_cluster, shards_of
     from calibkit.files.formats import suffix_format
     from calibkit.files.inputs import Part
     from calibkit.files.outputs import directory_outputs
@@ -107,9 +107,7 @@ def _run_far(
         for shard in shards
     ]
     made = apply_on_cluster(
-        ApplyTask(
-            model, options, Opening(line.input_format, line.dtype, line.budget, line.dialect)
-        ),
+        ApplyTask(model, options, line.opening),
         shards,
         outputs := directory_outputs(console.output, parts, format=console.output_format),
         address,

@@ -41,7 +41,7 @@ def refuse_clashes(options: Sequence[Entry], typed: Mapping[str, Any]) -> None:
         if option.metavar in _WRITTEN and option.group == OUTPUT and value != "-"
     ]
     written = {_identity(output): output for output in outputs if not os.path.isdir(output)}  # noqa: PTH112
-    written |= {_of_stream(1): "standard output"}
+    written |= {_identity(1): "standard output"}
     written.pop(None, None)
     folders = [output for output in outputs if os.path.isdir(output)]  # noqa: PTH112
     if not written and not folders:
@@ -104,20 +104,10 @@ def _files(name: str) -> Iterator[str]:
         yield from (path for path, _ in find_files([name]))
 
 
-def _identity(name: str) -> Identity | None:
-    """Return which file a name leads to; None where there is none, or it is a device or a pipe."""
-    if name == "-":
-        return _of_stream(0)
+def _identity(name: str | int) -> Identity | None:
+    """Return which file a name or a number leads to; None where it is none, a device or a pipe."""
     try:
-        found = os.stat(name)  # noqa: PTH116
-    except (OSError, ValueError):
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
-
-
-def _of_stream(number: int) -> Identity | None:
-    try:
-        found = os.fstat(number)
-    except OSError:  # closed
+        found = os.stat(0 if name == "-" else name)  # noqa: PTH116
+    except (OSError, ValueError):  # not there, or closed
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None

@@ -125,7 +125,7 @@ def _travelling(options: Any) -> Any:
 
 def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
-    from calibkit.engines.work import Opening, shards_of, state_on_cluster
+    from calibkit.engines.work import shards_of, state_on_cluster
 
     assert line.dask is not None
     if console.per_input:
@@ -135,7 +135,7 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
         made_by.run,
         _travelling(options),
         shards,
-        Opening(line.input_format, line.dtype, line.budget, line.dialect),
+        line.opening,
         line.dask,
         options.workers,
         console.progress(),

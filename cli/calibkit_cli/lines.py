@@ -12,6 +12,7 @@ from calibkit.options.shared import TextOptions, of_input, of_output, of_run
 from .console import Console
 
 if TYPE_CHECKING:
+    from calibkit.engines.work import Opening
     from calibkit.files.sources import Source
     from calibkit.runtime.memory import Memory
 
@@ -154,6 +155,13 @@ class Inputs(TextOptions):
         from calibkit.runtime.memory import memory_budget
 
         return memory_budget(None)
+
+    @property
+    def opening(self) -> Opening:
+        """How the files are read by a worker elsewhere."""
+        from calibkit.engines.work import Opening
+
+        return Opening(self.input_format, self.dtype, self.budget, self.dialect)
 
     def open(self, console: Console) -> Source:
         """Return the rows, which tell a console how far the run has come."""
