@@ -14,7 +14,7 @@ from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import classic, exact, grid_methods, three_way, value
-from calibkit.methods.boundary.solvers.classic import random_block, random_tie
+from calibkit.methods.boundary.solvers.classic import random_block
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.partition import cross_fitted
 from calibkit.methods.boundary.solvers.surface_fit import Shared
@@ -106,7 +106,14 @@ class Method:
     def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
         """Find a boundary on a tally, and the best one over the same prefixes."""
         if self.leaves:
-            return self._find_in_leaves(tally, goal)
+            # Over leaves as `find` does, and the best one over the same leaves.
+            places, other = cross_fitted(tally, goal, self.leaves)
+            within, own = replace(self, leaves=0), tally.coarser(places, self.leaves)
+            best, optimum = within.find_with_optimum(own, goal)
+            found = within.find(other, goal).counted(own)
+            if not found.selected or not goal.met(*map(int, found.counts)):
+                found = best
+            return found.spread(places), optimum
         if isinstance(goal, ThreeWay):
             found, pair = three_way.find(tally, goal, together=self.together)
             totals = int(found.selected), int(found.true_positives)
@@ -125,33 +132,12 @@ class Method:
             return _found(tally, points, self.choose(points, goal)), optimum
         return self.find(tally, goal), optimum
 
-    def _find_in_leaves(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
-        """Find a boundary over leaves as `find` does, and the best one over the same leaves."""
-        places, other = cross_fitted(tally, goal, self.leaves)
-        within, own = replace(self, leaves=0), tally.coarser(places, self.leaves)
-        best, optimum = within.find_with_optimum(own, goal)
-        found = within.find(other, goal).counted(own)
-        if not found.selected or not goal.met(*map(int, found.counts)):
-            found = best
-        return found.spread(places), optimum
-
-
-def at_ties(method: Method) -> Method:
-    """Return the stochastic method random at one score only, over all rows together."""
-    return replace(method, mix=random_tie, together=True)
-
 
 def on_folds(method: Method) -> Method:
     """Return a method for the folds of one deal, whose fits share their sums over many rows."""
     if method.surface is None:
         return method
     return replace(method, surface=partial(method.surface, shared=Shared()))
-
-
-def on_scale(method: Method, scale: str, threads: int) -> Method:
-    """Return the logistic method for scores of a scale."""
-    surface = partial(best_cut, scale=scale, threads=threads)
-    return replace(method, surface=surface)
 
 
 def exact_choice(points: Points, goal: Goal) -> Int64s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ from calibkit.methods.boundary.problem.quantiles import (
     quantiles_of_rows,
     quantiles_of_tally,
 )
-from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.methods import Method, at_ties, method, on_scale
+from calibkit.methods.boundary.solvers.classic import random_tie
+from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
+from calibkit.methods.boundary.solvers.methods import Method, method
 from calibkit.models.model import Provenance
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
@@ -103,7 +105,8 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
             raise UsageError(
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
-        chosen = on_scale(chosen, data.options.measure, options.workers)
+        surface = partial(best_cut, scale=data.options.measure, threads=options.workers)
+        chosen = replace(chosen, surface=surface)
     if data.cells is not None and levels > 1:
         return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
@@ -123,7 +126,7 @@ def _check_random(options: BoundaryOptions, chosen: Method, data: ScoreRows | Gr
             "--randomise tie is random at one score of all rows together: give the rows, not a grid, "
             "and leave out --uncertainty-bins and --score-bins; or use --randomise block."
         )
-    return at_ties(chosen)
+    return replace(chosen, mix=random_tie, together=True)
 
 
 def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:

@@ -19,16 +19,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
-from calibkit.methods.boundary.problem.found import Found, lowest_scores
-from calibkit.methods.boundary.problem.goals import CountGoal
-from calibkit.methods.boundary.problem.three_way import (
+from calibkit.methods.boundary.problem.bounded import (
     FewestRowsAtRecall,
     MostRowsAtPrecision,
+    PrecisionAtRecall,
     PrecisionAtRows,
-    RecallWithinRows,
-    ThreeWay,
+    RecallAtPrecision,
+    RecallWithinUnits,
 )
+from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally
@@ -161,7 +162,7 @@ class _Parts:
         """Return the goal of what is blocked or reviewed, if so many rows are blocked."""
         if self.wanted is not None:
             return FewestRowsAtRecall(self.wanted, self.totals)
-        return RecallWithinRows(self.goal.limit + blocked, self.totals)
+        return RecallWithinUnits(self.goal.limit + blocked, self.totals)
 
     def to_leave(self, reach: int) -> CountGoal:
         """Return the goal of what is blocked, if so many rows are blocked or reviewed."""
@@ -172,7 +173,7 @@ class _Parts:
         if self.wanted is None:
             if block.proven:
                 return review.ceiling
-            room = RecallWithinRows(self.goal.limit + math.floor(block.ceiling), self.totals)
+            room = RecallWithinUnits(self.goal.limit + math.floor(block.ceiling), self.totals)
             return exact.solve(self.points, room).ceiling
         if self.bound is None:
             if review.proven:
@@ -204,7 +205,7 @@ class _Parts:
             wide = Pair(block, np.maximum(block, review), False, 0.0)
         nothing = np.full(block.size, -1, np.int64)
         if self.wanted is None:
-            alone = RecallWithinRows(self.goal.limit, self.totals)
+            alone = RecallWithinUnits(self.goal.limit, self.totals)
             return Pair(nothing, exact.solve(self.points, alone).choice, False, 0.0)
         single = exact.solve(self.points, PrecisionAtRecall(self.wanted, self.totals)).choice
         return Pair(single, single, False, 0.0)

@@ -27,6 +27,7 @@ from calibkit.methods.boundary.problem.bounded import (
     PrecisionAtRecall,
     RecallAtPrecision,
     RecallWithin,
+    RecallWithinUnits,
 )
 from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
 from calibkit.methods.boundary.solvers import exact
@@ -118,15 +119,6 @@ def _then_fewest_rows(points: Points) -> tuple[Int64s, int, int]:
     return points.gain * (rows + 1) - points.selected, rows + 1, rows
 
 
-class _Within(RecallWithin):
-    """Most gain within a use."""
-
-    bounded, spared = "use", 0
-
-    def __init__(self, limit: int, totals: Totals) -> None:
-        self.totals, self.limit = totals, limit
-
-
 def _largest_gain(
     points: Points, gain: Int64s, use: Int64s, limit: int, cap: int
 ) -> exact.Solution:
@@ -155,7 +147,7 @@ def _largest_gain(
     uses, gains, places = (np.concatenate([level[k] for level in kept]) for k in range(3))
     shifted = Points(uses, gains, places, sizes, sizes[1:])
     most = int(sum(level[1][-1] for level in kept if level[1].size))
-    goal = _Within(limit - least_use, Totals(int(uses.sum()), most))
+    goal = RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
     found = exact.solve(shifted, goal, cap)
     taken = found.choice >= 0
     choice = start.copy()
