@@ -9,7 +9,7 @@ import polars as pl
 from calibkit.apply.apply import Application
 from calibkit.apply.passes import Run
 from calibkit.bins.binning import grid_levels
-from calibkit.bins.run import Placed, place
+from calibkit.bins.run import Binned, fit
 from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
 from calibkit.errors import UsageError
@@ -25,7 +25,7 @@ class LevelApplier:
 
     added: tuple[str, ...] = (LEVEL,)
 
-    def __init__(self, placed: Placed) -> None:
+    def __init__(self, placed: Binned) -> None:
         self.placed = placed
 
     def reads(self, source: Source, request: Request) -> Reads:
@@ -50,7 +50,7 @@ class Levelled:
     """Rows about to get their levels, and what is to be said of the grid."""
 
     run: Run
-    placed: Placed
+    placed: Binned
 
     @property
     def warnings(self) -> list[str]:
@@ -73,7 +73,7 @@ def with_levels(options: BinOptions, source: Source, memory: Memory, threads: in
         raise UsageError(
             f"--add-level: the input has a column {LEVEL!r} already; rename it first.", column=LEVEL
         )
-    placed = place(options, source)
+    placed = fit(options, source)
     applier = LevelApplier(placed)
     reads = applier.reads(source, Request())
     plan = Application(applier, reads, list(source.schema), [LEVEL], [0], {}, None)
