@@ -11,14 +11,7 @@ from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import (
-    decide,
-    draw,
-    levels_of,
-    probabilities,
-    reviewed,
-    spread_of,
-)
+from calibkit.methods.boundary.result import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Segment
 from calibkit.models.applier import ACTIONS, LEVEL, Reads, Request, find_columns
@@ -86,23 +79,23 @@ class BoundaryApplier:
         }
         by = self.model.columns.get("by")
         segments = None if by is None else frame[by.name]
-        columns = arrays["score"], spread_of(self.model, arrays), segments
-        decision, margin = decide(self.model, *columns)
+        columns = arrays["score"], decide.spread_of(self.model, arrays), segments
+        decision, margin = decide.decide(self.model, *columns)
         placed: list[pl.Series] = []
         if request.level:
-            level, probability = levels_of(self.model, *columns)
+            level, probability = decide.levels_of(self.model, *columns)
             placed = [pl.Series(level), pl.Series(probability, nan_to_null=True)]
             placed = placed[: 1 + self._has_probability]
         if not self.random:
             decided = pl.Series(decision)
             if self.three_way:
-                also = reviewed(self.model, *columns[:2])
+                also = decide.reviewed(self.model, *columns[:2])
                 decided = pl.Series(ACTIONS).gather(pl.Series(2 * decision + also))
             return [decided, pl.Series(margin, nan_to_null=True), *placed]
-        chance = probabilities(self.model, *columns)
+        chance = decide.probabilities(self.model, *columns)
         seed = self.model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # `BoundaryModel.check` holds it
-        decision = draw(chance, _keys(frame, where, request), seed)
+        decision = decide.draw(chance, _keys(frame, where, request), seed)
         margins = pl.Series(margin, nan_to_null=True)
         return [pl.Series(decision), margins, pl.Series(chance), *placed]
 

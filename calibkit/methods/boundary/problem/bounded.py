@@ -57,6 +57,8 @@ class BoundedGoal(CountGoal):
         """Return w and v, the weights of what is maximised and of what is bounded."""
         (a, b), (m, t) = aim, self.constraint
         area = a * t - b * m
+        if area == 0.0:  # a precision of 0 binds nothing, and rows cost nothing
+            return 1.0, 0.0
         return (-slope * t - m) / area, (a + slope * b) / area
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
