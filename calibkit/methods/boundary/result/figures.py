@@ -31,6 +31,11 @@ from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
+Floats = NDArray[np.float64]
+
+#: Step of the derivatives of a figure, as a share of the whole weight.
+_STEP = 1e-6
+
 
 class Judged(NamedTuple):
     """What a fold holds, and what a boundary fitted without it selects there, in units."""
@@ -225,43 +230,38 @@ def judge_segments(
     boundary on them; `dealt`, `checked`: the rows dealt to folds, and the cross-validation on them;
     None without.
     """
+
+    def goal_of(part: Tally) -> Goal:  # reweighted by the weights of all rows, not by its own
+        return goal.of(replace(tally_totals(part), classes=goal.totals.classes))
+
     fits = []
-    for segment in range(len(stack.names)):
-        own = stack.places(segment)
-        inside, unit = _only(tally, own), tally.unit
-        own_goal = _goal_of(goal, inside)
-        counts = held_out(inside, -1, found)
+    for places in map(stack.places, range(len(stack.names))):
+        inside, unit = tally.where(_within(tally, places)), tally.unit
+        own_goal = goal_of(inside)
         totals = own_goal.totals
         rows, positives = totals.classes.rows(totals.rows, totals.positives)
         fit = SegmentFit(
             rows=unit.amount(rows),
             positives=unit.amount(positives),
-            in_sample=figures(own_goal, unit, counts),
+            in_sample=figures(own_goal, unit, held_out(inside, -1, found)),
         )
         if dealt is not None and checked is not None:
-            fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, checked.found)
+            own, pooled, values = dealt.where(_within(dealt, places)), np.zeros(5), []
+            for fold, boundary in sorted(checked.found.items()):
+                counted = held_out(own, fold, boundary)
+                pooled += counted
+                values.append(goal_of(own.where(own.part == fold)).value(*counted))
+            error = standard_error([value for value in values if value is not None])
+            folds = len(checked.found)
+            fit.cross_validated = pooled_figures(own_goal, pooled.tolist(), error, folds)
         fits.append(fit)
     return fits
 
 
-def _only(tally: Tally, levels: slice) -> Tally:
-    """Return the entries of some levels, which keep their numbers."""
-    return tally.where((tally.level >= levels.start) & (tally.level < levels.stop))
-
-
-def _goal_of(goal: Goal, tally: Tally) -> Goal:
-    """Return the goal for a segment; reweighted by the weights of all rows, not by its own."""
-    return goal.of(replace(tally_totals(tally), classes=goal.totals.classes))
-
-
-def _cross_validated(dealt: Tally, goal: Goal, folds: dict[int, Found]) -> CrossValidated:
-    pooled, values = np.zeros(5), []
-    for fold, found in sorted(folds.items()):
-        counted = held_out(dealt, fold, found)
-        pooled += counted
-        values.append(_goal_of(goal, dealt.where(dealt.part == fold)).value(*counted))
-    error = standard_error([value for value in values if value is not None])
-    return pooled_figures(goal, pooled.tolist(), error, len(folds))
+def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
+    """Return which entries lie in some levels."""
+    found: NDArray[np.bool_] = (tally.level >= levels.start) & (tally.level < levels.stop)
+    return found
 
 
 def judge_test(
@@ -282,12 +282,6 @@ def judge_test(
         if own.size and (target.value_column is None or rows.label[own].any()):
             part = rows.only(own)
             segment.fit.test = judge_rows(model, part, target, make_goal)
-
-
-Floats = NDArray[np.float64]
-
-#: Step of the derivatives, as a share of the whole weight.
-_STEP = 1e-6
 
 
 def linearised_error(

@@ -17,6 +17,7 @@ from calibkit.columns.columns import Condensing, ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
+from calibkit.methods.boundary.problem import quantiles
 from calibkit.methods.boundary.problem.columns import read_values, roles_of, uncertainties
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import (
@@ -27,11 +28,6 @@ from calibkit.methods.boundary.problem.problem import (
     grid_problem,
     raw_problem,
     tally_totals,
-)
-from calibkit.methods.boundary.problem.quantiles import (
-    Quantiles,
-    quantiles_of_rows,
-    quantiles_of_tally,
 )
 from calibkit.methods.boundary.solvers.classic import random_tie
 from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
@@ -84,8 +80,18 @@ def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
             f"{worths} needs the rows and every distinct score: a grid of score bins has counts "
             "alone; leave --score-bins out."
         )
+    grid = data.grid if isinstance(data, GridTable) else None
     if chosen.mix is not None:
-        chosen = _check_random(options, chosen, data)
+        if (grid or options).order == "score-uncertainty":
+            raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
+        if options.randomise == "tie":
+            if grid is not None or options.levels not in (None, 1) or options.score_bins:
+                raise UsageError(
+                    "--randomise tie is random at one score of all rows together: give the rows, not "
+                    "a grid, and leave out --uncertainty-bins and --score-bins; or use --randomise "
+                    "block."
+                )
+            chosen = replace(chosen, mix=random_tie, together=True)
     elif options.randomise != "block":
         raise UsageError(f"--randomise {options.randomise} goes with --method stochastic only.")
     if isinstance(data, GridTable):
@@ -113,20 +119,6 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
     if options.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")
     return Plan(options, chosen, levels, score_bins)
-
-
-def _check_random(options: BoundaryOptions, chosen: Method, data: ScoreRows | GridTable) -> Method:
-    grid = data.grid if isinstance(data, GridTable) else None
-    if (grid or options).order == "score-uncertainty":
-        raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
-    if options.randomise == "block":
-        return chosen
-    if grid is not None or options.levels not in (None, 1) or options.score_bins:
-        raise UsageError(
-            "--randomise tie is random at one score of all rows together: give the rows, not a grid, "
-            "and leave out --uncertainty-bins and --score-bins; or use --randomise block."
-        )
-    return replace(chosen, mix=random_tie, together=True)
 
 
 def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
@@ -210,8 +202,8 @@ class Summary(Problem):
     positives: int
     origin: Provenance
     file: str | None
-    score: Quantiles | None = None
-    uncertainty: Quantiles | None = None
+    score: quantiles.Quantiles | None = None
+    uncertainty: quantiles.Quantiles | None = None
     stack: Stack | None = None
     condensing: Condensing | None = None
     cells: CellGrid | None = None
@@ -261,7 +253,7 @@ def summarise(
     problem, shown = _problem_of_rows(data, planned, levels)
     single = problem.tally
     if problem.grid is None:
-        score: Quantiles | None = quantiles_of_tally(single, QUANTILES)
+        score: quantiles.Quantiles | None = quantiles.quantiles_of_tally(single, QUANTILES)
     else:
         single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         score = _outline(data.score, data.weight)
@@ -349,8 +341,10 @@ def _problem_of_rows(
     return problem, levels
 
 
-def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Quantiles | None:
-    return None if values is None else quantiles_of_rows(values, weight, QUANTILES)
+def _outline(
+    values: NDArray[Any] | None, weight: NDArray[np.float64] | None
+) -> quantiles.Quantiles | None:
+    return None if values is None else quantiles.quantiles_of_rows(values, weight, QUANTILES)
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:

@@ -23,12 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.bounded import (
-    PrecisionAtRecall,
-    RecallAtPrecision,
-    RecallWithin,
-    RecallWithinUnits,
-)
+from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
 from calibkit.methods.boundary.solvers import exact
 from calibkit.summaries.tally import Points
@@ -53,13 +48,13 @@ def solve(points: Points, goal: Goal, cap: int) -> exact.Solution:
     """
     if isinstance(goal, LeastCost):
         return _cheapest(points, goal)
-    if isinstance(goal, PrecisionAtRecall):
+    if isinstance(goal, bounded.PrecisionAtRecall):
         return _most_precise(points, goal, cap)
-    if isinstance(goal, RecallAtPrecision):  # a linear bound: `use` is at most `limit`
+    if isinstance(goal, bounded.RecallAtPrecision):  # a linear bound: `use` is at most `limit`
         use, whole = _combined(points, goal.numerator, -goal.denominator, up=True)
         limit = 0
     else:
-        assert isinstance(goal, RecallWithin)
+        assert isinstance(goal, bounded.RecallWithin)
         use, whole = _combined(points, 1, -goal.spared, up=True)
         limit = goal.limit
     gains, unit, rows = _then_fewest_rows(points)
@@ -86,7 +81,7 @@ def _cheapest(points: Points, goal: LeastCost) -> exact.Solution:
     return exact.Solution(choice, selected, true_positives, True, value)
 
 
-def _most_precise(points: Points, goal: PrecisionAtRecall, cap: int) -> exact.Solution:
+def _most_precise(points: Points, goal: bounded.PrecisionAtRecall, cap: int) -> exact.Solution:
     """Return the choice of largest precision that catches enough value."""
     last = np.where(points.ends > points.offsets[: points.levels], points.ends - 1, -1)
     choice = np.asarray(last, np.int64)  # everything catches enough
@@ -147,7 +142,7 @@ def _largest_gain(
     uses, gains, places = (np.concatenate([level[k] for level in kept]) for k in range(3))
     shifted = Points(uses, gains, places, sizes, sizes[1:])
     most = int(sum(level[1][-1] for level in kept if level[1].size))
-    goal = RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
+    goal = bounded.RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
     found = exact.solve(shifted, goal, cap)
     taken = found.choice >= 0
     choice = start.copy()
