@@ -17,7 +17,7 @@ from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state, score_state
 from calibkit.summaries.states import State
 
 KIND = "bin"
@@ -92,7 +92,7 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
     """Return the grid of the rows of a merged state."""
     asked = state.header.options.get("asked")
     options = from_plain(asked, BinOptions, state.path, threads=threads)
-    return _binned(options, summary_of(state).rows(source_of(state), memory))
+    return _binned(options, rows_of_state(state, memory))
 
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:

@@ -440,5 +440,6 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
         return three_way.prices(three_way.every_prefix(tally), goal)
     if goal.uses_gain or not goal.bounded:
         return (0.0,)
+    goal = goal.alone
     assert isinstance(goal, CountGoal)
     return (exact.margin(tally.points(), goal),)

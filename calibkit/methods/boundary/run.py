@@ -14,8 +14,8 @@ from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.remarks import of_tally
+from calibkit.columns.rows import refuse_missing
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import refuse_missing
 from calibkit.errors import UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
@@ -32,11 +32,11 @@ from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries import plain as states
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state, score_state, source_of
 from calibkit.summaries.states import State
+from calibkit.summaries.states import from_plain as texts_from_plain
 
 KIND = "boundary"
 
@@ -76,7 +76,9 @@ class Inputs:
 def inputs(options: BoundaryOptions, source: Source) -> Inputs:
     """Read the rows of a run, and those that judge it."""
     data = read_boundary_rows(options, source)
-    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
+    return Inputs(
+        data, read_test_rows(options, data, source.dialect.dtype), source, _makers(options)
+    )
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
@@ -113,7 +115,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
         raise UsageError("a grid is a summary already; --partial takes rows.")
     reading = _reading(options, source)
     summary = summarise_scores(source, reading, source.memory or memory_budget(None))
-    makers = makers_of(source, summary.options, _makers(options))
+    makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
     return score_state(KIND, {"asked": asked, "makers": makers}, summary, files)
@@ -123,12 +125,9 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     """Return the model of the rows of a merged state."""
     said = state.header.options
     options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
-    makers = states.from_plain(said.get("makers"), dict[str, str], state.path)
-    rows = summary_of(state).rows(source_of(state), memory)
-    needs_each = _needs_each(options)
-    if needs_each is not None:
-        rows.need_each(needs_each)
-    return _told(options, Inputs(_placed(rows, options), None, source_of(state), makers))
+    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
+    rows = _placed(rows_of_state(state, memory, _needs_each(options)), options)
+    return _told(options, Inputs(rows, None, source_of(state), makers))
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:

@@ -80,7 +80,7 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
             "out, or use --bound each."
         )
     split = split_rows(data, options)
-    alone = replace(options, by=None, bound="overall", min_group_positives=None)
+    alone = replace(options, by=None, bound="overall", min_group_positives=None, max_gap=None)
     try:
         whole: BoundaryModel | None = choice.fit_rows(data, alone).model
     except InfeasibleError:
@@ -90,7 +90,8 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     count = partial(stacked, split=split)
     if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
         several = choice.LEVELS if options.levels is None else (options.levels,)
-        wanted = [replace(options.at_levels(1), method="st")]
+        single = "st" if options.max_gap is None else "exact"
+        wanted = [replace(options.at_levels(1), method=single)]
         if data.uncertainty is not None and several != (1,):
             wanted += [replace(options.at_levels(own), method="exact") for own in several]
         fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in wanted]))

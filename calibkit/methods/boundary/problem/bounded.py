@@ -57,16 +57,18 @@ class BoundedGoal(CountGoal):
         """Return w and v, the weights of what is maximised and of what is bounded."""
         (a, b), (m, t) = aim, self.constraint
         area = a * t - b * m
-        if area == 0.0:  # a precision of 0 binds nothing, and rows cost nothing
-            return 1.0, 0.0
+        if area == 0.0:  # a precision of 0 binds nothing
+            return (0.0 if slope else 1.0), 0.0
         return (-slope * t - m) / area, (a + slope * b) / area
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: a better choice has at least the objective at hand and the bound."""
         a, b = self.aim or (-true_positives / selected, 1.0)
         w, v = self._weights(slope, (a, b))
-        reached = w * (a * selected + b * true_positives) if self.aim else 0.0
-        return max(0.0, best - reached - v * self.least)
+        if self.aim is not None:
+            return max(0.0, best - w * (a * selected + b * true_positives) - v * self.least)
+        most = self.totals.rows if self.constraint[0] else self.totals.positives
+        return max(0.0, best - v * (self.least if v >= 0.0 else most))
 
     def window(self, best: float, slope: float, budget: float) -> Window:
         """See `Goal.window`: by how much a bound is over-fulfilled is limited by the loss."""
@@ -211,6 +213,8 @@ class PrecisionAtRecall(BoundedGoal):
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the precision of the linear relaxation."""
+        if best < 0.0:  # each choice has ``T < c M``
+            return min(1.0, slope)
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:

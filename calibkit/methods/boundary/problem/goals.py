@@ -59,6 +59,11 @@ class Goal(ABC):
     #: Whether it looks at what rows are worth, beside their numbers.
     uses_gain = False
 
+    @property
+    def alone(self) -> Goal:
+        """The same without what it asks of segments."""
+        return self
+
     @abstractmethod
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows."""

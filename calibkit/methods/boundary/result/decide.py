@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
-from calibkit.columns.cell_grid import CellGrid
+from calibkit.columns.columns import CellGrid
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel

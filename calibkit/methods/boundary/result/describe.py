@@ -250,6 +250,8 @@ def _objective(target: Target, totals: Totals) -> parts.Objective:
     elif target.bound is not None:
         found.maximize = goal_of(target, totals).maximised
         found.subject_to = {target.option: float(target.bound)}
+        if target.gap is not None:
+            found.max_gap = {target.gap.measure: float(target.gap.most)}
     elif target.option == "minimize":
         found.minimize = target.value
     else:
@@ -267,7 +269,8 @@ def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
             f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
         )
     coarse = model.fit.resolution is not msgspec.UNSET or model.partition is not msgspec.UNSET
-    if model.method == "exact" and not model.fit.optimal_in_sample and not coarse:
+    whole = model.method == "exact" and target.gap is None  # of a gap some choices are searched
+    if whole and not model.fit.optimal_in_sample and not coarse:
         found.append(
             f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at "
             f"{'least' if target.minimised else 'most'} {_rate(model.fit.upper_bound)} is possible"

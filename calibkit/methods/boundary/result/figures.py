@@ -18,15 +18,25 @@ from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.measures import Measure
 from calibkit.methods.boundary.problem.problem import classes_of, tally_totals
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import CrossValidated, Figures, SegmentFit, TestFigures
-from calibkit.methods.boundary.solvers.methods import on_folds
+from calibkit.methods.boundary.result.parts import (
+    CrossValidated,
+    Figures,
+    GapFigures,
+    Price,
+    SegmentFit,
+    TestFigures,
+)
+from calibkit.methods.boundary.solvers import gap
+from calibkit.methods.boundary.solvers.methods import METHODS, on_folds
 from calibkit.methods.boundary.solvers.summary import Plan, Stack
+from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
@@ -35,6 +45,8 @@ Floats = NDArray[np.float64]
 
 #: Step of the derivatives of a figure, as a share of the whole weight.
 _STEP = 1e-6
+#: The gaps between segments whose price is told, in shares of the one that was asked for.
+_GAPS = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
 
 class Judged(NamedTuple):
@@ -264,6 +276,53 @@ def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
     return found
 
 
+def gap_seen(
+    goal: WithinGap,
+    tally: Tally,
+    found: Found,
+    dealt: Tally | None,
+    checked: Validation | None,
+) -> GapFigures:
+    """Return how far segments lie apart, and what the objective is within other gaps."""
+    checks = None
+    if dealt is not None and checked is not None:
+        folds = [_by_segment(goal, dealt, boundary, k) for k, boundary in checked.found.items()]
+        checks = goal.gap(*np.sum(folds, axis=0))
+    free = METHODS["exact"].find(tally, goal.alone)
+    widest = goal.gap(*_by_segment(goal, tally, free))
+    prices = []
+    for times in _GAPS:
+        most = times * goal.most
+        if widest is None or most >= widest:
+            break
+        asked = replace(goal.asked, most=Bound(str(float(most)), *most.as_integer_ratio()))
+        within = gap.find(tally, WithinGap(goal.goal, asked, goal.within))[0]
+        prices.append(Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
+    if widest is not None:
+        prices.append(Price(max_gap=widest, objective_value=goal.value(*free.counts)))
+    return GapFigures(
+        in_sample=goal.gap(*_by_segment(goal, tally, found)),
+        cross_validated=checks,
+        without_limit=widest,
+        prices=prices,
+    )
+
+
+def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> NDArray[np.int64]:
+    """Return rows, positives, selected rows and true positives of each segment, one row each."""
+    if part >= 0:
+        tally = tally.where(tally.part == part)
+    with np.errstate(invalid="ignore"):
+        taken = tally.score >= found.thresholds[tally.level]
+    segment = tally.level // goal.within
+    counts = np.zeros((4, tally.levels // goal.within), np.int64)
+    for place, (units, kept) in enumerate(
+        (units, kept) for kept in (slice(None), taken) for units in (tally.count, tally.positive)
+    ):
+        np.add.at(counts[place], segment[kept], units[kept])
+    return counts
+
+
 def judge_test(
     model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
 ) -> None:
@@ -282,6 +341,12 @@ def judge_test(
         if own.size and (target.value_column is None or rows.label[own].any()):
             part = rows.only(own)
             segment.fit.test = judge_rows(model, part, target, make_goal)
+    if model.fit.gap and target.gap is not None:
+        seen = [segment.fit.test for segment in model.groups.values() if segment.fit.test]
+        recall = target.gap.measure == "recall"
+        rates = [one.recall if recall else one.false_positive_rate for one in seen]
+        known = [rate for rate in rates if rate is not None]
+        model.fit.gap.test = max(known) - min(known) if known else None
 
 
 def linearised_error(

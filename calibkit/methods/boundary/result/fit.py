@@ -12,8 +12,10 @@ import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.resolution import Range, Resolution
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
@@ -26,7 +28,6 @@ from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.resolution import Range, Resolution, resolution_of
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.tally import Tally
 
@@ -113,12 +114,12 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     classes = goal.totals.classes
     folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
-    single = later(options.workers, score_only, summary.single, goal)
+    single = later(options.workers, score_only, summary.single, goal.alone)
     dealt = later(
         options.workers if folds else 1, deal, summary, folds, options.seed, options.workers
     )
     found, optimum = planned.method.find_with_optimum(tally, goal)
-    resolution = resolution_of(summary.condensing)
+    resolution = summary.resolution
     if resolution is not None:
         optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
     if found.selected == 0 and options.target.bound is not None:
@@ -140,6 +141,8 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     if summary.stack is not None:
         judged_on = None if options.time is not None else dealt_rows
         segments = figures.judge_segments(summary.stack, goal, tally, found, judged_on, checked)
+        if isinstance(goal, WithinGap):
+            fit.gap = figures.gap_seen(goal, tally, found, judged_on, checked)
     model = describe(summary, found, fit, segments)
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
@@ -201,7 +204,7 @@ def _of_rows(
             optimum, ceiling=float(not planned.options.target.minimised), proven=False
         ), resolution
     points = tally.parted().points(together=planned.method.together)
-    ceiling = best_choice(points, goal).ceiling
+    ceiling = best_choice(points, goal.alone).ceiling
     low, high = sorted((value, ceiling))
     optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
     return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
@@ -211,7 +214,9 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
     name, target = planned.method.name, planned.options.target
-    if goal.met(rows, hits):
+    if target.gap is not None:
+        advice = "allow a larger gap"
+    elif goal.met(rows, hits):
         advice = f"--method {'exact' if name != 'exact' else 'st'} does"
     elif target.option == "precision":
         advice = (

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.solvers import classic, exact, grid_methods, three_way, value
+from calibkit.methods.boundary.solvers import classic, exact, gap, grid_methods, three_way, value
 from calibkit.methods.boundary.solvers.classic import random_block
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.partition import cross_fitted
@@ -89,6 +90,8 @@ class Method:
             return replace(self, leaves=0).find(other, goal, excluded=excluded).spread(places)
         if isinstance(goal, ThreeWay):
             return three_way.find(tally, goal, excluded=excluded, together=self.together)[0]
+        if isinstance(goal, WithinGap):
+            return gap.find(tally, goal, excluded=excluded)[0]
         if self.mix is not None:
             return self.mix(tally, goal, excluded)
         if self.surface is not None:
@@ -118,6 +121,8 @@ class Method:
             found, pair = three_way.find(tally, goal, together=self.together)
             totals = int(found.selected), int(found.true_positives)
             return found, exact.Solution(pair.block, *totals, pair.proven, pair.ceiling)
+        if isinstance(goal, WithinGap):
+            return gap.find(tally, goal)
         if self.mix is not None or self.surface is not None:  # it is the optimum of its class
             found = self.find(tally, goal)
             rows, hits = found.selected, found.true_positives

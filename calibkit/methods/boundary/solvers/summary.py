@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid, Levels, check_bins, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.columns.cell_grid import CellGrid
-from calibkit.columns.columns import Condensing, ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
+from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.methods.boundary.problem import quantiles
 from calibkit.methods.boundary.problem.columns import read_values, roles_of, uncertainties
-from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.gap import WithinGap
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import (
     Problem,
     binned_problem,
@@ -189,8 +190,8 @@ class Summary(Problem):
         Their distributions, in quantiles of equal mass; None where only a grid is known.
     stack
         The segments whose levels the tally holds one after the other, if it does.
-    condensing
-        How the rows were counted, if they were.
+    resolution
+        How coarse the rows are; None where nothing was lost.
     cells
         The grid whose cells are the levels of the tally, of several uncertainties.
     """
@@ -205,14 +206,17 @@ class Summary(Problem):
     score: quantiles.Quantiles | None = None
     uncertainty: quantiles.Quantiles | None = None
     stack: Stack | None = None
-    condensing: Condensing | None = None
+    resolution: Resolution | None = None
     cells: CellGrid | None = None
 
     def aim(self) -> tuple[Tally, Goal]:
         """Return the rows as the objective counts them, and what is to be reached on them."""
         target = self.planned.options.target
         tally = self.tally.reweighted(classes_of(target, self.totals()))
-        return tally, goal_of(target, tally_totals(tally))
+        goal = goal_of(target, tally_totals(tally))
+        if target.gap is not None and isinstance(goal, CountGoal):
+            goal = WithinGap(goal, target.gap, self.planned.levels)
+        return tally, goal
 
     @property
     def minimised(self) -> bool:
@@ -271,7 +275,7 @@ def summarise(
         file=data.file,
         score=score,
         uncertainty=uncertainties(),
-        condensing=data.condensing,
+        resolution=data.resolution,
         cells=data.cells,
     )
 
@@ -369,6 +373,8 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     said |= {name: chosen for name, chosen in beside.items() if chosen is not None}
     if options.by is not None:
         said |= {"by": options.by, "bound": options.bound}
+        if options.max_gap is not None:
+            said["max_gap"] = options.max_gap
         said["min_group_positives"] = options.min_group_positives
     if planned.method.mix is not None:
         said["randomise"] = options.randomise
