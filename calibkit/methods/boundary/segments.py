@@ -213,13 +213,25 @@ def side_by_side(
     """Return the boundaries of segments in one model, over that of rows of no known segment."""
     models = [one.model for one in found.values()]
     nothing = never(models[0].rule)
-    segments = {
-        name: parts.Segment(
-            fit=_segment_fit(found.get(name), data.only(rows), options.bound),
-            **(found[name].model.rule if name in found else nothing),
-        )
-        for name, rows in zip(split.names, split.rows, strict=True)
-    }
+    segments = {}
+    for name, rows in zip(split.names, split.rows, strict=True):
+        if name in found:
+            fit, rule = found[name].model.fit, found[name].model.rule
+            seen = parts.SegmentFit(
+                rows=fit.rows,
+                positives=fit.positives,
+                in_sample=fit.in_sample,
+                bound_met=fit.bound_met if options.bound == "each" else None,
+                cross_validated=fit.cross_validated,
+            )
+        else:
+            own, rule = data.only(rows), nothing
+            assert own.label is not None
+            weight = own.weight if own.weight is not None else np.ones(own.score.size)
+            counts = math.fsum(weight), math.fsum(weight[own.label == 1])
+            whole_counts = [int(count) if count.is_integer() else count for count in counts]
+            seen = parts.SegmentFit(rows=whole_counts[0], positives=whole_counts[1], in_sample=None)
+        segments[name] = parts.Segment(fit=seen, **rule)
     model = models[0].with_rule(nothing) if whole is None else whole
     said = grouped(segments, split.pooled, options)
     columns = dict(model.columns)
@@ -229,23 +241,6 @@ def side_by_side(
     methods = {one.method for one in models}
     said["method"] = methods.pop() if len(methods) == 1 else AUTO
     return msgspec.structs.replace(model, columns=columns, **said)
-
-
-def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows, bound: str) -> parts.SegmentFit:
-    if fitted is None:
-        weight = rows.weight if rows.weight is not None else np.ones(rows.score.size)
-        assert rows.label is not None
-        counts = math.fsum(weight), math.fsum(weight[rows.label == 1])
-        whole = [int(count) if count.is_integer() else count for count in counts]
-        return parts.SegmentFit(rows=whole[0], positives=whole[1], in_sample=None)
-    fit = fitted.model.fit
-    return parts.SegmentFit(
-        rows=fit.rows,
-        positives=fit.positives,
-        in_sample=fit.in_sample,
-        bound_met=fit.bound_met if bound == "each" else None,
-        cross_validated=fit.cross_validated,
-    )
 
 
 # ---------------------------------------------------------------- figures of all of them

@@ -261,8 +261,15 @@ def summarise(
     else:
         single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         score = _outline(data.score, data.weight)
-    part = _parts_of_column(data, options)
-    if part is not None:
+    named = options.groups or options.time
+    if (
+        named is not None and options.folds
+    ):  # a column decides the part; forward folds need one more
+        assert data.others is not None and data.where is not None
+        if options.groups is not None:
+            part = group_parts(data.others[named], options.folds, options.seed, data.where)
+        else:
+            part = time_parts(data.others[named], options.folds + 1, data.where)
         problem = replace(problem, dealt=data, part=part)
     return Summary(
         **vars(problem),
@@ -300,17 +307,6 @@ def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
         origin=_origin(planned, data, totals.rows, data.fingerprint),
         file=data.file,
     )
-
-
-def _parts_of_column(data: ScoreRows, options: BoundaryOptions) -> NDArray[np.uint8] | None:
-    """Return the part of each row where a column decides it; forward folds need one more part."""
-    name = options.groups or options.time
-    if name is None or options.folds == 0:
-        return None
-    assert data.others is not None and data.where is not None
-    if options.groups is not None:
-        return group_parts(data.others[name], options.folds, options.seed, data.where)
-    return time_parts(data.others[name], options.folds + 1, data.where)
 
 
 def _problem_of_rows(

@@ -57,7 +57,13 @@ def solve(points: Points, goal: Goal, cap: int) -> exact.Solution:
         assert isinstance(goal, bounded.RecallWithin)
         use, whole = _combined(points, 1, -goal.spared, up=True)
         limit = goal.limit
-    gains, unit, rows = _then_fewest_rows(points)
+    # Gains of which no two are equal unless their rows are, unless such integers would be too large.
+    last = points.ends[points.ends > points.offsets[: points.levels]] - 1
+    rows, most = int(points.selected[last].sum()), int(points.gain[last].sum())
+    if (most + 1) * (rows + 1) < _MOST:
+        gains, unit = points.gain * (rows + 1) - points.selected, rows + 1
+    else:  # of equal ones any is as good
+        gains, unit, rows = points.gain, 1, 0
     found = _largest_gain(points, gains, use, limit, cap)
     share = (found.ceiling + rows) / unit / goal.totals.gain if goal.totals.gain else 0.0
     proven = found.proven and whole
@@ -100,18 +106,6 @@ def _most_precise(points: Points, goal: bounded.PrecisionAtRecall, cap: int) -> 
     proven = found.proven and whole
     value = hits / selected
     return exact.Solution(choice, selected, hits, proven, value if proven else 1.0)
-
-
-def _then_fewest_rows(points: Points) -> tuple[Int64s, int, int]:
-    """Return gains of which no two are equal unless their rows are, the unit, and what rows take of it.
-
-    Where such integers would be too large, the gains as they are: of equal ones any is as good.
-    """
-    last = points.ends[points.ends > points.offsets[: points.levels]] - 1
-    rows, most = int(points.selected[last].sum()), int(points.gain[last].sum())
-    if (most + 1) * (rows + 1) >= _MOST:
-        return points.gain, 1, 0
-    return points.gain * (rows + 1) - points.selected, rows + 1, rows
 
 
 def _largest_gain(
