@@ -38,12 +38,8 @@ MOST_CELLS = 50_000_000
 class Levels:
     """The uncertainty levels of a boundary or a grid.
 
-    Attributes
-    ----------
-    minimum
-        Smaller values count as this one; -inf where rows have no uncertainty.
-    edges
-        The inner edges, one fewer than there are levels, non-decreasing.
+    `minimum`: smaller values count as this one; -inf where rows have no uncertainty; `edges`: the
+    inner edges, one fewer than there are levels, non-decreasing.
     """
 
     minimum: float

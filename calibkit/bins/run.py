@@ -27,14 +27,8 @@ KIND = "bin"
 class Binned:
     """The table of a grid.
 
-    Attributes
-    ----------
-    frame
-        One row a cell, see `calibkit.bins.binning.grid_frame`.
-    metadata
-        What a file of it says of itself.
-    warnings, notes, details
-        As in `calibkit.summaries.runs.Fitted`.
+    `frame`: one row a cell, see `calibkit.bins.binning.grid_frame`; `metadata`: what a file of it
+    says of itself; `warnings`, `notes`, `details`: as in `calibkit.summaries.runs.Fitted`.
     """
 
     frame: pl.DataFrame
@@ -74,17 +68,7 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
 
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
-    """Return the rows of a grid, counted where they do not fit.
-
-    Raises
-    ------
-    UsageError
-        A column that is not there.
-    DataError
-        Values that are missing, out of range or of the wrong type.
-    ResourceError
-        Rows that do not fit and cannot be made coarser.
-    """
+    """Return the rows of a grid, counted where they do not fit."""
     columns = _columns(options, source)
     # Bins within score bins have edges of their own each: no level can be kept for all.
     levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
@@ -136,12 +120,8 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
 class Placed:
     """Where the levels of rows lie.
 
-    Attributes
-    ----------
-    grid, columns
-        The grid, and the columns of score and uncertainty with the dtypes they are compared in.
-    warnings, notes, details
-        As in `calibkit.summaries.runs.Fitted`.
+    `grid`, `columns`: the grid, and the columns of score and uncertainty with the dtypes they are
+    compared in; `warnings`, `notes`, `details`: as in `calibkit.summaries.runs.Fitted`.
     """
 
     grid: Grid

@@ -93,7 +93,7 @@ class Opening:
             )
             if shard.stretch is None:
                 return source
-            check_rows(source.parts[0], shard.stretch.of)
+            check_rows(shard.name, shard.stretch.of, source.rows)
             return source.stretch(shard.stretch.first, shard.stretch.rows)
         except CalibkitError as error:
             error.message = error.message.replace(shard.path, shard.name)

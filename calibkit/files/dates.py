@@ -163,10 +163,10 @@ def _refuse(
         if found.height:
             first = found["row"].head(FIRST_ROWS).to_list()
             plural = "s" if found.height > 1 else ""
-            raise DataError(
-                f"{path}: column {name!r}: {problem} in {found.height} row{plural} "
+            raise DataError.of(
+                path,
+                f"column {name!r}: {problem} in {found.height} row{plural} "
                 f"(first: row {first[0]}; value {found['text'][0]!r}); {advice}",
-                file=path,
                 column=name,
                 rows=found.height,
                 first_rows=first,

@@ -153,9 +153,9 @@ def score_state(
 def source_of(state: State) -> Source:
     """Return a source of no rows that names the shards of a state, for messages and provenance."""
     files = sorted({file for shard in state.header.shards for file in shard.files})
-    parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
-    nothing = Table(pl.DataFrame(), {}, 0, told=lambda _: state.header.text)
-    return Source(parts, [nothing] * len(parts))
+    parts = [Part(file, "arrow", file) for file in files or [state.path]]
+    nothing = pl.DataFrame()
+    return Source([Table(part, nothing, {}, 0, told=lambda _: state.header.text) for part in parts])
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.shared import Threaded, of_output
 
 from . import declare, lines
 from .console import Console
-from .dry_run import show_plan
-from .each_input import Rows, Tell, write_rows
+from .deliver import Rows, Tell, show_plan, write_rows
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
@@ -29,15 +26,10 @@ row's level, in logits; a stochastic one also `decision_probability`, and needs 
 `decision_<name>` for each boundary, and `action`: the name of the first that selects the row.
 
 Examples:
-
   calibkit apply boundary.json test.parquet -o decided.parquet
-
   calibkit apply cal.json scores.parquet --column p -o calibrated.parquet
-
   cat scores.csv | calibkit apply boundary.json - -o - | head
-
   calibkit apply boundary.json scores/ --selected --keep 'id,score' -o alarms.csv
-
   calibkit apply boundary.json scores/ --in-place --overwrite-columns
 """
 
@@ -64,11 +56,6 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
         for path in self.inputs:
             if path == "-" or "://" in path or path.startswith("/dev/"):
                 raise UsageError(f"--in-place: {path} is no file here that could be written over.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "apply", HELP, run, ApplyOptions, ApplyLine)
 
 
 def run(options: ApplyOptions, line: ApplyLine) -> None:
@@ -116,13 +103,7 @@ def _run_far(
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
     shards = shards_of(line.inputs)
     parts = [
-        Part(
-            shard.path,
-            line.input_format or suffix_format(shard.path) or "csv",
-            {},
-            0,
-            shard.relative,
-        )
+        Part(shard.path, line.input_format or suffix_format(shard.path) or "csv", shard.relative)
         for shard in shards
     ]
     made = apply_on_cluster(
@@ -138,3 +119,6 @@ def _run_far(
     )
     console.report_rows(made.rows, list(made.added))
     console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)
+
+
+register = declare.command(HELP, run, ApplyOptions, ApplyLine)

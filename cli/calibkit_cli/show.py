@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import typer
-
 from calibkit.errors import UsageError, nearest
 from calibkit.options.option import Options, option
 
@@ -17,13 +15,9 @@ HELP = """\
 On a terminal one screen, of which --all shows the rest; on a pipe all there is.
 
 Examples:
-
   calibkit show boundary.json
-
   calibkit show hetcal.json --all
-
   calibkit show boundary.json --json | jq .score_thresholds
-
   calibkit show --schema boundary
 """
 
@@ -58,11 +52,6 @@ class ShowLine(Options):
             raise UsageError("give a MODEL file or --schema KIND, one of the two.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "show", HELP, show, ShowLine)
-
-
 def show(line: ShowLine) -> None:
     """Load, print."""
     from calibkit.models.model import load
@@ -94,3 +83,6 @@ def show(line: ShowLine) -> None:
         from calibkit.views.boundary import bounds_view
 
         console.show(model, view=bounds_view)
+
+
+register = declare.command(HELP, show, ShowLine)

@@ -60,11 +60,9 @@ class RecallGoal(BoundedGoal):
         best = np.flatnonzero(caught == most)
         return int(best[np.argmin(selected[best])])
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the recall."""
-        return self.recall(true_positives, gain)
+        return self.recall(hits, gain)
 
     def _ceiling_of(self, hits: float) -> float:
         """Return a bound on true positives as a recall, rounded down to whole units if exact."""
@@ -199,11 +197,9 @@ class PrecisionAtRecall(BoundedGoal):
             return min(1.0, slope)
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the precision."""
-        return true_positives / selected if selected else None
+        return hits / selected if selected else None
 
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the recall is at least the bound."""
@@ -295,12 +291,7 @@ class RecallAtCapacity(RecallWithin):
     bounded, spared = "capacity", 0
 
     def __init__(
-        self,
-        bound: Bound,
-        totals: Totals,
-        *,
-        of_value: bool = False,
-        share: Fraction | None = None,
+        self, bound: Bound, totals: Totals, *, of_value: bool = False, share: Fraction | None = None
     ) -> None:
         super().__init__(bound, totals, of_value=of_value)
         number = Fraction(bound.numerator, bound.denominator)
