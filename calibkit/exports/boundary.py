@@ -31,8 +31,7 @@ from calibkit.expressions.nodes import (
     steps,
     when,
 )
-from calibkit.expressions.program import Program, Rising
-from calibkit.expressions.scales import at_least, bind_input, near_knots
+from calibkit.expressions.program import Program, Rising, at_least, bind_input, near_knots
 from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Partition, Threshold, threshold_value

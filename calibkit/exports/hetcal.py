@@ -24,8 +24,8 @@ from calibkit.expressions.nodes import (
     when,
 )
 from calibkit.expressions.preimages import Floats, Inverse
-from calibkit.expressions.program import Program
-from calibkit.expressions.scales import (
+from calibkit.expressions.program import (
+    Program,
     bind_input,
     expit,
     inside,

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from calibkit.errors import UsageError, nearest
-from calibkit.exports.duckdb_sql import DuckDb
-from calibkit.exports.polars_code import Polars
-from calibkit.exports.postgres_sql import Postgres
+from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
-from calibkit.exports.python_code import Python
 from calibkit.exports.request import Request
+from calibkit.exports.sql import DuckDb, Postgres
 from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model

@@ -53,9 +53,9 @@ class Alpha:
         return AlphaApplier(model)
 
     def translate(self) -> Translate:
-        from calibkit.exports.alpha import translate
+        from calibkit.exports.maps import translate_alpha
 
-        return translate
+        return translate_alpha
 
     def view(self) -> View:
         from calibkit.views import alpha
@@ -145,9 +145,9 @@ class Calibrator:
         return calibrator_applier(model)
 
     def translate(self) -> Translate:
-        from calibkit.exports.calibrator import translate
+        from calibkit.exports.maps import translate_calibrator
 
-        return translate
+        return translate_calibrator
 
     def view(self) -> View:
         from calibkit.views import calibrator
@@ -218,9 +218,9 @@ class Vad:
         return VadApplier(model)
 
     def translate(self) -> Translate:
-        from calibkit.exports.vad import translate
+        from calibkit.exports.maps import translate_vad
 
-        return translate
+        return translate_vad
 
     def view(self) -> View:
         from calibkit.views import vad

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -43,11 +43,6 @@ class Span:
 def escaped(value: object) -> Markup:
     """Return text as HTML that shows it, inside a tag and inside an attribute."""
     return Markup(html.escape(_UNWRITABLE.sub("\ufffd", str(value)), quote=True))
-
-
-def breakable(content: Markup) -> Markup:
-    """Return text that may go on in the next line after an underscore."""
-    return Markup(content.replace("_", "_<wbr>"))
 
 
 def tag(name: str, content: Markup = NOTHING, **attributes: str) -> Markup:
@@ -96,17 +91,23 @@ def table(content: Table) -> Markup:
 
     The first cell of each row is its heading.  Without a title it is called by its columns.
     """
-    right = [
-        place > 0 and all(_is_number(row[place]) for row in content.rows)
+    looks = [
+        {"class_": "number"}
+        if place and all(_is_number(row[place]) for row in content.rows)
+        else {}
         for place in range(len(content.header))
     ]
-    head = Markup(
-        "".join(
-            tag("th", escaped(name), scope="col", **_aligned(numeric))
-            for name, numeric in zip(content.header, right, strict=True)
-        )
-    )
-    lines = [tag("tr", _cells(row, right, content.codes)) for row in content.rows]
+    names = zip(content.header, looks, strict=True)
+    head = Markup("".join(tag("th", escaped(name), scope="col", **look) for name, look in names))
+    lines = []
+    for row in content.rows:
+        shown = []
+        for place, (cell, look) in enumerate(zip(row, looks, strict=True)):
+            inner = cell_text(cell)
+            if place in content.codes and isinstance(cell, str):  # names break after an underscore
+                inner = tag("code", Markup(inner.replace("_", "_<wbr>")))
+            shown.append(tag("td", inner, **look) if place else tag("th", inner, scope="row"))
+        lines.append(tag("tr", Markup("".join(shown))))
     first, *others = content.header
     title = content.title or f"{first or 'figures'}: {', '.join(others)}"
     caption = tag("caption", escaped(title))
@@ -129,32 +130,14 @@ def plain(page: Page) -> Markup:
     return joined(shown)
 
 
-def _cells(row: Sequence[object], right: Sequence[bool], codes: tuple[int, ...]) -> Markup:
-    shown = []
-    for place, cell in enumerate(row):
-        content = cell_text(cell)
-        if place in codes and isinstance(cell, str):
-            content = tag("code", breakable(content))
-        if place == 0:
-            shown.append(tag("th", content, scope="row"))
-        else:
-            shown.append(tag("td", content, **_aligned(right[place])))
-    return Markup("".join(shown))
-
-
 def _is_number(cell: object) -> bool:
     return cell is None or (isinstance(cell, int | float | Span) and not isinstance(cell, bool))
 
 
-def _aligned(right: bool) -> dict[str, str]:
-    return {"class_": "number"} if right else {}
-
-
-def section(heading: str, *parts: Markup, level: int = 2) -> Markup:
+def section(heading: str, *parts: Markup) -> Markup:
     """Return a part of the page with its heading; nothing where there is nothing in it."""
     content = joined(parts)
-    whole = joined([tag(f"h{level}", escaped(heading)), content])
-    return tag("section", whole) if content else NOTHING
+    return tag("section", joined([tag("h2", escaped(heading)), content])) if content else NOTHING
 
 
 def folded(summary: str, *parts: Markup) -> Markup:

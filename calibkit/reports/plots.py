@@ -22,22 +22,17 @@ from calibkit.options.grid_plots import BinnedPlot
 from calibkit.options.look import Look
 from calibkit.options.pictures import KINDS, kind_of
 from calibkit.options.plot import JudgedPlot, PlotOptions
-from calibkit.reports import (
-    auc_lift,
-    bias,
-    cost_curves,
-    dispersion,
-    ece_at,
-    heatmap,
-    positivity,
-    ranking_curves,
-    recall_gain,
-    reliability,
-    risk_coverage,
-)
-from calibkit.reports.axes import AxesSheet
+from calibkit.reports import comparisons, curves, ece_at, grids, heatmap, recall_gain, reliability
 from calibkit.reports.points import Points
-from calibkit.reports.style import Sheet, need_matplotlib, settings, to_pdf, to_png, to_svg
+from calibkit.reports.style import (
+    AxesSheet,
+    Sheet,
+    need_matplotlib,
+    settings,
+    to_pdf,
+    to_png,
+    to_svg,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,20 +55,20 @@ __all__ = [
 #: Of each kind what it shows, and how that is drawn.
 _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet], None]]]] = {
     "reliability": (reliability.points, reliability.draw),
-    "precision-recall": (ranking_curves.points, ranking_curves.draw),
-    "roc": (ranking_curves.points, ranking_curves.draw),
-    "decision-curve": (cost_curves.points, cost_curves.draw),
-    "cost-curve": (cost_curves.points, cost_curves.draw),
-    "risk-coverage": (risk_coverage.points, risk_coverage.draw),
-    "threshold": (ranking_curves.points, ranking_curves.draw_thresholds),
-    "positivity": (positivity.points, positivity.draw),
+    "precision-recall": (curves.rate_points, curves.draw_rates),
+    "roc": (curves.rate_points, curves.draw_rates),
+    "decision-curve": (curves.worth_points, curves.draw_worth),
+    "cost-curve": (curves.worth_points, curves.draw_worth),
+    "risk-coverage": (curves.risk_points, curves.draw_risk),
+    "threshold": (curves.rate_points, curves.draw_thresholds),
+    "positivity": (grids.points, grids.draw),
     "heatmap": (heatmap.points, heatmap.draw),
     "recall-gain": (recall_gain.points, recall_gain.draw),
     "ece-at": (ece_at.points, ece_at.draw),
-    "bias": (bias.points, bias.draw),
-    "dispersion": (dispersion.points, dispersion.draw),
+    "bias": (comparisons.bias_points, comparisons.draw_bias),
+    "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
     "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
-    "auc-lift": (auc_lift.points, auc_lift.draw),
+    "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
 }
 
 

@@ -16,6 +16,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -203,6 +204,19 @@ class Sheet:
         look = {**self.line(place), **self.rim, **look}
         panel.plot(np.asarray(x), np.asarray(y), **look)
 
+    def curve(
+        self, panel: Axes, place: int, name: str, x: ArrayLike, y: ArrayLike, steps: str = "default"
+    ) -> None:
+        """Draw line `place` without markers, and name it in the legend."""
+        look = {**self.line(place), "marker": ""}
+        panel.plot(np.asarray(x), np.asarray(y), drawstyle=steps, **look)
+        self.entry(name, **look)
+
+    def mark(self, place: int) -> dict[str, Any]:
+        """Return the look of a point that stands for what was chosen."""
+        look = {"marker": self.line(place)["marker"], "ls": "none", "ms": 7.0}
+        return look | {"mfc": self.ground, "mec": self.ink, "mew": 1.3}
+
     def cross(self, panel: Axes, row: Mapping[str, Any], x: str, y: str, **look: Any) -> None:
         """Draw the intervals of a point's x and y, columns of its row, those that are known."""
         for name, other, draw in ((x, y, panel.hlines), (y, x, panel.vlines)):
@@ -325,3 +339,65 @@ def _saved(figure: Figure, kind: str, **more: Any) -> bytes:
     with settings(Look(), (float(width), float(height))):
         figure.savefig(out, format=kind, **more)
     return out.getvalue()
+
+
+#: Inches between panels that share the room of one.
+_GAP = 0.12
+
+
+class AxesSheet(Sheet):
+    """A picture on axes that stand already; further panels take a part of their room, below.
+
+    Parameters
+    ----------
+    ax
+        The axes.
+    title
+        Their title, if they shall have one.
+    """
+
+    spread, tall = 1.0, 0.9
+
+    def __init__(self, ax: Axes, title: str | None) -> None:
+        import matplotlib
+        from matplotlib.colors import to_hex
+
+        figure: Any = ax.figure
+        box = ax.get_window_extent()
+        self.size = (box.width / figure.dpi, box.height / figure.dpi)
+        self.figure, self.main = figure, ax
+        self.letters = float(matplotlib.rcParams["font.size"])
+        self.ink = str(matplotlib.rcParams["text.color"])
+        self.ground = to_hex(ax.get_facecolor(), keep_alpha=True)
+        self._panels = [ax]
+        self._entries = []
+        if title:
+            ax.set_title(title)
+
+    def panels(
+        self,
+        rows: int = 1,
+        columns: int = 1,
+        *,
+        heights: Sequence[float] | None = None,
+        **more: Any,
+    ) -> list[Axes]:
+        """Return the axes, and below them as many as asked for, which share their x."""
+        if rows > 1:
+            grid: Any = import_module("mpl_toolkits.axes_grid1")  # a part of matplotlib
+            divider = grid.make_axes_locatable(self.main)
+            for height in (heights or [1.0] * rows)[1:]:
+                share = f"{100 * height / (heights or [1.0])[0]:g}%"
+                below = divider.append_axes("bottom", share, pad=_GAP, sharex=self.main)
+                self._panels.append(below)
+            for panel in self._panels[:-1]:
+                panel.tick_params(labelbottom=False)
+        return list(self._panels)
+
+    def finish(self) -> Any:
+        """Thin out ticks, place the legend where it hides least, and return the figure."""
+        self.thin_out(self._panels)
+        if self._entries:
+            handles, names = zip(*self._entries, strict=True)
+            self.main.legend(handles, names, fontsize="small")
+        return self.figure

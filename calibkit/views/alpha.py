@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page
-from calibkit.views.rules import spread
+from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
     from calibkit.methods.raters.model import AlphaModel

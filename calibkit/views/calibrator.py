@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
 from calibkit.options.maps import SCORE_METHODS
-from calibkit.views.rules import spread
+from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
     from calibkit.maps.calibrator import CalibratorModel, ScoreMap

@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
 
 def run(options: ExportOptions, line: ExportLine) -> None:
     """Export, write the text where the line says, then say what was done."""
-    from calibkit.exports.run import export
+    from calibkit.exports.check import export
     from calibkit.files.sinks import write_bytes
 
     suffix = "sql" if options.to == "sql" else "py"
