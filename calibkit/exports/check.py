@@ -20,10 +20,10 @@ from calibkit.errors import CheckError, ResourceError, UsageError
 from calibkit.exports.request import Request
 from calibkit.exports.writing import export_model, program_of
 from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
-from calibkit.expressions.program import Input, Program, columns_of, scores_of
+from calibkit.expressions.program import Program, columns_of, scores_of
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
-from calibkit.models.model import Model
+from calibkit.models.model import Column, Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.export import ExportOptions
 
@@ -122,11 +122,7 @@ def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame
 def _options(request: Request) -> ApplyOptions:
     columns: dict[str, Any] = dict(request.columns)
     return ApplyOptions(
-        **columns,
-        key=request.key,
-        seed=request.seed,
-        on_missing="null",
-        overwrite_columns=True,
+        **columns, key=request.key, seed=request.seed, on_missing="null", overwrite_columns=True
     )
 
 
@@ -223,7 +219,7 @@ def _combined(program: Program, rows: pl.DataFrame) -> pl.DataFrame:
     if not found:
         return rows.clear()
     inputs = program.inputs
-    values = {inputs[name].column: _neighbours(own, inputs[name]) for name, own in found.items()}
+    values = {inputs[name].name: _neighbours(own, inputs[name]) for name, own in found.items()}
     sizes = [len(one) for one in values.values()]
     if math.prod(sizes) <= MOST_PROBES:
         columns = [part.ravel() for part in np.meshgrid(*values.values(), indexing="ij")]
@@ -242,16 +238,16 @@ def _constants(program: Program, node: Node) -> Iterator[float]:
             yield from _constants(program, program.bindings[part.name])
 
 
-def _neighbours(values: Sequence[float], given: Input) -> np.ndarray:
+def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
     """Return numbers in the dtype of a fit with the floats next to them, and 0 and 1."""
-    scores = scores_of(given.description)
+    scores = scores_of(column)
     known = sorted({value for value in values if scores.low <= value <= scores.high})
     known = known[:: max(1, len(known) // (MOST_PROBES // 8))]
     own = scores.keys([*known, 0.0, 1.0])
     keys = np.unique(np.concatenate([own - 1, own, own + 1]))
     ends = scores.keys([scores.low, scores.high])
     found = scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
-    return np.minimum(found * 100.0, 100.0) if given.description.scale == "percent" else found
+    return np.minimum(found * 100.0, 100.0) if column.scale == "percent" else found
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,7 @@ from calibkit.expressions.nodes import (
     when,
 )
 from calibkit.expressions.preimages import Function, Inverse
-from calibkit.expressions.program import (
-    Program,
-    Rising,
-    as_fitted,
-    bind_input,
-    expit,
-    line,
-    link,
-)
+from calibkit.expressions.program import Program, Rising, as_fitted, bind_input, expit, line, link
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.class_rows import SUM_SLACK
 from calibkit.maps.formulas import Maker

@@ -36,26 +36,14 @@ _PART = r'(?:"(?:[^"]|"")*"|(?!")[^.]*)'
 
 
 def identifier(name: str) -> str:
-    """Return a name as a quoted identifier.
-
-    Raises
-    ------
-    UsageError
-        For a name that no database takes: an empty one, or one with a null character.
-    """
+    """Return a name as a quoted identifier."""
     if not name or "\0" in name:
         raise UsageError(f"{name!r} cannot be the name of a column or a table of a database.")
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_name(text: str) -> str:
-    """Return the name of a table, quoted; dots part a schema from it, unless in double quotes.
-
-    Raises
-    ------
-    UsageError
-        For empty parts or quotes that do not close.
-    """
+    """Return the name of a table, quoted; dots part a schema from it, unless in double quotes."""
     if not re.fullmatch(rf"{_PART}(\.{_PART})*", text):
         raise UsageError(f"--table {text!r}: a double quote does not close.")
     parts = (found.group(1) for found in re.finditer(rf"(?:^|(?<=\.))({_PART})(?=\.|\Z)", text))
@@ -272,7 +260,7 @@ def _tabled(program: Program, longest: int) -> Program:
     def unbound(node: Node) -> Node:
         table = _table(node, longest)
         if table is None:
-            return _rebuilt(node, moved)
+            return type(node)(*_changed(astuple(node), moved))
         x, index = moved(table.x), table.index and made.short("index", moved(table.index))
         return with_fields(table, x=made.short("x", x), index=index)
 
@@ -306,20 +294,11 @@ def _table(node: Node, longest: int) -> Table | None:
     return Table(index, first.x, tuple(knots), tuple(values), first.strict)
 
 
-def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Return an expression with the expressions directly within it changed."""
-    fields = astuple(node)
-    found = _changed(fields, change)
-    return node if found is fields else type(node)(*found)
-
-
 def _changed(value: Any, change: Callable[[Node], Node]) -> Any:
+    """Return a field of an expression with the expressions directly within it changed."""
     if isinstance(value, Node):
         return change(value)
-    if isinstance(value, tuple):
-        new = tuple(_changed(item, change) for item in value)
-        return value if all(a is b for a, b in zip(new, value, strict=True)) else new
-    return value
+    return tuple(_changed(item, change) for item in value) if isinstance(value, tuple) else value
 
 
 #: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
@@ -368,13 +347,10 @@ class Postgres(Sql):
             columns = self.columns({identifier(name): program.bindings[name] for name in layer})
             joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
             joins[-1] += ","
-            joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f") AS {self._layer(place)}"]
+            joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f') AS "layer_{place + 1}"']
         added = self.columns({self._added(name): node for name, node in program.outputs.items()})
         first = ['SELECT "calibkit".*,', *(f"  {line}" for line in added)]
         return "\n".join([*first, f'FROM {table} AS "calibkit"', *joins])
-
-    def _layer(self, place: int) -> str:
-        return identifier(f"layer_{place + 1}")
 
     def _added(self, name: str) -> str:
         if len(name.encode()) > _LONGEST:
@@ -397,7 +373,7 @@ class Postgres(Sql):
 
     def ref(self, name: str) -> str:
         """Return a binding with its layer."""
-        return f"{self._layer(self.layer[name])}.{identifier(name)}"
+        return f'"layer_{self.layer[name] + 1}".{identifier(name)}'
 
     def column(self, name: str) -> str:
         """Return a column of the table."""

@@ -25,13 +25,7 @@ PRINTERS: Final[Mapping[str, type[Printer]]] = {
 
 
 def program_of(model: Model, request: Request) -> Program:
-    """Return what a model computes.
-
-    Raises
-    ------
-    UsageError
-        For a kind that cannot be exported, or options that do not fit the model.
-    """
+    """Return what a model computes; a kind that cannot be exported is refused."""
     if model.kind not in KINDS:
         raise UsageError(
             f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, KINDS)}."
@@ -45,23 +39,9 @@ def program_of(model: Model, request: Request) -> Program:
 def export_model(
     model: Model, dialect: str, request: Request | None = None, table: str = "scores"
 ) -> str:
-    """Return a model as the text of a file.
+    """Return a model as the text of a file, in a language of `PRINTERS`.
 
-    Parameters
-    ----------
-    model
-        Of any kind that is applied to rows.
-    dialect
-        A key of `PRINTERS`.
-    request
-        Columns elsewhere, and the key of a stochastic boundary.
-    table
-        Of SQL: the table that is read; a dot parts a schema from it.
-
-    Raises
-    ------
-    UsageError
-        Options that do not fit the model, or names that the language cannot hold.
+    Of SQL, `table` is the table that is read; a dot parts a schema from it.
     """
     program = program_of(model, request or Request())
     about = f"calibkit {__version__}: a model of kind {model.kind}"

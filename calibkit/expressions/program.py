@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from calibkit.expressions.nodes import (
     MISSING,
     ONE,
@@ -42,14 +44,6 @@ from calibkit_kernels.decide import LEAST
 
 
 @dataclass(frozen=True)
-class Input:
-    """A column of numbers that a binding holds, as the fit took it."""
-
-    column: str
-    description: Column
-
-
-@dataclass(frozen=True)
 class Rising:
     """A column that rises with a score: of each segment the function, and the segment of a row."""
 
@@ -73,7 +67,7 @@ class Program:
     outputs
         The columns to add.
     inputs
-        The bindings that hold a column of the table as it was read.
+        The bindings that hold a column of numbers of the table, and how the fit took it.
     needed, bundled
         The bindings without which a row has no result; whether this is part of a bundle.
     available
@@ -92,7 +86,7 @@ class Program:
     lenient: bool = False
     names: dict[tuple[Node, bool], Ref] = field(default_factory=dict)
     outputs: dict[str, Node] = field(default_factory=dict)
-    inputs: dict[str, Input] = field(default_factory=dict)
+    inputs: dict[str, Column] = field(default_factory=dict)
     needed: dict[str, None] = field(default_factory=dict)
     bundled: bool = False
     available: dict[str, Ref] = field(default_factory=dict)
@@ -209,7 +203,7 @@ def bind_input(
     value = program.number(column) if value is None else value
     bound = program.bind(name, as_fitted(program, value, description, finite=finite))
     if column not in program.available:
-        program.inputs[bound.name] = Input(column, description)
+        program.inputs[bound.name] = replace(description, name=column)
     elif program.available[column].name in program.loose:
         program.loose.add(bound.name)
     return bound
@@ -220,7 +214,13 @@ def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = T
 
     `column` tells scale and dtype, `finite` whether infinities are refused.
     """
-    low, high = _range(column, finite)
+    if column.scale in ("probability", "percent"):
+        low, high = 0.0, 100.0 if column.scale == "percent" else 1.0
+    elif finite:
+        high = math.nextafter(SINGLE_OVERFLOW, 0.0) if column.dtype == "float32" else LARGEST
+        low = -high
+    else:
+        low, high = -math.inf, math.inf
     found: Node = Between(value, low, high)
     if column.scale == "percent":
         read = program.bind("percent", found)
@@ -257,15 +257,6 @@ def at_least(program: Program, x: Ref, cut: Node) -> Node:
     return x >= when(cut < 0.0, cut * (1.0 + NEAR), cut * (1.0 - NEAR))
 
 
-def _range(column: Column, finite: bool) -> tuple[float, float]:
-    if column.scale in ("probability", "percent"):
-        return 0.0, 100.0 if column.scale == "percent" else 1.0
-    if not finite:
-        return -math.inf, math.inf
-    most = math.nextafter(SINGLE_OVERFLOW, 0.0) if column.dtype == "float32" else LARGEST
-    return -most, most
-
-
 def scores_of(column: Column) -> Scores:
     """Return the finite scores that a column may hold."""
     single = column.dtype == "float32"
@@ -296,18 +287,13 @@ def inside(program: Program, value: Node, least: float, name: str) -> Node:
 
 
 def link(program: Program, score: Node, scale: str, least: float = LEAST) -> Node:
-    """Return a score on the scale of a line: of a probability the logit; to be multiplied."""
-    if scale == "probability":
-        return log_odds(program, score, least)
-    return program.bind("score", Clamped(score))
+    """Return a score on the scale of a line, to be multiplied: of a probability the logit.
 
-
-def log_odds(program: Program, probability: Node, least: float) -> Node:
-    """Return the logit of a probability that is moved `least` inside (0, 1) first.
-
-    Without that (`least` 0) the logits of 0 and 1 are infinite.
+    Probabilities are moved `least` inside (0, 1) first; without that 0 and 1 have infinite logits.
     """
-    p = program.bind("probability", inside(program, probability, least, "probability"))
+    if scale != "probability":
+        return program.bind("score", Clamped(score))
+    p = program.bind("probability", inside(program, score, least, "probability"))
     logit = Log(p / (1.0 - p))
     if least > 0.0:
         return logit

@@ -87,8 +87,7 @@ CURVES: Final[Mapping[str, Curve]] = {
         steps=True,
     ),
     "roc": Curve(
-        *("fpr", "recall", "auc", "AUC"),
-        *("false positive rate", "recall (true positive rate)"),
+        *("fpr", "recall", "auc", "AUC"), *("false positive rate", "recall (true positive rate)")
     ),
     "threshold": Curve(*("threshold", "precision", "auc", "AUC"), *("threshold", "share")),
 }

@@ -27,14 +27,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.reports.grids import (
-    FARTHEST,
-    GridCells,
-    grid_cells,
-    level_ends,
-    log_odds,
-    name_odds,
-)
+from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
 from calibkit.reports.points import Points, check_lines, nice_end, schema
 from calibkit.reports.style import Sheet, with_room
 

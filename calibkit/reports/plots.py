@@ -73,34 +73,13 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
 
 
 def points(source: Source, options: PlotOptions) -> Points:
-    """Return what a picture of rows shows.
-
-    Parameters
-    ----------
-    source
-        The rows.
-    options
-        What to show: of the class of its kind.
-
-    Raises
-    ------
-    UsageError
-        Columns that are not there, options that do not fit.
-    DataError
-        Values that are missing, out of range or of the wrong type.
-    """
+    """Return what a picture of rows shows: that of the class of its options."""
     of_rows, _ = _KINDS[kind_of(options)]
     return of_rows(source, options)
 
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
-    """Return the column of each role that a picture reads.
-
-    Raises
-    ------
-    UsageError
-        For one that is not there.
-    """
+    """Return the column of each role that a picture reads."""
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)
@@ -112,13 +91,7 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
 
 
 def draw(shown: Points, look: Look | None = None, figure: Figure | None = None) -> Figure:
-    """Return the picture of some points: on a new figure, or one that is empty and of its size.
-
-    Raises
-    ------
-    UsageError
-        Where matplotlib is not installed.
-    """
+    """Return the picture of some points: on a new figure, or one that is empty and of its size."""
     look = look or Look()
     size = _size(shown, look)
     with settings(look, size):

@@ -26,8 +26,7 @@ from calibkit.reports.style import Sheet
 BASELINE = "st"
 
 _SCHEMA = schema(
-    "method",
-    *("bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain"),
+    "method", *("bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain")
 )
 
 

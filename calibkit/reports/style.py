@@ -32,16 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Black stands last: the frame is black too.
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#7F7F7F",
-    "#000000",
-)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -131,25 +122,14 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
 class Sheet:
     """A figure in the making; only within `settings`.
 
-    Parameters
-    ----------
-    look, size
-        How it looks; width and height in inches.
-    title
-        The title of its kind.
-    figure
-        Empty, of this size; None: a new one.
+    It takes a `figure` that is empty and of this `size`, width and height in inches, or makes one.
     """
 
     #: The shares of width and height that the names of x and y may take.
     spread, tall = 0.8, 0.62
 
     def __init__(
-        self,
-        look: Look,
-        size: tuple[float, float],
-        title: str,
-        figure: Figure | None = None,
+        self, look: Look, size: tuple[float, float], title: str, figure: Figure | None = None
     ) -> None:
         import matplotlib
         from matplotlib.figure import Figure
@@ -346,15 +326,7 @@ _GAP = 0.12
 
 
 class AxesSheet(Sheet):
-    """A picture on axes that stand already; further panels take a part of their room, below.
-
-    Parameters
-    ----------
-    ax
-        The axes.
-    title
-        Their title, if they shall have one.
-    """
+    """A picture on axes that stand already; further panels take a part of their room, below."""
 
     spread, tall = 1.0, 0.9
 

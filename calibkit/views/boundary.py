@@ -91,7 +91,7 @@ def _how(model: BoundaryModel) -> list[str]:
         f"{model.method} ({EVERY_METHOD[model.method]}): {name} {rate(seen.objective_value)} on the "
         f"fitting rows{_proof(model)}; selects {cell_text(seen.selected)} of {cell_text(fit.rows)} "
         f"rows, {cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
-        + (" (sums of weights)." if "weight" in model.columns else "."),
+        + (" (sums of weights)." if "weight" in model.columns else ".")
     ]
     if model.review_thresholds:
         lines[0] = lines[0].replace("; selects ", "; blocks ")
@@ -254,9 +254,7 @@ def _level_header(model: BoundaryModel) -> list[str]:
 
 def _figures(model: BoundaryModel) -> list[list[object]]:
     fit = model.fit
-    table: list[list[object]] = [
-        ["fitting rows", fit.rows, *rates(fit.in_sample)],
-    ]
+    table: list[list[object]] = [["fitting rows", fit.rows, *rates(fit.in_sample)]]
     if fit.score_only:
         table.append(["single threshold", fit.rows, *rates(fit.score_only)])
     if fit.cross_validated:
