@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from calibkit.methods.boundary.result.parts import (
         Certificate,
         CrossValidated,
-        SegmentFit,
         TestFigures,
     )
 
@@ -51,20 +50,14 @@ def rule_rows(model: BoundaryModel) -> list[list[object]]:
     lines: list[list[object]] = []
     for level, boxes in enumerate(_boxes(model.partition.leaves, shape, model.levels)):
         for place, box in enumerate(boxes):
-            words = [
-                _interval(name, own, first, last)
-                for name, own, (first, last) in zip(names, edges, box, strict=True)
-            ]
-            rule = " and ".join(filter(None, words)) or "everywhere"
+            words = []  # nothing of a column that lies in all of its bins
+            for name, own, (first, last) in zip(names, edges, box, strict=True):
+                low = f"{own[first - 1]:g} <= " if first else ""
+                high = f" < {own[last]:g}" if last < len(own) else ""
+                words += [f"{low}{name}{high}"] if low or high else []
+            rule = " and ".join(words) or "everywhere"
             lines.append([level if not place else None, rule if not place else f"or {rule}"])
     return lines
-
-
-def _interval(name: str, edges: list[float], first: int, last: int) -> str:
-    """Return in words where a column lies in some of its bins; nothing where it is in all."""
-    low = f"{edges[first - 1]:g} <= " if first else ""
-    high = f" < {edges[last]:g}" if last < len(edges) else ""
-    return f"{low}{name}{high}" if low or high else ""
 
 
 def _boxes(
@@ -141,11 +134,6 @@ _NAMES = {"fpr": "false positive rate", "capacity": "share of rows selected"}
 _REACH = NormalDist().inv_cdf(0.975)
 
 
-def answer(model: BoundaryModel) -> str:
-    """Say which rows to flag, and what that leads to on new data."""
-    return f"{rule(model)} {_expectation(model)}"
-
-
 def rule(model: BoundaryModel) -> str:
     """Say which rows to flag where one threshold says it; else what decides."""
     if model.groups:
@@ -181,7 +169,7 @@ def rate(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4f}"
 
 
-def _expectation(model: BoundaryModel) -> str:
+def expectation(model: BoundaryModel) -> str:
     """Say what to expect on new data, and whether a bound is guaranteed there."""
     fit = model.fit
     if fit.certificate is not None:
@@ -199,12 +187,10 @@ def _expectation(model: BoundaryModel) -> str:
     own = ""
     for name in model.objective.subject_to:
         seen = _seen(model, name)
-        if name not in ("precision", "recall") and seen is not None:
-            own = (
-                f"{seen:.2%} of rows selected, "
-                if name == "capacity"
-                else f"{_NAMES[name]} {rate(seen)}, "
-            )
+        if name == "capacity" and seen is not None:
+            own = f"{seen:.2%} of rows selected, "
+        elif name not in ("precision", "recall") and seen is not None:
+            own = f"{_NAMES[name]} {rate(seen)}, "
     if figure_name(model) not in ("precision", "recall"):
         own = f"{figure_name(model)} {rate(judged.objective_value)}, "
     return (
@@ -296,7 +282,12 @@ def doubts(model: BoundaryModel) -> list[str]:
                     f"misses the bound {name} {sign} {bound:g}; --confidence certifies one"
                 )
     if model.bound == "each" and model.groups:
-        short = [name for name, own in model.groups.items() if _short(own.fit, bounds)]
+        short = []
+        for name, own in model.groups.items():
+            judged = own.fit.test or own.fit.cross_validated
+            rates = [(getattr(judged, each, None), bound) for each, bound in bounds.items()]
+            if any(value is not None and value < bound for value, bound in rates):
+                short.append(name)
         if short:
             some = ", ".join(short[:3]) + (", …" if len(short) > 3 else "")
             found.append(
@@ -309,13 +300,6 @@ def doubts(model: BoundaryModel) -> list[str]:
             "these rows"
         )
     return found
-
-
-def _short(fit: SegmentFit, bounds: dict[str, float]) -> bool:
-    """Tell whether a segment's precision or recall on other rows is below its bound."""
-    judged = fit.test or fit.cross_validated
-    seen = {name: getattr(judged, name, None) for name in bounds}
-    return any(value is not None and value < bounds[name] for name, value in seen.items())
 
 
 def _seen(model: BoundaryModel, name: str) -> float | None:
