@@ -148,7 +148,7 @@ def _drawing(width: float, height: float, alt: str, parts: Sequence[Markup]) -> 
 
 def _shape(name: str, kind: str, **attributes: float | str) -> Markup:
     shown = {key: _tenths(value) for key, value in attributes.items()}
-    return tag(name, NOTHING, class_=kind, **shown)
+    return tag(name, class_=kind, **shown)
 
 
 def _line(kind: str, start: tuple[float, float], end: tuple[float, float]) -> Markup:
@@ -156,7 +156,7 @@ def _line(kind: str, start: tuple[float, float], end: tuple[float, float]) -> Ma
 
 
 def _text(words: str, x: float, y: float, anchor: str, **more: str) -> Markup:
-    return tag("text", escaped(words), x=_tenths(x), y=_tenths(y), text_anchor=anchor, **more)
+    return tag("text", words, x=_tenths(x), y=_tenths(y), text_anchor=anchor, **more)
 
 
 def _tenths(value: float | str) -> str:

@@ -68,7 +68,7 @@ def report(
         html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
         html.section("What the figures mean", _glossary(names)),
         html.section("How they were computed", _signature(metrics, names)),
-        html.tag("footer", html.escaped(f"Written by calibkit {__version__}.")),
+        html.tag("footer", f"Written by calibkit {__version__}."),
     )
 
 
@@ -78,8 +78,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _head(metrics: Metrics, inputs: Sequence[str], confidence: float | None) -> Markup:
-    of = html.tag("code", html.escaped(_listed(inputs)))
-    heading = html.tag("h1", html.joined([html.escaped("Evaluation of "), of]))
+    of = html.tag("code", _listed(inputs))
+    heading = html.tag("h1", html.joined(["Evaluation of ", of]))
     line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
     if confidence is not None and metrics.intervals:
         line += f" {100 * confidence:.10g} % confidence intervals."
@@ -104,11 +104,11 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     cards = []
     for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
         cell = cell_of(metrics, score, ALL, name)
-        lines = [html.tag("dt", html.escaped(name.replace("_", " ")), title=meaning(name))]
-        lines.append(html.tag("dd", html.escaped(html.number(values[name]))))
+        lines = [html.tag("dt", name.replace("_", " "), title=meaning(name))]
+        lines.append(html.tag("dd", html.number(values[name])))
         if isinstance(cell, Span):
             ends = f"{html.number(cell.low)} to {html.number(cell.high)}"
-            lines.append(html.tag("dd", html.escaped(ends), class_="interval"))
+            lines.append(html.tag("dd", ends, class_="interval"))
         cards.append(html.tag("div", html.joined(lines)))
     return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
 
@@ -127,22 +127,18 @@ def _story(metrics: Metrics, story: Sequence[str | Table]) -> Markup:
 
 
 def _confusion(score: str, values: dict[str, Number]) -> Markup:
-    def line(first: Markup, *cells: Markup) -> Markup:
-        return html.tag("tr", Markup("".join([first, *cells])))
-
-    def heading(words: str, scope: str) -> Markup:
-        return html.tag("th", html.escaped(words), scope=scope)
-
-    columns = [heading(f"label {side}", "col") for side in ("positive", "negative")]
-    lines = [
-        line(heading(name, "row"), *(html.tag("td", html.cell_text(values[one])) for one in counts))
-        for name, counts in (("selected", ("tp", "fp")), ("not selected", ("fn", "tn")))
+    columns = [html.tag("th", f"label {side}", scope="col") for side in ("positive", "negative")]
+    lines = []
+    for name, counts in (("selected", ("tp", "fp")), ("not selected", ("fn", "tn"))):
+        cells = [html.tag("td", html.cell_text(values[one])) for one in counts]
+        lines.append(html.tag("tr", html.tag("th", name, scope="row"), *cells))
+    parts = [
+        html.tag("caption", f"Confusion matrix of {score}: rows on these data"),
+        html.tag("thead", html.tag("tr", html.tag("td"), *columns)),
+        html.tag("tbody", html.joined(lines)),
     ]
-    caption = html.escaped(f"Confusion matrix of {score}: rows on these data")
-    parts = {"caption": caption, "thead": line(html.tag("td"), *columns)}
-    parts["tbody"] = html.joined(lines)
-    inside = html.joined(html.tag(name, part) for name, part in parts.items())
-    return html.tag("div", html.tag("table", inside, class_="confusion"), class_="wide")
+    table = html.tag("table", html.joined(parts), class_="confusion")
+    return html.tag("div", table, class_="wide")
 
 
 def _pictures(found: Evaluated, pictures: Sequence[Markup], remark: str) -> Markup:
@@ -160,8 +156,7 @@ def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
         return
     for score in curves["score"].unique(maintain_order=True):
         own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
-        drawing = html_pictures.reliability(own)
-        if drawing:
+        if drawing := html_pictures.reliability(own):
             words = (
                 f"Reliability of {score}: a dot a bin with its interval; the line is isotonic "
                 "regression (CORP). On the dashed line scores say how often rows are positive."
@@ -177,8 +172,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
         for name in names[:1]:
             cells = [(part, cell_of(metrics, score, part, name)) for part in slices]
             values = [(part, cell) for part, cell in cells if isinstance(cell, Span)]
-            drawing = html_pictures.slices(name, values)
-            if drawing:
+            if drawing := html_pictures.slices(name, values):
                 rest = len(slices) - html_pictures.MOST_SLICES
                 more = f" The first {html_pictures.MOST_SLICES} are drawn." if rest > 0 else ""
                 words = (
@@ -189,9 +183,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
 
 def _folding(main: Table, summary: str, rest: Table) -> Markup:
     """Return a table, and one that opens at a click where it has rows."""
-    return html.joined(
-        [html.table(main), html.folded(summary, html.table(rest)) if rest.rows else NOTHING]
-    )
+    return html.joined([html.table(main), html.folded(summary, rest)])
 
 
 def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
@@ -260,8 +252,7 @@ def _glossary(names: Sequence[str]) -> Markup:
     """Return what metrics mean, without bounds and classes."""
     terms = []
     for name in dict.fromkeys(map(stem, names)):
-        terms += [html.tag("dt", html.tag("code", html.escaped(name)))]
-        terms += [html.tag("dd", html.escaped(meaning(name)))]
+        terms += [html.tag("dt", html.tag("code", name)), html.tag("dd", meaning(name))]
     return html.tag("dl", html.joined(terms), class_="terms")
 
 

@@ -54,7 +54,6 @@ NAME_LENGTH = 40
 #: What matplotlib says of a file, the date among it.
 _ABOUT = ("Date", "Creator", "Format", "Type")
 
-_SALT = "calibkit"
 _LIGHT, _DARK = "#FFFFFF", "#16181D"
 
 
@@ -77,39 +76,28 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
     faint = "#4A4D55" if look.dark else "#D9D9D9"
     own: dict[str, Any] = {
         "font.family": ["DejaVu Sans"],
-        "font.size": letters,
-        "axes.titlesize": letters,
-        "axes.labelsize": letters,
+        **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), letters),
         "figure.titlesize": 1.15 * letters,
-        "xtick.labelsize": 0.9 * letters,
-        "ytick.labelsize": 0.9 * letters,
-        "legend.fontsize": 0.9 * letters,
+        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 0.9 * letters),
         "legend.frameon": False,
         "legend.handlelength": 2.6,
-        "text.color": ink,
+        **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), ink),
+        **dict.fromkeys(("xtick.color", "ytick.color"), ink),
         "text.parse_math": False,
-        "axes.edgecolor": ink,
-        "axes.labelcolor": ink,
-        "axes.facecolor": "none" if look.transparent else ground,
-        "figure.facecolor": "none" if look.transparent else ground,
-        "savefig.facecolor": "auto",
-        "xtick.color": ink,
-        "ytick.color": ink,
+        **dict.fromkeys(
+            ("axes.facecolor", "figure.facecolor"), "none" if look.transparent else ground
+        ),
         "axes.grid": True,
         "axes.axisbelow": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.formatter.useoffset": False,
         "axes.formatter.limits": (-3, 6),
-        "axes.unicode_minus": True,
         "grid.color": faint,
         "grid.linewidth": 0.6,
         "lines.linewidth": 1.5,
         "lines.markersize": 4.5,
-        "svg.hashsalt": _SALT,
-        "svg.fonttype": "path",
-        "path.simplify": True,
-        "image.composite_image": True,
+        "svg.hashsalt": "calibkit",
     }
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
@@ -299,18 +287,14 @@ def _lean(svg: str, title: str) -> str:
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"\s*\n\s*", "\n", svg).replace("\n<", "<").replace("?><", "?>\n<")
-    svg = re.sub(r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)", _hundredths, svg)
-    svg = re.sub(r'(?<= d=")[^"]*', _lean_path, svg)
+    svg = re.sub(
+        r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)",
+        lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."),
+        svg,
+    )
+    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), svg)
     label = html.escape(" ".join(title.split()), quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
-
-
-def _lean_path(path: re.Match[str]) -> str:
-    return re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0])
-
-
-def _hundredths(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _saved(figure: Figure, kind: str, **more: Any) -> bytes:
