@@ -24,7 +24,6 @@ from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model
 from calibkit.numerics.binomial import interval
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.pictures import kind_of
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
 from calibkit.reports.points import (
     Points,
@@ -116,7 +115,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
     AUC, the area under the ROC curve, which counts ties half.
     """
     _check_lines(options)
-    spec, kind = options.judged, kind_of(options)
+    spec, kind = options.judged, options.KIND
     plain = replace(spec, decision=None, threshold=None, metrics=("count",))
     rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
@@ -213,7 +212,7 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
     for shown, score, own in wanted:
         values = with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
         one = _only_threshold(own.model) if own.model is not None else None
-        if one is None and kind_of(options) == "threshold":
+        if one is None and options.KIND == "threshold":
             raise UsageError(f"{shown}: has not one threshold; plot heatmap draws boundaries.")
         found.append({"name": shown, "curve": "decisions", "threshold": one, **values})
     return pl.DataFrame(found, schema=_SCHEMA)
@@ -295,7 +294,7 @@ def draw_thresholds(shown: Points, sheet: Sheet) -> None:
 def worth_points(source: Source, options: CurveOptions) -> Points:
     """Return what boundaries, decisions and scores are worth at all costs, and ``all`` and ``none``."""
     _check_lines(options)
-    kind, spec = kind_of(options), options.judged
+    kind, spec = options.KIND, options.judged
     refuse(spec, f"a {kind.replace('-', ' ')}")
     base = replace(spec, metrics=("count",))
     rows = read_evaluate_rows(base, source)

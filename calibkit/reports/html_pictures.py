@@ -199,7 +199,7 @@ _WORDS = {
 
 def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
     """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
-    title = plots.KINDS[shown.kind].title
+    title = plots.KINDS[shown.kind].HEADING
     svg = plots.picture(shown, plots.Look(title="", transparent=True)).decode()
     name = _METRICS.get(shown.kind, "epistemic_loss")
     values = [

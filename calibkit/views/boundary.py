@@ -123,14 +123,13 @@ def _how(model: BoundaryModel) -> list[str]:
     if model.groups:
         lines += _segment_lines(model)
     beside = []
-    if fit.candidates:
+    if fit.candidates and len(fit.candidates) > 1:
         levels = ", ".join(
             str(one.uncertainty_bins) for one in fit.candidates if one.method == "exact"
         )
         others = [one.method for one in fit.candidates if one.method != "exact"]
-        beside.append(
-            f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
-        )
+        among = f"{', '.join(others)} and exact" if others else "exact"
+        beside.append(f"Chosen by cross-validation among {among} with {levels} levels.")
         beside += _why(model)
     if model.method != "st" and single is not None and fit.certificate is None:
         one = "One threshold each" if model.review_thresholds else "A single threshold"
@@ -313,7 +312,21 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     if model.pooled:
         shown = ", ".join(model.pooled[:5]) + (", …" if len(model.pooled) > 5 else "")
         lines.append(f"{len(model.pooled)} of its values share the segment other: {shown}.")
-    return lines
+    gap, name = model.fit.gap, figure_name(model)
+    if not gap:
+        return lines
+    assert model.objective.max_gap
+    ((measure, most),) = model.objective.max_gap.items()
+    seen = f"{rate(gap.in_sample)} on the fitting rows"
+    if gap.cross_validated is not None:
+        seen += f", {rate(gap.cross_validated)} cross-validated"
+    if gap.test is not None:
+        seen += f", {rate(gap.test)} on the test rows"
+    text = f"Their {measure} lies at most {most:g} apart: {seen}."
+    if gap.without_limit is None or gap.without_limit <= most:
+        return [*lines, f"{text} It would without --max-gap."]
+    free = rate(gap.prices[-1].objective_value)
+    return [*lines, f"{text} Without --max-gap: {name} {free}, {rate(gap.without_limit)} apart."]
 
 
 def _segment_tables(model: BoundaryModel, page: Page) -> None:
@@ -343,6 +356,11 @@ def _segment_tables(model: BoundaryModel, page: Page) -> None:
     names = ["segment", "rows", "positives", "selected", "precision", "recall"]
     names += ["false positive rate", "cross-validated precision", "cross-validated recall"]
     page.table(names, figures)
+    if model.fit.gap and not page.short:
+        page.say("")
+        prices = [[price.max_gap, price.objective_value] for price in model.fit.gap.prices]
+        measure = next(iter(model.objective.max_gap or ""))
+        page.table([f"largest gap in {measure}", figure_name(model)], prices)
 
 
 def _in_short(rules: list[list[object]], figures: list[list[object]], page: Page) -> None:
