@@ -138,7 +138,7 @@ def export(options: ExportOptions) -> str:
     >>> 'FROM "risk"."scores"' in text
     True
     """
-    from calibkit.exports import run
+    from calibkit.exports.check import export
 
     rows = options.check_on
-    return run.export(options, None if rows is None else open_frame(rows, "check_on")).text
+    return export(options, None if rows is None else open_frame(rows, "check_on")).text
