@@ -14,6 +14,8 @@ import polars as pl
 
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
+from calibkit.options.grid_plots import KINDS
+from calibkit.options.plot import Look
 from calibkit.reports import plots
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, figure, joined, number, tag
 from calibkit.reports.points import Points
@@ -193,8 +195,8 @@ _WORDS = {
 
 def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
     """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
-    title = plots.KINDS[shown.kind].HEADING
-    svg = plots.picture(shown, plots.Look(title="", transparent=True)).decode()
+    title = KINDS[shown.kind].HEADING
+    svg = plots.picture(shown, Look(title="", transparent=True)).decode()
     name = _METRICS.get(shown.kind, "epistemic_loss")
     values = [
         f"{score}: {name} {number(slices[ALL][name])}"
