@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -152,16 +150,6 @@ def test_sizes() -> None:
     for size in (2.4, 41.0, float("nan")):
         with pytest.raises(UsageError, match=r"expected 2\.5 to 40"):
             Look(width=size)
-
-
-def test_points_need_no_matplotlib_but_pictures_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(style, "find_spec", lambda name: None)
-    shown = plots.points(source_of(scored()), SHOWN["roc"][1])
-    assert "matplotlib" not in sys.modules
-    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
-        plots.draw(replace(shown))
 
 
 # ---------------------------------------------------------------- on axes
