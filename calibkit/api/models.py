@@ -107,15 +107,15 @@ def bundle(
     """
     from calibkit.bundles import model as bundles
 
-    pairs = list(parts.items()) if isinstance(parts, Mapping) else [_pair(one) for one in parts]
+    pairs = (
+        list(parts.items())
+        if isinstance(parts, Mapping)
+        else [one if isinstance(one, tuple) else (None, one) for one in parts]
+    )
     named = [(name, model_of(one, "parts")) for name, one in pairs]
     model = bundles.bundle(named, tags=tagged(tags or {}, "tags"))
     tell(bundles.misread(model), Options)
     return model
-
-
-def _pair(part: Part | tuple[str, Part]) -> tuple[str | None, Part]:
-    return part if isinstance(part, tuple) else (None, part)
 
 
 @options_function(ExportOptions)
