@@ -34,7 +34,7 @@ from calibkit.expressions.nodes import (
 from calibkit.expressions.program import Program, Rising, at_least, bind_input, near_knots
 from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Partition, threshold_value
+from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.applier import ACTIONS
 
 
@@ -106,8 +106,14 @@ class _Rows:
 
     def _of_rule(self, rule: BoundaryModel, values: Sequence[float]) -> Node:
         """Return the value of the row's uncertainty level, of which each score bin may have its own."""
-        if rule.partition is not msgspec.UNSET:
-            return self._of_cell(rule.partition, values)
+        if rule.partition is not msgspec.UNSET:  # steps along each uncertainty in turn
+            found: list[Node] = [node_of(values[leaf]) for leaf in rule.partition.leaves]
+            columns = zip(self.uncertainties, rule.partition.edges, strict=True)
+            for x, edges in reversed(list(columns)):
+                size, knots = len(edges) + 1, near_knots(self.program, x, edges)
+                starts = range(0, len(found), size)
+                found = [steps(x, knots, found[start : start + size]) for start in starts]
+            return found[0]
         if rule.order != "score-uncertainty":
             return self._of_level(rule.uncertainty_min, rule.uncertainty_edges, values)
         assert isinstance(rule.score_edges, list) and isinstance(rule.score_min, float)
@@ -116,16 +122,6 @@ class _Rows:
         found = [self._of_level(least, edges, values) for least, edges in bins]
         below = sum(edge <= rule.score_min for edge in rule.score_edges)
         return steps(self.score, rule.score_edges[below:], found[below:])
-
-    def _of_cell(self, partition: Partition, values: Sequence[float]) -> Node:
-        """Return the value of the leaf of the row's cell: steps along each uncertainty in turn."""
-        found: list[Node] = [node_of(values[leaf]) for leaf in partition.leaves]
-        for x, edges in zip(reversed(self.uncertainties), reversed(partition.edges), strict=True):
-            size, knots = len(edges) + 1, near_knots(self.program, x, edges)
-            found = [
-                steps(x, knots, found[start : start + size]) for start in range(0, len(found), size)
-            ]
-        return found[0]
 
     def _of_level(self, least: object, edges: object, values: Sequence[float]) -> Node:
         """Return the value of a level; what lies below the least uncertainty counts as it."""

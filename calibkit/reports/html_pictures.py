@@ -14,6 +14,8 @@ import polars as pl
 
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
+from calibkit.options.grid_plots import KINDS
+from calibkit.options.plot import Look
 from calibkit.reports import plots
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, figure, joined, number, tag
 from calibkit.reports.points import Points
@@ -66,7 +68,18 @@ def reliability(curve: pl.DataFrame) -> Markup:
         _line("ideal", (x.start, y.start), (x.end, y.end)),
         *(_text(f"{share:g}", x.start - 6, y.at(share) + 4, "end") for share in _TICKS),
         _text("share of positive rows", 12, middle, "middle", **turned),
-        *_histogram(bins, x),
+    ]
+    # A bar a bin below the diagram, of the bin's width and as high as its rows are many.
+    floor, most = _TOP + _SIDE + 14 + _COUNTS, max(one["count"] for one in bins)
+    for one in bins:
+        left, right = (x.at(min(max(one[end], 0.0), 1.0)) for end in ("score_low", "score_high"))
+        high, wide = _COUNTS * one["count"] / most, max(right - left - 1.0, 1.0)
+        parts.append(_shape("rect", "bar", x=left, y=floor - high, width=wide, height=high))
+    parts += [
+        _line("axis", (x.start, floor), (x.end, floor)),
+        *(_text(f"{share:g}", x.at(share), floor + 15, "middle") for share in _TICKS),
+        _text("rows", x.start - 6, floor - _COUNTS / 2 + 4, "end"),
+        _text("score", (x.start + x.end) / 2, floor + 30, "middle"),
     ]
     pools = curve.filter(pl.col("curve") == "corp").to_dicts()
     points = [
@@ -86,23 +99,6 @@ def reliability(curve: pl.DataFrame) -> Markup:
     )
     alt = "Reliability diagram. Scores around " + "; ".join(words) + "."
     return _drawing(_LEFT + _SIDE + 12, _TOP + _SIDE + 22 + _COUNTS + 34, alt, parts)
-
-
-def _histogram(bins: Sequence[dict[str, float]], x: _Axis) -> list[Markup]:
-    """Return a bar a bin below the diagram, of the bin's width and as high as its rows are many."""
-    floor, most = _TOP + _SIDE + 14 + _COUNTS, max(one["count"] for one in bins)
-    parts = []
-    for one in bins:
-        left, right = (x.at(min(max(one[end], 0.0), 1.0)) for end in ("score_low", "score_high"))
-        high, wide = _COUNTS * one["count"] / most, max(right - left - 1.0, 1.0)
-        parts.append(_shape("rect", "bar", x=left, y=floor - high, width=wide, height=high))
-    return [
-        *parts,
-        _line("axis", (x.start, floor), (x.end, floor)),
-        *(_text(f"{share:g}", x.at(share), floor + 15, "middle") for share in _TICKS),
-        _text("rows", x.start - 6, floor - _COUNTS / 2 + 4, "end"),
-        _text("score", (x.start + x.end) / 2, floor + 30, "middle"),
-    ]
 
 
 def slices(metric: str, values: Sequence[tuple[str, Span]]) -> Markup:
@@ -199,8 +195,8 @@ _WORDS = {
 
 def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
     """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
-    title = plots.KINDS[shown.kind].HEADING
-    svg = plots.picture(shown, plots.Look(title="", transparent=True)).decode()
+    title = KINDS[shown.kind].HEADING
+    svg = plots.picture(shown, Look(title="", transparent=True)).decode()
     name = _METRICS.get(shown.kind, "epistemic_loss")
     values = [
         f"{score}: {name} {number(slices[ALL][name])}"

@@ -52,6 +52,12 @@ def report(
     metrics = found.metrics
     told = [*found.warnings, *found.notes]
     names = list(dict.fromkeys(name for own in metrics.metrics.values() for name in own[ALL]))
+    terms: list[Markup] = []
+    for name in dict.fromkeys(map(stem, names)):  # without bounds and classes
+        terms += [html.tag("dt", html.tag("code", name)), html.tag("dd", meaning(name))]
+    signed = [[name, metrics.signature[name]] for name in names if name in metrics.signature]
+    caption = "Two numbers are comparable if their signatures are equal"
+    signatures = Table(["metric", "signature"], signed, caption, codes=(0, 1))
     return html.page(
         f"Evaluation of {_listed(inputs)}",
         _head(metrics, inputs, confidence),
@@ -66,8 +72,8 @@ def report(
         html.section("All rows", *(_all_rows(metrics, scores) for scores in alike(metrics))),
         html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
         html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
-        html.section("What the figures mean", _glossary(names)),
-        html.section("How they were computed", _signature(metrics, names)),
+        html.section("What the figures mean", html.tag("dl", html.joined(terms), class_="terms")),
+        html.section("How they were computed", html.table(signatures)),
         html.tag("footer", f"Written by calibkit {__version__}."),
     )
 
@@ -246,17 +252,3 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     every = Table(["slice", "metric", "value"], full, caption, codes=(0, 1))
     main = Table(["slice", *names], short, f"{score} by slice", codes=(0,))
     return _folding(main, "Every metric", every)
-
-
-def _glossary(names: Sequence[str]) -> Markup:
-    """Return what metrics mean, without bounds and classes."""
-    terms = []
-    for name in dict.fromkeys(map(stem, names)):
-        terms += [html.tag("dt", html.tag("code", name)), html.tag("dd", meaning(name))]
-    return html.tag("dl", html.joined(terms), class_="terms")
-
-
-def _signature(metrics: Metrics, names: Sequence[str]) -> Markup:
-    rows = [[name, metrics.signature[name]] for name in names if name in metrics.signature]
-    caption = "Two numbers are comparable if their signatures are equal"
-    return html.table(Table(["metric", "signature"], rows, caption, codes=(0, 1)))

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "KINDS",
-    "Look",
-    "Points",
-    "axes",
-    "columns",
-    "draw",
-    "picture",
-    "points",
-    "to_pdf",
-    "to_png",
-    "to_svg",
-]
-
 #: Of each kind what it shows, and how that is drawn.
 _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet], None]]]] = {
     "reliability": (reliability.points, reliability.draw),

@@ -23,7 +23,7 @@ class Points:
     Attributes
     ----------
     kind
-        A key of `calibkit.reports.plots.KINDS`.
+        A key of `calibkit.options.grid_plots.KINDS`.
     table
         Every number that is drawn.
     words

@@ -124,9 +124,8 @@ def _how(model: BoundaryModel) -> list[str]:
         lines += _segment_lines(model)
     beside = []
     if fit.candidates and len(fit.candidates) > 1:
-        levels = ", ".join(
-            str(one.uncertainty_bins) for one in fit.candidates if one.method == "exact"
-        )
+        exact = [one.uncertainty_bins for one in fit.candidates if one.method == "exact"]
+        levels = ", ".join(map(str, exact))
         others = [one.method for one in fit.candidates if one.method != "exact"]
         among = f"{', '.join(others)} and exact" if others else "exact"
         beside.append(f"Chosen by cross-validation among {among} with {levels} levels.")
@@ -349,7 +348,13 @@ def _segment_tables(model: BoundaryModel, page: Page) -> None:
     header = ["segment", "level", "uncertainty from", "to below", "positive if"]
     used = [k for k in range(len(header)) if any(row[k] is not None for row in rules)]
     if page.shown(len(rules), _SHOWN) < len(rules):
-        _in_short(rules, figures, page)
+        table = []
+        for row in sorted(figures, key=lambda row: -float(str(row[1])))[:_SHOWN]:
+            own = [rule[-1] for rule in rules if rule[0] == row[0]]
+            said = own[0] if len(own) == 1 else f"{len(own)} levels"
+            table.append([row[0], row[1], *row[3:6], said])
+        page.table(["segment", "rows", "selected", "precision", "recall", "positive if"], table)
+        page.say(f"The largest of {len(figures)} segments; --all shows the model.")
         return
     page.table([header[k] for k in used], [[row[k] for k in used] for row in rules])
     page.say("")
@@ -361,21 +366,3 @@ def _segment_tables(model: BoundaryModel, page: Page) -> None:
         prices = [[price.max_gap, price.objective_value] for price in model.fit.gap.prices]
         measure = next(iter(model.objective.max_gap or ""))
         page.table([f"largest gap in {measure}", figure_name(model)], prices)
-
-
-def _in_short(rules: list[list[object]], figures: list[list[object]], page: Page) -> None:
-    """Print the largest segments on one line each."""
-    largest = sorted(figures, key=lambda row: -float(str(row[1])))[:_SHOWN]
-    own: dict[object, list[object]] = {}
-    for row in rules:
-        own.setdefault(row[0], []).append(row[-1])
-    table = [
-        [
-            *(row[place] for place in (0, 1, 3, 4, 5)),
-            own[row[0]][0] if len(own[row[0]]) == 1 else f"{len(own[row[0]])} levels",
-        ]
-        for row in largest
-    ]
-    header = ["segment", "rows", "selected", "precision", "recall", "positive if"]
-    page.table(header, table)
-    page.say(f"The largest of {len(figures)} segments; --all shows the model.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from calibkit.models.page import Page
 
 if TYPE_CHECKING:
-    from calibkit.bundles.model import BundleModel, Step
+    from calibkit.bundles.model import BundleModel
 
 #: Columns that a line of the table names.
 _SHOWN = 4
@@ -40,17 +40,18 @@ def view(model: BundleModel, page: Page) -> None:
 
     steps = model.steps()
     page.say(*lines(model), "")
-    page.table(["part", "kind", "method", "reads", "adds"], [_row(step) for step in steps])
+    rows: list[list[object]] = []
+    for step in steps:
+        reads = _listed([column.name for column in step.reads.values()])
+        method = getattr(step.model, "method", None)
+        rows.append(
+            [step.name, step.model.kind, method, reads, _listed(list(step.columns.values()))]
+        )
+    page.table(["part", "kind", "method", "reads", "adds"], rows)
     page.say("")
     for step in steps:
         if isinstance(step.model, BoundaryModel):
             page.say(f"{step.name}: {boundary.lines(step.model)[0]}")
-
-
-def _row(step: Step) -> list[object]:
-    reads = _listed([column.name for column in step.reads.values()])
-    method = getattr(step.model, "method", None)
-    return [step.name, step.model.kind, method, reads, _listed(list(step.columns.values()))]
 
 
 def _listed(names: list[str]) -> str:

@@ -51,13 +51,8 @@ def view(found: Drift, page: Page) -> None:
                 continue
             ends = bounds.get(metric)
             at_fit = slices[FIT].get(metric, own.get(f"{metric}_expected"))
-            row = [
-                metric,
-                value,
-                *((None, None) if ends is None else (ends.low, ends.high)),
-                at_fit,
-            ]
-            rows.append([*row, slices.get(CERTIFICATE, {}).get(metric)])
+            limits = (None, None) if ends is None else (ends.low, ends.high)
+            rows.append([metric, value, *limits, at_fit, slices.get(CERTIFICATE, {}).get(metric)])
         for metric, value in slices.get(ESTIMATED, {}).items():
             own_ends = found.metrics.intervals[name][ESTIMATED][metric]
             label = f"{metric} (estimated)"

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -16,7 +14,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.errors import UsageError
-from calibkit.options.grid_plots import GridPlot, HeatmapOptions, PositivityOptions
+from calibkit.options.grid_plots import KINDS, GridPlot, HeatmapOptions, PositivityOptions
 from calibkit.options.plot import Look, ReliabilityOptions, RocOptions, read_size
 from calibkit.reports import plots, style
 from calibkit.reports.grids import log_odds
@@ -27,7 +25,7 @@ SIZES = [Look(), Look(width=3.0, height=2.6)]
 
 
 def test_every_kind_is_tried() -> None:
-    assert SHOWN.keys() == plots.KINDS.keys()
+    assert SHOWN.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", SHOWN)
@@ -44,7 +42,7 @@ def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
     assert len(svg) < 60_000
     root = ET.fromstring(svg)
     assert root.tag == f"{SVG}svg"
-    assert root.get("aria-label") == plots.KINDS[kind].HEADING
+    assert root.get("aria-label") == KINDS[kind].HEADING
     groups = [one for one in root.iter(f"{SVG}g") if one.get("id", "").startswith("axes_")]
     assert groups
     for group in groups:
@@ -110,7 +108,7 @@ def test_names_are_shown_as_they_are() -> None:
     figure = plots.draw(shown, Look(title="$x_1$ & <b>"))
     texts = [text.get_text().strip() for text in figure.legends[0].get_texts()]
     assert texts[:4] == ["$a_{b}$", "_hidden", "漢字", f"{'n' * 39}…"]
-    assert b"$x_1$ &amp; &lt;b&gt;" in plots.to_svg(figure)
+    assert b"$x_1$ &amp; &lt;b&gt;" in style.to_svg(figure)
     assert style.shown_name("/a/very/long/path" * 4 + "/model.json").endswith("/model.json")
 
 
@@ -154,16 +152,6 @@ def test_sizes() -> None:
             Look(width=size)
 
 
-def test_points_need_no_matplotlib_but_pictures_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(style, "find_spec", lambda name: None)
-    shown = plots.points(source_of(scored()), SHOWN["roc"][1])
-    assert "matplotlib" not in sys.modules
-    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
-        plots.draw(replace(shown))
-
-
 # ---------------------------------------------------------------- on axes
 
 
@@ -194,15 +182,15 @@ def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
     alone = draw(rows(), **options.given())
     assert alone.figure is pyplot.gcf()
     assert alone.figure is not figure
-    assert plots.to_svg(alone.figure) == plots.picture(points_of(kind))
+    assert style.to_svg(alone.figure) == plots.picture(points_of(kind))
 
 
-@pytest.mark.parametrize("kind", plots.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_signatures_are_those_of_the_options(kind: str) -> None:
     function = getattr(ck.plot, kind.replace("-", "_"))
     found = dict(inspect.signature(function).parameters)
     assert found.pop("frame").default is None
-    fields = {field.name: field.default for field in dataclasses.fields(plots.KINDS[kind])}
+    fields = {field.name: field.default for field in dataclasses.fields(KINDS[kind])}
     assert {name: one.default for name, one in found.items()} == fields
     assert all(f"\n{field}\n    " in function.__doc__ for field in fields)
     assert "--" not in function.__doc__.replace("---", "")
@@ -213,7 +201,7 @@ def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
     assert ck.plot.roc(scored(), ax=ax, title="Mine").get_title() == "Mine"
     with pytest.raises(UsageError, match="leave them out with ax"):
         ck.plot.roc(scored(), ax=ax, size=(4, 3))
-    png = plots.to_png(ck.plot.roc(scored(), size=(4, 3), dark=True).figure)
+    png = style.to_png(ck.plot.roc(scored(), size=(4, 3), dark=True).figure)
     assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
 
 
