@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from calibkit.measures.metric import DEFINED, Contributions, Shares
 from calibkit.measures.views import Floats, Sample, View, once
 from calibkit.numerics.blocks import added
-from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit.numerics.sums import exact_sum
 from calibkit.options.metrics import Settings
 from calibkit_kernels import influence as kernels
 
@@ -136,12 +136,12 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
     weight = sample.weight
     if sample.group is None and not sampled(sample, settings):
         if weight is None:
-            return exact_sum_products(contribution, contribution)
+            return exact_sum(contribution, contribution)
         # In two halves, whose products with numbers of rows are exact: counted or written out, rows
         # give the same.
         high = (contribution.view(np.uint64) >> _HALF << _HALF).view(np.float64)
         halves = np.concatenate([high * weight, (contribution - high) * weight])
-        return exact_sum_products(np.concatenate([contribution, contribution]), halves)
+        return exact_sum(np.concatenate([contribution, contribution]), halves)
     sums = contribution if weight is None else contribution * weight
     if settings.prevalence is not None and weight is not None:
         for value in (0, 1):
@@ -152,7 +152,7 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
     if sample.group is not None:
         sums = group_sums(sums, sample.group)
         units = sums.size
-    return exact_sum_products(sums, sums) * units / max(units - 1, 1)
+    return exact_sum(sums, sums) * units / max(units - 1, 1)
 
 
 def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:

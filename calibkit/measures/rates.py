@@ -12,7 +12,7 @@ from calibkit.measures.metric import Scale
 from calibkit.measures.result import Interval
 from calibkit.measures.views import Sample
 from calibkit.numerics.normal import critical_value
-from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit.numerics.sums import exact_sum
 from calibkit.numerics.wilson import score_limits
 from calibkit.options.metrics import Settings
 
@@ -80,7 +80,7 @@ def effective_rows(rate: float, variance: float, sample: Sample, settings: Setti
         weight = group_sums(weight, sample.group)
     elif not sampled(sample, settings):
         return exact_sum(weight)
-    return exact_sum(weight) ** 2 / exact_sum_products(weight, weight)
+    return exact_sum(weight) ** 2 / exact_sum(weight, weight)
 
 
 def on_scale(value: float, reach: float, scale: Scale) -> Interval:

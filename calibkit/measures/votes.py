@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from calibkit.measures.result import Difference, Interval
 from calibkit.numerics.normal import critical_value
-from calibkit.numerics.sums import exact_group_sums, exact_sum, exact_sum_products
+from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import (
     BINS,
+    EDGES,
     Losses,
     Targets,
-    bin_edges,
     bin_sums,
     class_targets,
     disagreement_targets,
@@ -225,7 +225,7 @@ def _weighted_squares(targets: Targets, weight: Floats, lost: Floats, found: Mea
         return
     share = targets.label
     each = (share - targets.prediction) ** 2 + share * (1.0 - share)
-    sums = [exact_sum_products(weight, np.ascontiguousarray(one)) for one in each.T]
+    sums = [exact_sum(weight, np.ascontiguousarray(one)) for one in each.T]
     values = np.array(sums) / whole
     moved = weight * (lost - values.sum()) * (weight.size / whole)
     found.put_sum("squared_loss", values, moved)
@@ -269,7 +269,7 @@ def _calibration_moves(targets: Targets, known: Losses) -> Floats:
     calibration_influence(
         np.ascontiguousarray(targets.prediction),
         np.ascontiguousarray(targets.label),
-        bin_edges(BINS),
+        EDGES,
         known.gaps,
         moved,
     )
