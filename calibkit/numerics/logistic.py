@@ -259,22 +259,9 @@ def fit_rising_spline(
     stray = math.sqrt(max(knots.size - 1, 1)) / (bend * max(slope, 1.0))
     changes = np.diff(np.eye(knots.size, knots.size + 1), axis=0) * stray
     stiffness = np.add.reduce(changes[:, :, None] * changes[:, None, :], axis=0)
-
-    def sums(point: Floats) -> tuple[float, Floats, Floats]:
-        gradient, hessian = np.add.reduce(stiffness * point, axis=1), stiffness.copy()
-        loss = 0.5 * float(np.add.reduce(gradient * point))
-        for rows, sums_of_cell in cells:
-            value, rise, lower = sums_of_cell(np.add.reduce(rows * point, axis=1))
-            curvature = np.tril(lower) + np.tril(lower, -1).T
-            loss += value
-            gradient += np.add.reduce(rows * rise[:, None], axis=0)
-            turned = np.add.reduce(curvature[:, :, None] * rows, axis=1)
-            hessian += np.add.reduce(rows[:, :, None] * turned[:, None, :], axis=0)
-        return loss, gradient, hessian
-
     flat = x[0] == x[-1]
     found = newton(
-        sums,
+        _spline_sums(cells, stiffness),
         start,
         kinds=[FIXED if flat else RISING] * knots.size + [FREE],
         scale=float(np.add.reduce(positive)) + float(np.add.reduce(negative)),
@@ -318,3 +305,21 @@ def _cells(
             weights = positive[own], negative[own]
             found.append((rows, _summer(features, *weights, [0.0, 0.0, 1.0, 1.0], threads)))
     return found
+
+
+def _spline_sums(cells: list[tuple[Floats, Sums]], stiffness: Floats) -> Sums:
+    """Return what sums loss, gradient and Hessian over all cells, and what bends cost."""
+
+    def sums(point: Floats) -> tuple[float, Floats, Floats]:
+        gradient, hessian = np.add.reduce(stiffness * point, axis=1), stiffness.copy()
+        loss = 0.5 * float(np.add.reduce(gradient * point))
+        for rows, sums_of_cell in cells:
+            value, rise, lower = sums_of_cell(np.add.reduce(rows * point, axis=1))
+            curvature = np.tril(lower) + np.tril(lower, -1).T
+            loss += value
+            gradient += np.add.reduce(rows * rise[:, None], axis=0)
+            turned = np.add.reduce(curvature[:, :, None] * rows, axis=1)
+            hessian += np.add.reduce(rows[:, :, None] * turned[:, None, :], axis=0)
+        return loss, gradient, hessian
+
+    return sums
