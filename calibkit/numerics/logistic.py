@@ -120,10 +120,7 @@ def fit_logistic(
     few = features, positive, negative
     if positive.size >= _MANY:
         few = _thinned(features, positive, negative)
-    scales = []
-    for values in few[0]:
-        mean, width = kernels.spread(values, *few[1:])
-        scales.append((float(mean), float(width)))
+    scales = [tuple(map(float, kernels.spread(values, *few[1:]))) for values in few[0]]
     if any(math.isnan(width) for _, width in scales):
         quarter = fit_logistic(
             [values * 0.25 for values in features],
@@ -143,12 +140,10 @@ def fit_logistic(
     if start is None and few[1] is not positive:
         rough = fit_logistic(*few, rising=rising, intercept=intercept)
         start = *rough.slopes, rough.intercept
-    point = [0.0] * (len(features) + 1)
-    if start is not None:
-        point[-1] = float(start[-1])
-        for j, slope in enumerate(start[:-1]):
-            point[j] = slope * widths[j]
-            point[-1] += slope * shifts[j]
+    *steep, level = [0.0] * (len(features) + 1) if start is None else start
+    for slope, shift in zip(steep, shifts, strict=True):
+        level += slope * shift
+    point = [*(slope * width for slope, width in zip(steep, widths, strict=True)), level]
     found = newton(
         _summer(features, positive, negative, [*shifts, *factors], threads),
         point,
