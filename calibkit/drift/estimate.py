@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.rates import Level, wilson
+from calibkit.measures.influence import Level, wilson
 from calibkit.measures.result import Difference
 from calibkit.numerics.roots import rising_root
 from calibkit.numerics.sums import exact_sum

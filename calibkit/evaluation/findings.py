@@ -11,8 +11,8 @@ import polars as pl
 from calibkit.columns.columns import Condensing
 from calibkit.measures import intervals
 from calibkit.measures.decisions import Confusion
+from calibkit.measures.influence import IntervalOptions
 from calibkit.measures.ranges import ranges
-from calibkit.measures.rates import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Metrics, Number
 from calibkit.measures.views import View
 from calibkit.options.evaluate import EvaluateOptions

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.measures.corp import pools
-from calibkit.measures.reliability import chosen_bins, stretch_sums
+from calibkit.measures.reliability import chosen_bins, pools, stretch_sums
 from calibkit.measures.views import Floats, View
 from calibkit.measures.votes import Judged
 from calibkit.numerics.binomial import interval

@@ -10,8 +10,15 @@ from typing import Final
 import numpy as np
 
 from calibkit.columns.weights import ROW, Unit, in_units
-from calibkit.measures.influence import class_contributions, rows_variance, sampled
-from calibkit.measures.rates import Level, effective_rows, on_scale, wilson
+from calibkit.measures.influence import (
+    Level,
+    by_rows,
+    class_contributions,
+    effective_rows,
+    on_scale,
+    rows_variance,
+    wilson,
+)
 from calibkit.measures.result import Interval, Number
 from calibkit.measures.views import Sample
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
@@ -137,7 +144,7 @@ def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
     hits, of = found.cells.sum(share.above), found.cells.sum(share.below)
     rate, rows = hits / of, of * found.unit.size
     sample, settings = found.sample, found.settings
-    if sample.group is not None or sampled(sample, settings):
+    if by_rows(sample, settings):
         above, below = (
             [cell in side.split() for cell in ("tn", "fn", "fp", "tp")]
             for side in (share.above, share.below)
