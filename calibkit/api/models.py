@@ -105,7 +105,7 @@ def bundle(
     >>> sorted(service.apply(rows)["action"].unique())
     ['block', 'pass', 'review']
     """
-    from calibkit.bundles import make
+    from calibkit.bundles import model as make
 
     pairs = list(parts.items()) if isinstance(parts, Mapping) else [_pair(one) for one in parts]
     named = [(name, model_of(one, "parts")) for name, one in pairs]

@@ -10,7 +10,6 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
-from calibkit.registry.methods import grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -159,12 +158,14 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         from calibkit.apply.levels import with_levels
         from calibkit.runtime.memory import memory_budget
 
-        levelled = with_levels(options, source, memory_budget(None), options.workers)
-        said = list(levelled.warnings)
-        rows = pl.concat(levelled.run.frames(said.append))
+        run, placed = with_levels(options, source, memory_budget(None), options.workers)
+        said = list(placed.warnings)
+        rows = pl.concat(run.frames(said.append))
         tell(tuple(said), BinOptions)
         return rows
-    binned = grid.run().fit(options, source)
+    from calibkit.bins.run import fit
+
+    binned = fit(options, source)
     tell(binned.warnings, BinOptions)
     return binned.frame
 

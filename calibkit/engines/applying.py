@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from calibkit.apply.apply import plan_application
-from calibkit.apply.passes import Run
+from calibkit.apply.apply import Run, plan_application
 from calibkit.engines.dask import DaskEngine, worker_memory
 from calibkit.engines.parts import Opening, Shard
 from calibkit.errors import DataError
@@ -32,7 +31,7 @@ class Order:
 
     @property
     def name(self) -> str:
-        """The shard's name, for messages."""
+        """What messages call the shard."""
         return self.shard.name
 
 
@@ -42,21 +41,13 @@ class Told:
 
     rows: int
     added: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     text: TextTold | None = None
 
 
 @dataclass(frozen=True)
 class ApplyTask:
-    """The work on a shard whose result is a file.
-
-    Attributes
-    ----------
-    model, options
-        What is applied, and how.
-    opening
-        How the shard is opened.
-    """
+    """The work on a shard whose result is a file: a model applied as options say."""
 
     model: Model
     options: ApplyOptions
@@ -92,16 +83,8 @@ def apply_on_cluster(
 ) -> Told:
     """Apply a model to files; each becomes another, and all appear together or not at all.
 
-    Parameters
-    ----------
-    task
-        What is applied, and how files are opened; its memory is that of this machine.
-    shards, outputs
-        The files, and what each becomes.
-    address, threads
-        Of the cluster; a local one has a process for each thread.
-    progress, tell
-        Is told how far the work has come; is called with each warning before a file appears.
+    The memory of the task is that of this machine; a local cluster has a process for each thread.
+    `tell` is called with each warning before a file appears.
     """
     memory = worker_memory(task.opening.memory, address, threads)
     own = replace(task, opening=replace(task.opening, memory=memory))
@@ -120,11 +103,7 @@ def apply_on_cluster(
             if opening == own.opening:
                 raise
             made = list(cluster.map(replace(own, opening=opening), orders, progress))
-        remarks = [
-            f"{shard.name}: {remark}"
-            for shard, told in zip(shards, made, strict=True)
-            for remark in told.warnings
-        ]
-        for remark in remarks:
-            tell(remark)
-    return Told(sum(told.rows for told in made), made[0].added, tuple(remarks))
+        for shard, told in zip(shards, made, strict=True):
+            for remark in told.warnings:
+                tell(f"{shard.name}: {remark}")
+    return Told(sum(told.rows for told in made), made[0].added)

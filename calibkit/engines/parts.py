@@ -19,7 +19,7 @@ from calibkit.errors import CalibkitError, UsageError
 from calibkit.files.dialect import Dialect, Mark
 from calibkit.files.formats import TEXT_FORMATS, suffix_format
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
-from calibkit.files.sources import Source, open_files
+from calibkit.files.sources import Source, open_source
 from calibkit.runtime.memory import Memory
 
 #: Files of fewer bytes are read in one piece.
@@ -34,15 +34,7 @@ _LARGE: Final = 1.25
 
 @dataclass(frozen=True)
 class Stretch:
-    """Some rows of a file.
-
-    Attributes
-    ----------
-    first, rows
-        The number of the first one, from 0, and how many they are.
-    of
-        How many rows the file has.
-    """
+    """Some rows of a file that has so many: the number of the first, from 0, and how many they are."""
 
     first: int
     rows: int
@@ -51,18 +43,10 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of the inputs, or a part of one.
+    """A file of the inputs, or a part of one: the rows of a stretch; None: all.
 
-    Attributes
-    ----------
-    name
-        As the user named it: for messages, and for models that name files.
-    path
-        Where it is, whatever the folder that a worker runs in.
-    relative
-        Its path within the folder that was named; see `calibkit.files.inputs.Part`.
-    stretch
-        The rows that are meant; None: all.
+    Its name is the one that the user gave it: for messages, and for models that name files; its path
+    is where it is whatever the folder that a worker runs in; see `calibkit.files.inputs.Part`.
     """
 
     name: str
@@ -83,8 +67,8 @@ class Opening:
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
         try:
-            source = open_files(
-                [(Named(shard.path, shard.name), shard.relative)],
+            source = open_source(
+                [Named(shard.path, shard.name, shard.relative)],
                 input_format=self.input_format,
                 dtype=self.dtype,
                 memory=self.memory,
@@ -102,24 +86,16 @@ class Opening:
     def told_together(self, engine: DaskEngine, shards: Sequence[Shard]) -> Opening:
         """Return how shards are opened where the decimal marks of one settle those of all."""
         dialect = self.dialect or Dialect()
-        texts = [one for one in shards if self._is_text(one)]
+        texts = [s for s in shards if (self.input_format or suffix_format(s.path)) in TEXT_FORMATS]
         if dialect.decimal is not None or len(texts) < 2:
             return self
-        marks = {mark for one in engine.map(partial(_marks, self), texts) for mark in one.marks}
+        looks = engine.map(partial(_look, self, to_cut=False), texts)
+        marks = {mark for look in looks for mark in look.marks}
         return replace(self, dialect=replace(dialect, marks=tuple(sorted(marks))))
-
-    def _is_text(self, shard: Shard) -> bool:
-        return (self.input_format or suffix_format(shard.path)) in TEXT_FORMATS
 
 
 def shards_of(inputs: Sequence[str]) -> list[Shard]:
-    """Return the files that the inputs of a command name.
-
-    Raises
-    ------
-    UsageError
-        No such file, or standard input, which is no file that a worker could read.
-    """
+    """Return the files that the inputs of a command name: none is standard input."""
     found = find_files(inputs)
     if any(path == STDIN for path, _ in found):
         raise UsageError("--dask reads files: standard input (-) has no name that workers know.")
@@ -140,12 +116,12 @@ def divided(engine: DaskEngine, shards: Sequence[Shard], opening: Opening) -> li
     large = [shard for shard, size in sizes.items() if size * workers >= _LARGE * total > 0]
     if workers < 2 or not large:
         return list(shards)
-    looks = dict(zip(large, engine.map(partial(_look, opening), large), strict=True))
+    looks = dict(zip(large, engine.map(partial(_look, opening, to_cut=True), large), strict=True))
     share = max(sum(looks[shard].rows for shard in large) / workers, _FEWEST_ROWS)
     found: list[Shard] = []
     for shard in shards:
         count = round(looks[shard].rows / share) if shard in looks else 1
-        parts = stretches(looks[shard].places, count) if count > 1 else []
+        parts = stretches(looks[shard].cuts, count) if count > 1 else []
         found += [replace(shard, stretch=part) for part in parts] if len(parts) > 1 else [shard]
     return found
 
@@ -168,46 +144,26 @@ def size_to_cut(path: str, format_name: str | None) -> float:
 
 
 @dataclass(frozen=True)
-class _Cuts:
-    """How many rows a file has, and after how many it may be cut; see `cuts`."""
+class Look:
+    """How many rows a file has, after how many it may be cut, and its certain decimal marks."""
 
     rows: int = 0
-    places: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Marks:
-    """The decimal marks that a file of some rows has for certain."""
-
-    rows: int = 0
+    cuts: tuple[int, ...] = ()
     marks: tuple[Mark, ...] = ()
 
 
-def _marks(opening: Opening, shard: Shard) -> _Marks:
-    """Return the decimal marks of a file; none of one that cannot be read."""
+def _look(opening: Opening, shard: Shard, *, to_cut: bool) -> Look:
+    """Return what a file tells that is to be cut, or read alike; nothing of one that is damaged."""
     with suppress(Exception):  # what is wrong with a file is said where its rows are read
         source = opening.open(shard)
         told = source.told
-        return _Marks(source.rows, () if told is None else told.marks)
-    return _Marks()
-
-
-def _look(opening: Opening, shard: Shard) -> _Cuts:
-    """Return where a file may be cut; nothing of one that cannot be read."""
-    with suppress(Exception):  # what is wrong with a file is said where its rows are read
-        rows = opening.open(shard).rows
-        return _Cuts(rows, cuts(shard.path, rows))
-    return _Cuts()
+        places = cuts(shard.path, source.rows) if to_cut else ()
+        return Look(source.rows, places, () if told is None else told.marks)
+    return Look()
 
 
 def cuts(path: str, rows: int) -> tuple[int, ...]:
-    """Return after how many rows a Parquet file may be cut, its `rows` the last of them.
-
-    Raises
-    ------
-    OSError, ValueError
-        A file that cannot be read, or that is none.
-    """
+    """Return after how many rows a Parquet file may be cut, its `rows` the last of them."""
     if is_remote(path):
         return (*range(_GROUP, rows, _GROUP), rows)
     import pyarrow.parquet as pq

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 class StateTask:
     """The work on a shard whose result is a state.
 
-    Attributes
-    ----------
-    make
-        Returns the state of a source; it travels, so it is a function of a module with arguments.
-    opening
-        How the shard is opened.
+    `make` returns the state of a source; it travels, so it is a function of a module with arguments.
     """
 
     make: Callable[[Source], State]
@@ -74,20 +69,10 @@ def state_on_cluster(
     *,
     divide: bool,
 ) -> State:
-    """Return the state of the rows of all files.
+    """Return the state of the rows of all files; see `state_of_all`.
 
-    Parameters
-    ----------
-    method
-        Loads what makes states: one of `calibkit.registry.fits`.
-    options
-        Those of its command.
-    shards, opening
-        The files, and how they are opened; its memory is that of this machine.
-    address, threads
-        Of the cluster; a local one has a process for each thread.
-    progress, divide
-        See `state_of_all`.
+    `method` loads what makes states: one of `calibkit.registry.fits`.  The memory of the opening is
+    that of this machine; a local cluster has a process for each thread.
     """
 
     def load() -> None:
@@ -122,22 +107,9 @@ def state_of_all(
 
     Large files are worked on in parts, and each file tells by itself how its text is written.  Where
     that fails the whole files are, read alike: only these tell what is wrong with them, how often and
-    where; and whether anything is.
-
-    Parameters
-    ----------
-    engine, task
-        Who works, and what is to be done.
-    shards
-        Whole files.
-    progress
-        Is told of the rows.
-    of_rows
-        Whether the states are of rows: these are merged here, where the fit needs all of them.
-    divide
-        Whether large files may be worked on in parts.
-    meanwhile
-        What is done here once the work has begun.
+    where; and whether anything is.  States `of_rows` are merged here, where the fit needs all of
+    them.  `divide` says whether large files may be worked on in parts, `meanwhile` what is done here
+    once the work has begun.
     """
 
     def state(task: StateTask, work: Sequence[Shard]) -> State:

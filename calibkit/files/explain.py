@@ -34,14 +34,9 @@ _NOT_WRITABLE: Final = _NOT_READABLE | {errno.EROFS, errno.EINVAL, errno.ELOOP}
 def reading(path: str) -> Iterator[None]:
     """Turn whatever goes wrong while `path` is read into the error that tells the user.
 
-    Raises
-    ------
-    UsageError
-        The file is not there or may not be read.
-    ResourceError
-        The machine or the network failed, or memory ran out.
-    DataError
-        Everything else: the content is truncated, corrupt or not of its format.
+    Raises `UsageError` where the file is not there or may not be read; `ResourceError` where the
+    machine or the network failed, or memory ran out; `DataError` for everything else: the content
+    is truncated, corrupt or not of its format.
     """
     try:
         yield
@@ -62,7 +57,10 @@ def explain(path: str, error: BaseException) -> CalibkitError:
     """Return what the error of a reader means for the file that it read; see `reading`."""
     said = str(error)
     starved = isinstance(error, MemoryError) or "out of memory" in said.lower()
-    if starved and not _is_nonsense(path, said):
+    wanted, found = _ALLOCATION.search(said), Path(path)
+    if wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size:
+        starved = False  # more than what the file holds can expand to: it is damaged
+    if starved:
         problem = "memory ran out while it was read; read fewer columns or smaller files"
         return ResourceError(f"{path}: {problem}", file=path)
     if _STORE in said or ("://" in path and isinstance(error, OSError)):
@@ -112,14 +110,6 @@ def _of_the_network(path: str, error: BaseException) -> CalibkitError:
     return kind(f"{path}: {problem}", file=path)
 
 
-def _is_nonsense(path: str, said: str) -> bool:
-    """Whether a file asks for more memory than what it holds can expand to: it is damaged."""
-    wanted, found = _ALLOCATION.search(said), Path(path)
-    return bool(
-        wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size
-    )
-
-
 def _system_error(error: BaseException) -> OSError | None:
     """Return the operating system's error inside `error`, or None.
 
@@ -137,14 +127,9 @@ def _system_error(error: BaseException) -> OSError | None:
 def writing(output: str) -> Iterator[None]:
     """Turn whatever goes wrong while `output` is written into the error that tells the user.
 
-    Raises
-    ------
-    UsageError
-        The file cannot be created, or CSV is asked to hold lists.
-    ResourceError
-        The disk is full or fails, or memory ran out.
-    BrokenPipeError
-        The reader of a pipe has gone.
+    Raises `UsageError` where the file cannot be created, or CSV is asked to hold lists;
+    `ResourceError` where the disk is full or fails, or memory ran out; `BrokenPipeError` where the
+    reader of a pipe has gone.
     """
     try:
         yield

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from calibkit.errors import DataError, MissingFileError, UsageError, nearest
 from calibkit.files.explain import reading
@@ -26,43 +25,30 @@ _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the inputs.
+    """One file of the inputs."""
 
-    Parameters
-    ----------
-    path
-        The file; ``-`` is standard input.
-    format
-        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
-    keys
-        The ``key=value`` folders between the folder that was named and the file.
-    rows
-        The number of rows.
-    relative
-        The path within the folder that was named; of a file the name alone.
-    """
-
-    path: str
-    format: str
-    keys: dict[str, str]
+    path: str  # ``-`` is standard input
+    format: str  # one of `calibkit.files.formats.FORMATS`
+    keys: dict[str, str]  # ``key=value`` folders between the folder that was named and the file
     rows: int
-    relative: str = ""
+    relative: str = ""  # the path within the folder that was named; of a file the name alone
 
 
 class Named(str):
-    """The path of a file that messages and models call by another name."""
+    """The path of a file that messages and models call by another name, and its `Part.relative`."""
 
     known_as: str
+    relative: str
 
-    def __new__(cls, path: str, known_as: str) -> Named:
+    def __new__(cls, path: str, known_as: str, relative: str = "") -> Named:
         """Return a path with a name."""
         made = super().__new__(cls, path)
-        made.known_as = known_as
+        made.known_as, made.relative = known_as, relative
         return made
 
-    def __reduce__(self) -> tuple[type[Named], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[Named], tuple[str, str, str]]:
         """Travel with the name."""
-        return Named, (str(self), self.known_as)
+        return Named, (str(self), self.known_as, self.relative)
 
 
 def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
@@ -71,10 +57,7 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
     those of a glob, come sorted by name.  ``-`` and addresses stay as they are.
 
-    Raises
-    ------
-    UsageError
-        No such file, or none that may be read.
+    Raises `UsageError` where there is no such file, or none that may be read.
     """
     if not inputs:
         raise UsageError("no input; name a file, a glob, a folder or - for standard input")
@@ -95,13 +78,7 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def is_remote(name: str) -> bool:
-    """Tell whether an input is an address.
-
-    Raises
-    ------
-    UsageError
-        For an address of a kind that polars does not read.
-    """
+    """Tell whether an input is an address; `UsageError` for one of a kind that polars does not read."""
     found = _ADDRESS.match(name)
     if found is None:
         return False
@@ -116,14 +93,12 @@ def is_remote(name: str) -> bool:
 
 def _expanded(name: str) -> Iterator[tuple[str, str]]:
     """Yield the files that an input names, each with its path within the named folder."""
-    if name == STDIN:
-        yield name, name
-        return
-    if is_remote(name):
-        yield name, name.rpartition("/")[2]
-        return
     path = Path(name)
-    if path.is_dir():
+    if isinstance(name, Named) and name.relative:
+        yield name, name.relative
+    elif name == STDIN or is_remote(name):
+        yield name, name.rpartition("/")[2]
+    elif path.is_dir():
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
         if not path.exists():
@@ -138,15 +113,13 @@ def _expanded(name: str) -> Iterator[tuple[str, str]]:
             raise MissingFileError(
                 f"{name}: no file matches this pattern; check the path", file=name
             )
-        recursive = "**" in name
-        typed = Path(name).parts
         for match in matches:
-            folders = Path(match).parts[:-1]
-            if any(folder.startswith("_") and folder not in typed for folder in folders):
+            *folders, last = Path(match).parts
+            if any(folder.startswith("_") and folder not in path.parts for folder in folders):
                 continue
             if not Path(match).is_dir():
-                yield match, Path(match).name
-            elif not recursive:
+                yield match, last
+            elif "**" not in name:
                 yield from _walk(Path(match))
 
 
@@ -168,23 +141,6 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
         yield str(path), str(path.relative_to(folder))
 
 
-def folder_keys(relative: str) -> Iterator[tuple[str, str]]:
-    """Yield the key and value of every ``key=value`` folder in a path."""
-    for folder in Path(relative).parts[:-1]:
-        key, equals, value = folder.partition("=")
-        if equals and key:
-            yield unquote(key), unquote(value)
-
-
-def repeated(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return a warning for each file that is among the inputs more than once."""
-    paths = [part.path for part in parts]
-    twice = sorted({path for path in paths if paths.count(path) > 1})
-    return tuple(
-        f"{path} is among the inputs more than once: its rows count each time" for path in twice
-    )
-
-
 def check_rows(part: Part, rows: int) -> None:
     """Raise a `DataError` where a file gave another number of rows than it had."""
     if rows != part.rows:
@@ -196,12 +152,6 @@ def check_rows(part: Part, rows: int) -> None:
 
 
 def read_bytes(path: str) -> bytes:
-    """Return all bytes of a file; ``-`` is standard input.
-
-    Raises
-    ------
-    UsageError, ResourceError
-        As `calibkit.files.explain.reading`.
-    """
+    """Return all bytes of a file, ``-`` is standard input; errors as of `reading`."""
     with reading(path):
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()

@@ -35,19 +35,9 @@ def check_output(
 ) -> None:
     """Raise before any long work if an output cannot be written.
 
-    Parameters
-    ----------
-    output
-        A file or ``-``.
-    table
-        Whether a table goes there, so that its suffix has to tell a format ...
-    format
-        ... unless this does.
+    `table`: whether a table goes there, so that its suffix has to tell a format unless `format` does.
 
-    Raises
-    ------
-    UsageError
-        No such folder, a folder itself, not writable, or an unknown suffix.
+    Raises `UsageError`: no such folder, a folder itself, not writable, or an unknown suffix.
     """
     if not output:
         raise UsageError("the output has no name; name a file, or - for standard output")
@@ -79,10 +69,7 @@ def check_output(
 def check_folder(directory: str) -> None:
     """Raise before any long work if a folder of outputs cannot be made or written.
 
-    Raises
-    ------
-    UsageError
-        The folder it is to stand in does not exist, or is not writable.
+    Raises `UsageError` where the folder it is to stand in does not exist, or is not writable.
     """
     path = Path(directory)
     place = path if path.exists() else path.parent
@@ -114,21 +101,10 @@ def directory_outputs(
 ) -> list[str]:
     """Return one output per input, under the same relative name.
 
-    Parameters
-    ----------
-    directory
-        The folder; nothing is created here (see `make_folders`).
-    parts
-        The inputs.
-    format
-        The format of the outputs; None keeps each input's own suffix.
-    suffix
-        The suffix of outputs that are no tables, such as ``.json``.
+    Nothing is created here (see `make_folders`).  `format` is that of the outputs, None keeps each
+    input's own suffix; `suffix` that of outputs that are no tables, such as ``.json``.
 
-    Raises
-    ------
-    UsageError
-        If two inputs would be written to the same file, or an output over an input.
+    Raises `UsageError` if two inputs would be written to the same file, or an output over an input.
     """
     outputs: dict[str, Part] = {}
     for part in parts:
@@ -140,7 +116,14 @@ def directory_outputs(
         elif suffix_format(name) is None:
             name += f".{part.format}"
         output = str(Path(directory) / name)
-        _spare(output, parts)
+        # What may not be looked at is none; one file may have two names.
+        if os.path.exists(output) and any(  # noqa: PTH110
+            os.path.exists(one.path) and os.path.samefile(output, one.path)  # noqa: PTH110, PTH121
+            for one in parts
+        ):
+            raise UsageError(
+                f"{output}: this input would be written over; name another output", file=output
+            )
         if output in outputs:
             raise UsageError(
                 f"{output}: {outputs[output].path} and {part.path} would both be written there; "
@@ -149,17 +132,6 @@ def directory_outputs(
             )
         outputs[output] = part
     return list(outputs)
-
-
-def _spare(output: str, parts: Sequence[Part]) -> None:
-    """Raise a `UsageError` where an output would replace one of the inputs, also one with two names."""
-    if os.path.exists(output) and any(  # noqa: PTH110 (what may not be looked at is none)
-        os.path.exists(part.path) and os.path.samefile(output, part.path)  # noqa: PTH110, PTH121
-        for part in parts
-    ):
-        raise UsageError(
-            f"{output}: this input would be written over; name another output", file=output
-        )
 
 
 def final_path(output: str) -> Path | None:
@@ -180,21 +152,19 @@ def _host() -> str:
     return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
 
 
-def temporary_path(final: Path) -> Path:
-    """Return a name beside a file, for what is written until it is whole."""
-    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
-    return final.with_name(f".{name}.calibkit-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+def fresh_path(final: Path) -> Path:
+    """Return a name beside a file, for what is written until it is whole.
 
-
-def remove_stale(final: Path) -> None:
-    """Remove temporary files of `final` that killed processes of this machine have left."""
-    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
-    pattern = re.compile(rf"\.{re.escape(name)}\.calibkit-{_host()}-(\d+)-[0-9a-f]+\.tmp")
+    Such files that killed processes of this machine have left are removed.
+    """
+    before = f".{os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])}.calibkit-{_host()}-"
+    stale = re.compile(rf"{re.escape(before)}(\d+)-[0-9a-f]+\.tmp")
     for entry in os.scandir(final.parent):
-        found = pattern.fullmatch(entry.name)
+        found = stale.fullmatch(entry.name)
         if found and not _alive(int(found[1])):
             with suppress(OSError):
                 Path(entry.path).unlink(missing_ok=True)
+    return final.with_name(f"{before}{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _alive(process: int) -> bool:

@@ -65,13 +65,7 @@ _HELD: weakref.WeakSet[Scratch] = weakref.WeakSet()
 
 
 def unnamed_file() -> IO[bytes]:
-    """Return a file in the temporary folder that has no name: it is gone once it is closed.
-
-    Raises
-    ------
-    OSError
-        What the disk refuses.
-    """
+    """Return a file in the temporary folder that has no name: it is gone once it is closed."""
     return tempfile.TemporaryFile()
 
 

@@ -68,10 +68,7 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
     """Return how all rows were read, of files and how each was; None of no text.
 
-    Raises
-    ------
-    DataError
-        Files that would have been read otherwise together.
+    Raises `DataError` for files that would have been read otherwise together.
     """
     text: Told | None = None
     for path, own in parts:

@@ -73,7 +73,9 @@ class Outcome:
         if self.value is None or self.bound is None:
             missing = self.address if self.value is None else self.bound_address
             return f"{missing} is not defined: failed"
-        left, right = _told_apart(self.value, self.bound)
+        left, right = f"{self.value:.6g}", f"{self.bound:.6g}"
+        if left == right and self.value != self.bound:
+            left, right = repr(self.value), repr(self.bound)  # six digits make them look equal
         bound = right if self.bound_address is None else f"{self.bound_address} = {right}"
         if self.failed:
             return f"{self.address} = {left} {self.comparison} {bound}: failed"
@@ -86,21 +88,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Figures:
-    """All numbers of one result.
+    """All numbers of one result."""
 
-    Attributes
-    ----------
-    kind
-        ``metrics``, ``diff``, a model's kind, or ``result``.
-    table
-        Of each place its numbers by part; the empty part is the number itself.
-    named
-        Whether places are SCORE/SLICE/METRIC.
-    """
-
-    kind: str
+    kind: str  # ``metrics``, ``diff``, a model's kind, or ``result``
+    #: Of each place its numbers by part; the empty part is the number itself.
     table: Mapping[Place, Mapping[str, Value]]
-    named: bool
+    named: bool  # whether places are SCORE/SLICE/METRIC
 
     @cached_property
     def pairs(self) -> frozenset[str]:
@@ -122,38 +115,37 @@ class Figures:
 
     def find(self, address: Address, left: Place | None = None) -> list[Found]:
         """Return what an address means, to the right of a comparison with the place `left`."""
-        patterns = self._patterns(address, left)
-        found = self._matching(patterns, address.part)
-        if not found and left is not None and self.named:
-            found = self._matching(self._patterns(address, None), address.part)
-        return found
-
-    def _patterns(self, address: Address, left: Place | None) -> list[tuple[Segment, ...]]:
-        """Return the full patterns that an address may stand for."""
-        segments = address.segments
-        if not self.named:
-            if left is not None and len(left) >= len(segments):
-                segments = _as_left(segments, left)
-            return [segments]
-        score = ANY if left is None else Segment.of(left[0])
-        *before, metric = segments
-        if not before:
-            full: list[tuple[Segment, ...]] = [(score, _ALL, metric)]
-        elif len(before) == 1:
-            full = [(before[0], _ALL, metric), (score, before[0], metric)]
-        else:
-            full = [segments]
-        return [*full] if left is None else [_as_left(pattern, left) for pattern in full]
-
-    def _matching(self, patterns: Sequence[tuple[Segment, ...]], part: str) -> list[Found]:
-        found = []
+        found, part = [], address.part
+        patterns = list(self._patterns(address.segments, left))
         for place, parts in self.table.items():
             if any(self._meant(place, pattern, part) for pattern in patterns):
                 if part in parts:
                     found.append(Found(place, part, parts[part]))
                 elif self.kind == "metrics" and part in ("low", "high"):
                     found.append(Found(place, part, None))  # a metric without an interval
+        if not found and left is not None and self.named:
+            return self.find(address)
         return found
+
+    def _patterns(
+        self, segments: tuple[Segment, ...], left: Place | None
+    ) -> Iterator[tuple[Segment, ...]]:
+        """Yield the full patterns that an address may stand for."""
+        full = [segments]
+        if self.named and len(segments) < 3:
+            score = ANY if left is None else Segment.of(left[0])
+            *before, metric = segments
+            full = [(one, _ALL, metric) for one in before or [score]]
+            full += [(score, one, metric) for one in before]
+        for pattern in full:
+            if left is None or len(left) < len(pattern):
+                yield pattern
+                continue
+            # A star stands for what the left has in its place.
+            yield tuple(
+                Segment.of(name) if segment.wild and segment.matches(name) else segment
+                for segment, name in zip(pattern, left, strict=False)
+            )
 
     def _meant(self, place: Place, pattern: tuple[Segment, ...], part: str) -> bool:
         if len(place) != len(pattern):
@@ -167,14 +159,7 @@ class Figures:
 
 
 def figures(content: Mapping[str, Any]) -> Figures:
-    """Return the numbers of a result.
-
-    Parameters
-    ----------
-    content
-        The content of ``metrics.json``, of a model, of what `calibkit diff` writes, or any other
-        object of names, lists and numbers.
-    """
+    """Return the numbers of a result: of metrics, a model, a comparison or any other JSON object."""
     if "kind" not in content and isinstance(content.get("metrics"), dict):
         return Figures("metrics", _metric_table(content), named=True)
     leaves = list(_leaves(content))
@@ -221,10 +206,7 @@ def check_files(
     kind: one gate may hold metrics and models to different expressions, but no metric goes missing
     unseen.
 
-    Raises
-    ------
-    UsageError
-        For an expression that means nothing in a file where it should.
+    Raises `UsageError` for an expression that means nothing in a file where it should.
     """
     results = {file: figures(content) for file, content in contents.items()}
     found: list[tuple[str, Outcome]] = []
@@ -242,20 +224,7 @@ def check_files(
 
 
 def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list[Outcome]:
-    """Return what becomes of gate expressions on one result.
-
-    Parameters
-    ----------
-    content
-        As for `figures`.
-    expressions
-        See `calibkit.gates.expressions.parse`.
-
-    Raises
-    ------
-    UsageError
-        For an expression whose addresses mean nothing in the result.
-    """
+    """Return what becomes of gate expressions on one result; errors as `check_files`."""
     return [outcome for _, outcome in check_files({"": content}, expressions)]
 
 
@@ -281,17 +250,6 @@ def _nothing_matched(
     where = f"{file}: " if file else ""
     said = f"{where}--fail-if {expression}: there is no {wanted}{hint}."
     return UsageError(said, file=file or None)
-
-
-def _as_left(segments: tuple[Segment, ...], left: Place) -> tuple[Segment, ...]:
-    """Return segments where a star stands for what the left has in its place."""
-    return (
-        tuple(
-            Segment.of(name) if segment.wild and segment.matches(name) else segment
-            for segment, name in zip(segments, left, strict=False)
-        )
-        + segments[len(left) :]
-    )
 
 
 def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
@@ -328,9 +286,3 @@ def _leaves(content: object) -> Iterator[tuple[Place, Value]]:
             yield path, None if value is None else value + 0
         elif value in ("inf", "-inf"):  # JSON has no infinity
             yield path, float(value)
-
-
-def _told_apart(value: float, bound: float) -> tuple[str, str]:
-    """Return two numbers as text, in full where six digits would make them look equal."""
-    left, right = f"{value:.6g}", f"{bound:.6g}"
-    return (repr(value), repr(bound)) if left == right and value != bound else (left, right)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from calibkit.errors import ModelError
 from calibkit.gates.figures import figures, values
+from calibkit.models.model import Shown, decode, decode_object
 
 Content = dict[str, Any]
 
 
-class Written(Protocol):
-    """What stands in a result file: metrics, a model, a drift, a report."""
-
-    def as_dict(self) -> Content:
-        """Return it as plain dictionaries."""
-
-
 #: Metrics, a model, a drift, a result as a dictionary, or the file of one.
-Result = Written | Mapping[str, Any] | str | os.PathLike[str]
+Result = Shown | Mapping[str, Any] | str | os.PathLike[str]
 
 
 def content_of(result: Result) -> Content:
@@ -36,16 +30,11 @@ def read_result(path: str) -> Content:
     Models and metrics are held to their structure; of any other object (what `calibkit diff` and
     `calibkit drift` write) the numbers are taken as they are.
 
-    Raises
-    ------
-    UsageError
-        No such file, or no permission to read it.
-    ModelError
-        A file that is no JSON object, an unknown kind of model or a newer version.
+    Raises `UsageError` for a file that may not be read; `ModelError` for one that is no JSON object,
+    of an unknown kind of model or a newer version.
     """
     from calibkit.files.inputs import read_bytes
     from calibkit.measures.result import Metrics
-    from calibkit.models.model import decode, decode_object
 
     data = read_bytes(path)
     content = decode_object(data, path)
@@ -63,10 +52,7 @@ def side_by_side(first: Content, second: Content) -> Content:
     by place).  `a` or `b` is None where only the other has a value; `delta` is b - a, None unless
     both are numbers.
 
-    Raises
-    ------
-    ModelError
-        For results of different kinds.
+    Raises `ModelError` for results of different kinds.
     """
     kinds = [figures(first).kind, figures(second).kind]
     if kinds[0] != kinds[1]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
-from calibkit.summaries.resolution import Resolution
 
 if TYPE_CHECKING:
     from calibkit.columns.numeric import FloatArray

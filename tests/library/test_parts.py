@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.engines.parts import (
+    Look,
     Opening,
     Shard,
     Stretch,
-    _Cuts,
     cuts,
     divided,
     shards_of,
@@ -59,7 +59,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tasks() -> dict[str, StateTask]:
-    """Return what makes states: of rows that are condensed, and of sums."""
+    """Return what makes states: of rows that are counted, and of sums."""
     scores = CalibrateOptions(
         weight="weight", unlabelled="drop", on_missing="drop", by="site", provenance="names"
     )
@@ -171,7 +171,7 @@ class Workers(LocalEngine):
 
     def map(self, function: Any, parts: Sequence[Any], *_: Any) -> Any:
         rows = [int(item.name.split("-")[0]) for item in parts]
-        return [_Cuts(many, (*range(1000, many, 1000), many)) for many in rows]
+        return [Look(many, (*range(1000, many, 1000), many)) for many in rows]
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,7 @@ from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import (
-    CategoryCounts,
-    ColumnSummaries,
-    RowStore,
-    buckets,
-    record_type,
-)
+from calibkit.summaries.row_store import CategoryCounts, ColumnSummaries, RowStore
 from calibkit_kernels import hashes as hash_kernels
 
 Floats = NDArray[np.float64]
@@ -165,8 +159,7 @@ class _Reader:
         features, scores = self._look(passes, totals, times)
         arrays, unit = Arrays(None if passes.whole else self.memory), totals.unit
         fields = self._fields(features, unit, totals)
-        ranges = buckets(record_type(fields), totals.rows, arrays)
-        store = RowStore(fields, totals.rows, arrays, scores.borders(0, ranges))
+        store = RowStore(fields, totals.rows, arrays, scores)
         for window in passes:
             columns = self._stored(window, features, times, unit)
             totals.total += int(columns["weight"].sum(dtype=np.int64))

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit.columns.columns import read_score_rows, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.splits import refuse_missing
+from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.features import Features, read_features
 from calibkit.methods.hetcal.fit import fit_hetcal
@@ -21,9 +21,7 @@ from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.models.lineage import makers_in, record_makers
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_fits import finished, options_of
-from calibkit.summaries.row_reading import Reading
-from calibkit.summaries.row_states import RowState, row_state
+from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.states import State
 

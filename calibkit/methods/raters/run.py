@@ -12,8 +12,7 @@ from calibkit.methods.raters.model import AlphaModel
 from calibkit.models.lineage import record_makers
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_fits import finished, options_of
-from calibkit.summaries.row_states import RowState
+from calibkit.summaries.row_states import RowState, finished, options_of
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.states import State
 
