@@ -27,9 +27,11 @@ from calibkit.columns.rows import RowFinder, missing_mask
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.evaluation.slices import Slice
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
+from calibkit.measures.views import Sample
 from calibkit.models.applier import ACTIONS, Applier, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
@@ -94,6 +96,11 @@ class EvaluateRows:
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
         return int(self.label.size if self.times is None else self.times.sum())
+
+    def sample(self, score: Floats, part: Slice | None = None) -> Sample:
+        """Return the rows, or those of a slice, with one of their scores or decisions."""
+        whole = Sample(score, self.label, self.weight, self.group, self.times)
+        return whole if part is None or part.rows is None else whole.rows_of(part.rows)
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:

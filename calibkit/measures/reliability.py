@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.influence import filled, probability_of, to_mean
-from calibkit.measures.metric import Shares, metric
+from calibkit.measures.metric import Options, Shares, metric
 from calibkit.measures.result import Number
 from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added, cut, each_block
@@ -196,12 +196,16 @@ def losses(view: View) -> tuple[float, float] | None:
     return log_loss_ / view.total, squares / view.total
 
 
-def _binned(settings: Settings) -> dict[str, object]:
-    return {"bins": settings.bins, "strategy": settings.strategy}
+def _binned(norm: str, strategy: str | None = None) -> Options:
+    def options(settings: Settings) -> dict[str, object]:
+        said = {"bins": settings.bins, "strategy": strategy or settings.strategy}
+        return {**said, "norm": norm, "ties": "whole"}
+
+    return options
 
 
-def _equal_mass(settings: Settings) -> dict[str, object]:
-    return {"bins": settings.bins, "strategy": "equal-mass"}
+def _clipped(_: Settings) -> dict[str, object]:
+    return {"clip": "1e-15"}
 
 
 def _log_loss(view: View, block: int) -> Shares:
@@ -213,20 +217,14 @@ def _log_loss(view: View, block: int) -> Shares:
     return to_mean(view, log_loss(view), filled(view, block, losses))
 
 
-@metric("log_loss", interval="influence", contributions=_log_loss, scale="log", clip="1e-15")
+@metric("log_loss", _clipped, interval="influence", contributions=_log_loss, scale="log")
 def log_loss(view: View) -> float | None:
     """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
     found = losses(view)
     return found and found[0]
 
 
-@metric(
-    "log_loss_reduction",
-    lambda _: {"clip": "1e-15"},
-    interval="influence",
-    scale="log1p",
-    compared=False,
-)
+@metric("log_loss_reduction", _clipped, interval="influence", scale="log1p", compared=False)
 def log_loss_reduction(view: View) -> float | None:
     """Return log loss / log loss of the baseline on the same rows - 1; None if that is 0."""
     own, base = log_loss(view), log_loss(view.baseline or view)
@@ -245,26 +243,26 @@ def brier(view: View) -> float | None:
     return found and found[1]
 
 
-@metric("ece", _binned, interval="bootstrap", norm="l1", ties="whole")
+@metric("ece", _binned("l1"), interval="bootstrap")
 def expected_calibration_error(view: View) -> float | None:
     """Return the mean over rows of |mean label - mean probability| of the row's bin."""
     return _mean_gap(chosen_bins(view))
 
 
-@metric("ace", _equal_mass, interval="bootstrap", norm="l1", ties="whole")
+@metric("ace", _binned("l1", "equal-mass"), interval="bootstrap")
 def adaptive_calibration_error(view: View) -> float | None:
     """Return the calibration error over bins of equal mass."""
     return _mean_gap(equal_mass_bins(view))
 
 
-@metric("mce", _binned, interval="bootstrap", norm="max", ties="whole")
+@metric("mce", _binned("max"), interval="bootstrap")
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
     found = chosen_bins(view)
     return None if found is None else max(abs(gap) for _, gap in found.gaps())
 
 
-@metric("ece_debiased", _binned, interval="bootstrap", norm="l2", ties="whole")
+@metric("ece_debiased", _binned("l2"), interval="bootstrap")
 def debiased_calibration_error(view: View) -> float | None:
     """Return the root of the mean squared gap less its expectation under sampling noise.
 

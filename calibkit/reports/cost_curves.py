@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from calibkit.evaluation.decision_curves import models_of
+from calibkit.evaluation.evaluate import models_of
 from calibkit.evaluation.rows import read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures.net_benefit import COST, NET_BENEFIT, Flagged, curves, refuse
