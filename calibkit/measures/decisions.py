@@ -63,20 +63,9 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
     else:
         units, unit = in_units(sample.weight, 2 * taken + label)
 
-    def counted(decided: bool, positive: bool) -> int:
-        return int(units[(taken == decided) & (label == positive)].sum())
-
-    return Confusion(
-        name=name,
-        part=part,
-        tp=counted(True, True),
-        fp=counted(True, False),
-        fn=counted(False, True),
-        tn=counted(False, False),
-        sample=sample,
-        unit=unit,
-        settings=settings,
-    )
+    cells = {"tp": taken & label, "fp": taken & ~label, "fn": ~taken & label, "tn": ~taken & ~label}
+    counts = {cell: int(units[rows].sum()) for cell, rows in cells.items()}
+    return Confusion(name=name, part=part, sample=sample, unit=unit, settings=settings, **counts)
 
 
 #: Metrics that are numbers of rows.
@@ -108,15 +97,15 @@ def names(chosen: Sequence[str] | None) -> list[str]:
 
 def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
     """Return the values of metrics of decisions; one that is 0 / 0 is None."""
-    return {name: _value(name, found) for name in wanted}
-
-
-def _value(name: str, found: Confusion) -> Number:
-    if name in COUNTS:
-        return found.unit.amount(COUNTS[name](found.cells))
-    measure, parameters = _measure(name)
-    value = float(measure.formula(found.cells, *parameters))
-    return None if math.isnan(value) else value
+    values: dict[str, Number] = {}
+    for name in wanted:
+        if name in COUNTS:
+            values[name] = found.unit.amount(COUNTS[name](found.cells))
+        else:
+            measure, parameters = _measure(name)
+            value = float(measure.formula(found.cells, *parameters))
+            values[name] = None if math.isnan(value) else value
+    return values
 
 
 def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:

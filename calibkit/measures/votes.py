@@ -244,13 +244,18 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     rows = judged.counts.shape[0]
     kept = slice(None) if several.size == rows else several
     targets = disagreement_targets(judged.disagreement[kept], judged.counts[kept])
+
+    def lost(pair: Targets) -> Floats:
+        missed = pair.label * (1.0 - pair.prediction) ** 2
+        return missed + (1.0 - pair.label) * pair.prediction**2
+
     for prefix, part in (("", targets.columns(0, 1)), ("class_", targets.columns(1, None))):
         own = losses(bin_sums(part))
         width = own.squared.size
         moved = _calibration_moves(part, own) / width
         errors = np.sqrt(np.maximum(own.calibration, 0.0))
         for name, values, influence in (
-            (loss, own.squared, _row_sums(part, _disagreement_losses) / width),
+            (loss, own.squared, _row_sums(part, lost) / width),
             (squared, own.calibration, moved),
             (f"{squared}_plugin", own.calibration_plugin, moved),
             (error, errors, None),
@@ -274,13 +279,6 @@ def _calibration_moves(targets: Targets, known: Losses) -> Floats:
         moved,
     )
     return moved
-
-
-def _disagreement_losses(targets: Targets) -> Floats:
-    """Return what each prediction of two raters loses, on average over the pairs."""
-    lost = targets.label * (1.0 - targets.prediction) ** 2
-    lost += (1.0 - targets.label) * targets.prediction**2
-    return lost
 
 
 def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:
