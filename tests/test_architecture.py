@@ -98,7 +98,7 @@ ONE_OF_EACH = {
     ),
     "exact sums": (
         r"_?(exact_sum\w*|exactsum|accumulator|kahan\w*|neumaier\w*|two_sum|fsum)",
-        "numerics.sums.exact_sum numerics.sums.exact_sum_products numerics.sums.ExactSum",
+        "numerics.sums.exact_sum numerics.sums.ExactSum",
     ),
     "streams of random numbers": (
         r"_?(streams?|random_stream|splitmix\w*|philox\w*|xorshift\w*|draw_numbers|rng)",

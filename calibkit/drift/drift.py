@@ -15,7 +15,7 @@ from calibkit.drift.estimate import Basis, Cells, estimate
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Watched, base_rate, count, fitted_rows, plan_watch
 from calibkit.files.sources import Source
-from calibkit.measures.rates import Level, wilson
+from calibkit.measures.influence import Level, wilson
 from calibkit.measures.result import Difference, Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise

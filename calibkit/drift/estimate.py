@@ -24,10 +24,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.rates import Level, wilson
+from calibkit.measures.influence import Level, wilson
 from calibkit.measures.result import Difference
 from calibkit.numerics.roots import rising_root
-from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit.numerics.sums import exact_sum
 
 Floats = NDArray[np.float64]
 
@@ -109,11 +109,11 @@ def estimate(
         if value is None:
             found[name] = Difference(None)
             continue
-        variance = exact_sum_products(cells.rows * slope**2, now * (1.0 - now))
+        variance = exact_sum(cells.rows * slope**2, now * (1.0 - now))
         if moved is not None:
             variance += moved.variance(slope)
             slope = moved.through(slope)
-        variance += exact_sum_products(unsure, slope**2)
+        variance += exact_sum(unsure, slope**2)
         found[name] = _around(value, variance / independent, level)
     return found
 
@@ -131,7 +131,7 @@ def _rates(cells: Cells, now: Floats) -> dict[str, tuple[float | None, Floats]]:
     """Return each rate, and its derivative by the probability of a row of each cell."""
     rows, taken = cells.rows, np.where(cells.selected, cells.rows, 0.0)
     total, selected = exact_sum(rows), exact_sum(taken)
-    positives, hits = exact_sum_products(rows, now), exact_sum_products(taken, now)
+    positives, hits = exact_sum(rows, now), exact_sum(taken, now)
     nothing = np.zeros(rows.size)
     found: dict[str, tuple[float | None, Floats]] = dict.fromkeys(RATES, (None, nothing))
     chosen = cells.selected.astype(np.float64)
@@ -140,7 +140,7 @@ def _rates(cells: Cells, now: Floats) -> dict[str, tuple[float | None, Floats]]:
     found["recall"] = (hits / positives, (chosen - hits / positives) / positives)
     below, above = _beside(cells.rank, rows * (1.0 - now), rows * now)
     negatives = total - positives
-    area = exact_sum_products(rows * now, below) / positives
+    area = exact_sum(rows * now, below) / positives
     slope = (below - area) / positives - (above - area) / negatives
     found["auc"] = (area, slope)
     found["base_rate"] = (positives / total, np.full(rows.size, 1.0 / total))
@@ -168,12 +168,12 @@ class _Moved:
         before = basis.base_rate
         self.ratio = q / (1.0 - q) * (1.0 - before) / before
         self.base_rate = rising_root(
-            lambda rate: -exact_sum_products(cells.rows, self._pulls(rate)), _LEAST, 1.0 - _LEAST
+            lambda rate: -exact_sum(cells.rows, self._pulls(rate)), _LEAST, 1.0 - _LEAST
         )
         rate = self.base_rate
         self.now = rate * self.ratio / (1.0 + rate * (self.ratio - 1.0))
         #: The observed information of the base rate.
-        self.information = exact_sum_products(cells.rows, self._pulls(self.base_rate) ** 2)
+        self.information = exact_sum(cells.rows, self._pulls(self.base_rate) ** 2)
 
     def _pulls(self, rate: float) -> Floats:
         """Return the derivative of a row's log-likelihood by the base rate."""
@@ -184,7 +184,7 @@ class _Moved:
         """Return the derivative of a rate by the base rate."""
         rate = self.base_rate
         spread = self.now * (1.0 - self.now)
-        return exact_sum_products(self.cells.rows * slope, spread) / (rate * (1.0 - rate))
+        return exact_sum(self.cells.rows * slope, spread) / (rate * (1.0 - rate))
 
     def variance(self, slope: Floats) -> float:
         """Return what the rate's variance has from the base rate, which the scores tell."""
@@ -203,6 +203,6 @@ class _Moved:
         steep = self.ratio / (1.0 + self.base_rate * (self.ratio - 1.0)) ** 2
         both = slope * spread + further * steep
         own = both / (q * (1.0 - q))
-        shared = -exact_sum_products(rows, both) / (before * (1.0 - before))
+        shared = -exact_sum(rows, both) / (before * (1.0 - before))
         found: Floats = own + shared / (self.cells.ratio * self.basis.rows)
         return found

@@ -38,7 +38,7 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
     }
     by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.small(options.min_rows, label.size)
+        small = part.small(options.min_rows)
         for name, found in probability.items():
             classes = multiclass.classes_of(
                 part.of(found), part.of(label), name, part.name, options.settings

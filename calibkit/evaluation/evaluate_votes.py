@@ -14,7 +14,7 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError, nearest
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.rows import vote_columns
-from calibkit.evaluation.slices import Slice, slices_of
+from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 
 #: The name of the prediction that is the mean of several.
 ENSEMBLE = "ensemble"
+
+_PROBABILITY = "a predicted disagreement is a probability"
 
 
 def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
@@ -71,8 +73,11 @@ def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) ->
         )
     by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.small(options.min_rows, rows.counts.shape[0])
-        found = {name: measure(_part_of(judged, part)) for name, judged in predictors.items()}
+        small = part.small(options.min_rows)
+        found = {
+            name: measure(judged if part.rows is None else judged.rows(part.rows))
+            for name, judged in predictors.items()
+        }
         for name, one in found.items():
             _add(findings, name, part.name, one, small)
             if curves and not small:
@@ -84,18 +89,12 @@ def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) ->
                 ]
                 gaps = one.differences(found[baseline], names, findings.confidence)
                 findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
-    return findings.evaluated(int(rows.counts.shape[0]), rows.warnings, _notes(rows))
-
-
-def _notes(rows: RaterRows) -> tuple[str, ...]:
-    several = int(np.count_nonzero(rows.votes >= 2))
-    total = int(rows.counts.shape[0])
-    if several == total:
-        return ()
-    return (
+    total, several = rows.votes.size, int(np.count_nonzero(rows.votes >= 2))
+    notes = (
         f"{several:,} of {total:,} rows have two votes and more: epistemic and dispersion loss and "
         "all metrics of disagreement use these alone.",
     )
+    return findings.evaluated(total, rows.warnings, notes if several < total else ())
 
 
 def _repeated(rows: RaterRows, name: str) -> RaterRows:
@@ -118,27 +117,16 @@ def _repeated(rows: RaterRows, name: str) -> RaterRows:
     )
 
 
-def _part_of(judged: Judged, part: Slice) -> Judged:
-    if part.rows is None:
-        return judged
-    return judged.rows(part.of(np.arange(judged.counts.shape[0])))
-
-
 def _add(findings: Findings, name: str, part: str, found: Measured, small: bool) -> None:
     """Keep the metrics of a predictor in a slice, with intervals and signatures."""
     asked = findings.asked
     values = _wanted(found.values, asked.chosen)
     hidden = {metric for metric in values if small and not metric.startswith("rows_")}
     findings.add(name, part, values | dict.fromkeys(hidden))
-    findings.metrics.signature |= {
-        metric: signature(
-            metric,
-            intervals=asked.intervals,
-            groups=bool(asked.groups),
-            weighted=asked.rater_weight is not None,
-        )
-        for metric in values
-    }
+    said = {"groups": bool(asked.groups), "weighted": asked.rater_weight is not None}
+    for metric in values:
+        text = signature(metric, intervals=asked.intervals, **said)
+        findings.metrics.signature[metric] = text
     if asked.intervals:
         limits = {} if small else found.intervals(values, asked.confidence)
         findings.metrics.intervals.setdefault(name, {})[part] = limits
@@ -151,7 +139,11 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
         softmax(matrix) if options.scale == "logit" else matrix
         for matrix in rows.predictions.values()
     ]
-    strengths = _strengths(rows, options.strengths, len(patterns))
+    strengths: list[Floats | None] = [None]
+    if options.strengths:
+        advice = "alpha0 is the strength of a Dirichlet distribution, 0 or more"
+        strengths = [_numbers(rows, name, advice, None) for name in options.strengths]
+    strengths *= len(patterns) // len(strengths)
     groups = None
     if options.groups is not None:
         groups = read_segments(rows.others[options.groups], rows.where).code
@@ -178,27 +170,11 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
     }
 
 
-def _strengths(rows: RaterRows, names: Sequence[str], predictions: int) -> list[Floats | None]:
-    if not names:
-        return [None] * predictions
-    found: list[Floats | None] = [
-        numeric_column(
-            rows.others[name],
-            rows.where,
-            finite=False,
-            low=0.0,
-            advice="alpha0 is the strength of a Dirichlet distribution, 0 or more",
-        ).astype(np.float64)
-        for name in names
-    ]
-    return found * (predictions // len(found))
-
-
 def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) -> Floats:
     """Return predicted disagreements, with those that columns hold in their place."""
     found = phi.copy() if options.disagreement or options.class_disagreement else phi
     if options.disagreement:
-        found[:, 0] = _probabilities(rows, options.disagreement)
+        found[:, 0] = _numbers(rows, options.disagreement, _PROBABILITY, 1.0)
     if options.class_disagreement:
         matched = match_columns(rows.source, options.class_disagreement, "--class-disagreement")
         if matched.nested:
@@ -210,7 +186,9 @@ def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) 
                     f"{', '.join(matched.keys[:10])}, but --probs {', '.join(rows.classes[:10])}."
                 )
             column = dict(zip(matched.keys, matched.columns, strict=True))
-            own = np.column_stack([_probabilities(rows, column[key]) for key in rows.classes])
+            own = np.column_stack(
+                [_numbers(rows, column[key], _PROBABILITY, 1.0) for key in rows.classes]
+            )
         if own.shape[1] != len(rows.classes) or own.min() < 0.0 or own.max() > 1.0:
             raise UsageError(
                 f"--class-disagreement {matched.pattern!r}: one probability a class was expected."
@@ -219,14 +197,10 @@ def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) 
     return found
 
 
-def _probabilities(rows: RaterRows, name: str) -> Floats:
-    found = numeric_column(
-        rows.others[name],
-        rows.where,
-        low=0.0,
-        high=1.0,
-        advice="a predicted disagreement is a probability",
-    )
+def _numbers(rows: RaterRows, name: str, advice: str, high: float | None) -> Floats:
+    """Return the values of a column, from 0 on."""
+    column, finite = rows.others[name], high is not None
+    found = numeric_column(column, rows.where, finite=finite, low=0.0, high=high, advice=advice)
     return found.astype(np.float64)
 
 

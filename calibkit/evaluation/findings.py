@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,7 @@ import polars as pl
 from calibkit.columns.resolution import Range
 from calibkit.measures import intervals
 from calibkit.measures.decisions import Confusion
-from calibkit.measures.ranges import ranges
-from calibkit.measures.rates import IntervalOptions
+from calibkit.measures.influence import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Metrics, Number
 from calibkit.measures.views import View
 from calibkit.options.evaluate import EvaluateOptions
@@ -112,11 +111,6 @@ class Findings:
             seed=self.asked.seed,
             threads=self.asked.settings.threads,
         )
-
-    def spread(self, views: Iterable[View]) -> None:
-        """Keep within what metrics of coarse scores lie."""
-        for view in views:
-            self.ranges.setdefault(view.name, {})[view.part] = ranges(view)
 
     @property
     def confidence(self) -> float | None:

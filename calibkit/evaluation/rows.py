@@ -27,9 +27,11 @@ from calibkit.columns.rows import RowFinder, missing_mask
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.evaluation.slices import Slice
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
+from calibkit.measures.views import Sample
 from calibkit.models.applier import ACTIONS, Applier, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
@@ -94,6 +96,11 @@ class EvaluateRows:
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
         return int(self.label.size if self.times is None else self.times.sum())
+
+    def sample(self, score: Floats, part: Slice | None = None) -> Sample:
+        """Return the rows, or those of a slice, with one of their scores or decisions."""
+        whole = Sample(score, self.label, self.weight, self.group, self.times)
+        return whole if part is None or part.rows is None else whole.rows_of(part.rows)
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
@@ -227,12 +234,15 @@ def rows_of(
     scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
     weight = _reweighted(options, rows)
     top, decision, cell = column("top"), column("decision"), column("cell")
+    group: NDArray[np.int64] | None = None
+    if options.groups is not None:  # the place among the distinct values: there may be millions
+        group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
     decisions = {} if decision is None else _decisions(options, decision)
     return EvaluateRows(
         scores=scores,
         label=rows.label,
         weight=weight,
-        group=None if options.groups is None else _numbered(frame["groups"]),
+        group=group,
         top=rows.score if options.tops and top is None else top,
         segments=None
         if options.by is None
@@ -286,12 +296,9 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
     return _Beside([name], lambda frame, where: make(frame[name], where))
 
 
-def _reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[np.uint8]:
+def _reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
     """Return which values reach a threshold, compared as the column holds numbers."""
-    found: NDArray[np.uint8] = (numeric_column(column, where, finite=False) >= lowest).view(
-        np.uint8
-    )
-    return found
+    return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
 
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
@@ -308,12 +315,6 @@ def _segments(column: pl.Series, where: RowFinder) -> pl.Series:
         return _present(column, where)
     found = read_segments(column, where)
     return pl.Series(found.names, dtype=pl.String).gather(found.code)
-
-
-def _numbered(column: pl.Series) -> NDArray[np.int64]:
-    """Return the place of each value among the distinct ones: there may be millions."""
-    found: NDArray[np.int64] = column.rank("dense").cast(pl.Int64).to_numpy() - 1
-    return found
 
 
 def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside:
@@ -372,7 +373,11 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
     """Return what places rows in the cells of the grid."""
     score = options.grid_score or found.columns["score"].name
     source.require([score], "--grid-score")
-    spread = _spread(options, source, found)
+    spread: str | None = None
+    if found.grid.shape[0] > 1:  # with one level no uncertainty is read
+        made_from = found.columns.get("uncertainty")
+        spread = options.uncertainty or (made_from.name if made_from else "uncertainty")
+        source.require([spread], "the grid's uncertainty (see --uncertainty)")
 
     def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
         scores = numeric_column(frame[score], where, finite=False)
@@ -380,16 +385,6 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         return place(found.grid, scores, spreads).cell
 
     return _Beside([score] if spread is None else [score, spread], cells)
-
-
-def _spread(options: EvaluateOptions, source: Source, found: GridTable) -> str | None:
-    """Return the uncertainty column of a grid; None where it has one level."""
-    if found.grid.shape[0] == 1:
-        return None
-    made_from = found.columns.get("uncertainty")
-    name = options.uncertainty or (made_from.name if made_from else "uncertainty")
-    source.require([name], "the grid's uncertainty (see --uncertainty)")
-    return name
 
 
 def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64] | None:

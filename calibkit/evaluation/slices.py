@@ -39,17 +39,11 @@ class Slice:
         """Return the slice of a column."""
         return values if self.rows is None else values[self.rows]
 
-    def size(self, rows: int, times: NDArray[np.int64] | None = None) -> int:
-        """Return how many of so many rows it has, where each counts once or so many times."""
-        if times is not None:
-            return int(self.of(times).sum())
-        if self.rows is None:
-            return rows
-        return int(self.rows.sum()) if self.rows.dtype == bool else int(self.rows.size)
-
-    def small(self, least: int, rows: int, times: NDArray[np.int64] | None = None) -> bool:
-        """Return whether it is a segment with fewer rows than `least`; see `size`."""
-        return self.segment and self.size(rows, times) < least
+    def small(self, least: int, times: NDArray[np.int64] | None = None) -> bool:
+        """Return whether it is a segment with fewer rows than `least`, each once or so many times."""
+        if not self.segment or self.rows is None:
+            return False
+        return int(self.rows.size if times is None else times[self.rows].sum()) < least
 
 
 def top_rows(
@@ -81,12 +75,8 @@ def slices_of(
     if top is not None:
         for share, mask in zip(shares, top_rows(top, weight, shares), strict=True):
             yield Slice(f"top:{share.text}", mask)
-    if segments is not None:
-        yield from _segment_slices(segments)
-
-
-def _segment_slices(segments: Segments) -> Iterator[Slice]:
-    """Yield a slice for each value of a column."""
+    if segments is None:
+        return
     code = segments.code
     order = np.argsort(
         code.astype(np.uint16) if len(segments.names) < 2**16 else code, kind="stable"

@@ -14,7 +14,7 @@ from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
 from calibkit.maps.platt import refuse_separated
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.logistic import fit_line, fit_logistic
+from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import is_separated
@@ -44,7 +44,7 @@ def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
         if not ones.size or not zeros.size or ones.min() >= zeros.max():
             refuse_separated(points, x, positive, negative, "--method platt")
     else:
-        start = fit_line(x, positive, negative, options.workers)
+        start = fit_logistic((x,), positive, negative, threads=options.workers)
         line = [start.slopes[0], start.intercept]
     # The line on the logit is the case a = b: starting there, the loss only falls.
     begin = None if line[0] <= 0.0 else (line[0], line[0], line[1])

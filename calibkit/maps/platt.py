@@ -13,7 +13,7 @@ from calibkit.errors import DataError
 from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.logistic import fit_line
+from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import is_separated
@@ -47,7 +47,7 @@ def platt_line(points: Points, targets: str, threads: int) -> tuple[float, float
     if hits in (0, rows):  # one target for all: no slope, not one of rounding errors
         mass = math.log(rows * points.unit.size + 1.0)
         return 0.0, mass if hits else -mass
-    found = fit_line(x, positive, negative, threads)
+    found = fit_logistic((x,), positive, negative, threads=threads)
     return found.slopes[0], found.intercept
 
 

@@ -13,7 +13,7 @@ from calibkit.maps.method import Float64s, Floats, Found, Writer
 from calibkit.maps.platt import refuse_separated
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.splines import fit_rising_spline
+from calibkit.numerics.logistic import fit_rising_spline
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.maps import spline_map
 

@@ -2,8 +2,8 @@
 
 views         what a measure is computed from: the sorted tally of one score in one slice
 metric        what a metric is; registry has those of one score by name
-basic, ranking, reliability, corp, smooth      the families of metrics of one score
+ranking, reliability, smooth                   the families of metrics of one score
 decisions, multiclass, votes, cells            what else is judged
-rates, influence, resampling, units, intervals      Wilson; DeLong and other influences; the bootstrap
+influence, resampling, intervals               Wilson, DeLong and other influences; the bootstrap
 result        the structure of metrics.json
 """

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.measures.corp import pools
-from calibkit.measures.reliability import chosen_bins, stretch_sums
+from calibkit.measures.reliability import chosen_bins, pools, stretch_sums
 from calibkit.measures.views import Floats, View
 from calibkit.measures.votes import Judged
 from calibkit.numerics.binomial import interval
 from calibkit.numerics.normal import critical_value
-from calibkit.numerics.votes import BINS, ONE, bin_edges, bin_sums, disagreement_targets
+from calibkit.numerics.votes import BINS, EDGES, ONE, bin_sums, disagreement_targets
 
 #: Columns of the table: ``low`` and ``high`` are of the mean label.
 SCHEMA = pl.Schema(
@@ -129,7 +128,7 @@ def disagreement_rows(
     if not several.size:
         return pl.DataFrame(schema=SCHEMA)
     targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
-    sums, edges = bin_sums(targets.columns(0, 1)), [*bin_edges(BINS).tolist(), 1.0]
+    sums, edges = bin_sums(targets.columns(0, 1)), [*EDGES.tolist(), 1.0]
     reach = None if confidence is None or judged.groups is not None else critical_value(confidence)
     found = []
     for b in range(BINS):

@@ -10,8 +10,15 @@ from typing import Final
 import numpy as np
 
 from calibkit.columns.weights import ROW, Unit, in_units
-from calibkit.measures.influence import class_contributions, rows_variance, sampled
-from calibkit.measures.rates import Level, effective_rows, on_scale, wilson
+from calibkit.measures.influence import (
+    Level,
+    by_rows,
+    class_contributions,
+    effective_rows,
+    on_scale,
+    rows_variance,
+    wilson,
+)
 from calibkit.measures.result import Interval, Number
 from calibkit.measures.views import Sample
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
@@ -56,20 +63,9 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
     else:
         units, unit = in_units(sample.weight, 2 * taken + label)
 
-    def counted(decided: bool, positive: bool) -> int:
-        return int(units[(taken == decided) & (label == positive)].sum())
-
-    return Confusion(
-        name=name,
-        part=part,
-        tp=counted(True, True),
-        fp=counted(True, False),
-        fn=counted(False, True),
-        tn=counted(False, False),
-        sample=sample,
-        unit=unit,
-        settings=settings,
-    )
+    cells = {"tp": taken & label, "fp": taken & ~label, "fn": ~taken & label, "tn": ~taken & ~label}
+    counts = {cell: int(units[rows].sum()) for cell, rows in cells.items()}
+    return Confusion(name=name, part=part, sample=sample, unit=unit, settings=settings, **counts)
 
 
 #: Metrics that are numbers of rows.
@@ -101,15 +97,15 @@ def names(chosen: Sequence[str] | None) -> list[str]:
 
 def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
     """Return the values of metrics of decisions; one that is 0 / 0 is None."""
-    return {name: _value(name, found) for name in wanted}
-
-
-def _value(name: str, found: Confusion) -> Number:
-    if name in COUNTS:
-        return found.unit.amount(COUNTS[name](found.cells))
-    measure, parameters = _measure(name)
-    value = float(measure.formula(found.cells, *parameters))
-    return None if math.isnan(value) else value
+    values: dict[str, Number] = {}
+    for name in wanted:
+        if name in COUNTS:
+            values[name] = found.unit.amount(COUNTS[name](found.cells))
+        else:
+            measure, parameters = _measure(name)
+            value = float(measure.formula(found.cells, *parameters))
+            values[name] = None if math.isnan(value) else value
+    return values
 
 
 def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
@@ -137,7 +133,7 @@ def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
     hits, of = found.cells.sum(share.above), found.cells.sum(share.below)
     rate, rows = hits / of, of * found.unit.size
     sample, settings = found.sample, found.settings
-    if sample.group is not None or sampled(sample, settings):
+    if by_rows(sample, settings):
         above, below = (
             [cell in side.split() for cell in ("tn", "fn", "fp", "tp")]
             for side in (share.above, share.below)

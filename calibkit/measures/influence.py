@@ -7,22 +7,27 @@ functions of the tally, computed block by block.  Where rows are not exchangeabl
 the rows: summed by group (``--groups``), times the weight (``--weight-kind sampling``), subtracted
 for two scores of the same rows.
 
-For the AUC the contributions are DeLong's structural components, and the variance is DeLong's.
+For the AUC the contributions are DeLong's structural components, and the variance is DeLong's.  The
+interval of a rate (a over b, counted in rows) is Wilson's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.metric import DEFINED, Contributions, Shares
+from calibkit.measures.metric import DEFINED, Contributions, Scale, Shares
+from calibkit.measures.result import Interval
 from calibkit.measures.views import Floats, Sample, View, once
 from calibkit.numerics.blocks import added
-from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit.numerics.normal import critical_value
+from calibkit.numerics.sums import exact_sum
+from calibkit.numerics.wilson import score_limits
 from calibkit.options.metrics import Settings
 from calibkit_kernels import influence as kernels
 
@@ -53,13 +58,6 @@ def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
     return plus, minus
 
 
-def contributions_of(metric: str) -> Contributions:
-    """Return the contributions to a metric that has some."""
-    found = DEFINED[metric].contributions
-    assert found is not None
-    return found
-
-
 def variance(metric: str, view: View) -> float:
     """Return the variance of a metric's estimate.
 
@@ -70,9 +68,9 @@ def variance(metric: str, view: View) -> float:
     view
         The rows: by themselves, in groups, or with sampling weights, as its sample and settings say.
     """
-    if by_rows(view):
+    if by_rows(view.sample, view.settings):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
-    contributions = contributions_of(metric)
+    contributions = _contributions(metric)
     if len(view.blocks) > 1:
         contributions(view, 0)  # what blocks share is computed before threads would each do so
 
@@ -84,9 +82,9 @@ def variance(metric: str, view: View) -> float:
     return float(total) / view.unit.size
 
 
-def by_rows(view: View) -> bool:
+def by_rows(sample: Sample, settings: Settings) -> bool:
     """Whether rows are no units of their own that the tally could count."""
-    return view.sample.group is not None or sampled(view.sample, view.settings)
+    return sample.group is not None or sampled(sample, settings)
 
 
 def sampled(sample: Sample, settings: Settings) -> bool:
@@ -95,9 +93,15 @@ def sampled(sample: Sample, settings: Settings) -> bool:
     return rescaled and sample.weight is not None
 
 
+def _contributions(metric: str) -> Contributions:
+    found = DEFINED[metric].contributions
+    assert found is not None  # only metrics that have some are asked for
+    return found
+
+
 def row_contributions(metric: str, view: View) -> Float64s:
     """Return what each row contributes to a metric for each unit of its weight."""
-    contributions = contributions_of(metric)
+    contributions = _contributions(metric)
     blocks = [contributions(view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
     entry = entries(view)
@@ -134,14 +138,14 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
     within the classes.
     """
     weight = sample.weight
-    if sample.group is None and not sampled(sample, settings):
+    if not by_rows(sample, settings):
         if weight is None:
-            return exact_sum_products(contribution, contribution)
+            return exact_sum(contribution, contribution)
         # In two halves, whose products with numbers of rows are exact: counted or written out, rows
         # give the same.
         high = (contribution.view(np.uint64) >> _HALF << _HALF).view(np.float64)
         halves = np.concatenate([high * weight, (contribution - high) * weight])
-        return exact_sum_products(np.concatenate([contribution, contribution]), halves)
+        return exact_sum(np.concatenate([contribution, contribution]), halves)
     sums = contribution if weight is None else contribution * weight
     if settings.prevalence is not None and weight is not None:
         for value in (0, 1):
@@ -152,7 +156,7 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
     if sample.group is not None:
         sums = group_sums(sums, sample.group)
         units = sums.size
-    return exact_sum_products(sums, sums) * units / max(units - 1, 1)
+    return exact_sum(sums, sums) * units / max(units - 1, 1)
 
 
 def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:
@@ -178,3 +182,85 @@ def class_contributions(cells: Sequence[float], sample: Sample) -> Float64s:
     place = 2 * sample.score.astype(np.int64) + sample.label
     found: Float64s = np.array(cells)[place]
     return found
+
+
+@dataclass(frozen=True)
+class Level:
+    """How far an interval reaches: by its confidence and the number of independent units.
+
+    `units` None is so many that the normal law holds; with few groups Student's is wider.
+    """
+
+    confidence: float
+    units: int | None = None
+
+    @property
+    def reach(self) -> float:
+        """Standard errors to either side: Student's quantile, by its expansion about the normal.
+
+        (Abramowitz and Stegun, Handbook of mathematical functions, 26.7.5.)
+        """
+        z = critical_value(self.confidence)
+        if self.units is None:
+            return z
+        free = max(self.units - 1, 1)
+        first = (z**3 + z) / 4.0
+        second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
+        third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
+        return z + first / free + second / free**2 + third / free**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalOptions:
+    """What intervals are wanted: their confidence, and how replicates are drawn.
+
+    Neither the number of threads nor the order of replicates shows in a result.
+    """
+
+    confidence: float = 0.95
+    seed: int = 0
+    threads: int = 1
+    replicates: int = 200
+
+    def level(self, sample: Sample) -> Level | None:
+        """Return how far intervals reach for some rows; None where these are too few for any."""
+        units = None if sample.group is None else int(np.unique(sample.group).size)
+        few = sample.rows < 2 or (units is not None and units < 2)
+        return None if few else Level(self.confidence, units)
+
+
+def wilson(rate: float, rows: float, level: Level) -> Interval:
+    """Return the score interval of a rate of so many independent rows, not necessarily whole."""
+    return Interval(*score_limits(rate, rows, level.reach))
+
+
+def effective_rows(rate: float, variance: float, sample: Sample, settings: Settings) -> float:
+    """Return of how many independent rows a rate with this variance would be.
+
+    Where every row agrees the variance says nothing; then it is Kish's number, the square of the
+    sum of weights over the sum of their squares (Survey sampling, 1965), weights of groups summed.
+    """
+    if variance > 0.0 and 0.0 < rate < 1.0:
+        return rate * (1.0 - rate) / variance
+    weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
+    if sample.group is not None:
+        weight = group_sums(weight, sample.group)
+    elif not sampled(sample, settings):
+        return exact_sum(weight)
+    return exact_sum(weight) ** 2 / exact_sum(weight, weight)
+
+
+def on_scale(value: float, reach: float, scale: Scale) -> Interval:
+    """Return an interval that is symmetric on a scale, where the value has a place on it.
+
+    `reach` is to either side, on the scale of the value itself.
+    """
+    if scale == "logit" and 0.0 < value < 1.0:
+        odds, reach = math.log(value / (1.0 - value)), reach / (value * (1.0 - value))
+        low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
+        return Interval(low, high)
+    less = 1.0 if scale == "log1p" else 0.0
+    if scale in ("log", "log1p") and value + less > 0.0:
+        factor = math.exp(reach / (value + less))
+        return Interval((value + less) / factor - less, (value + less) * factor - less)
+    return Interval(value - reach, value + reach)

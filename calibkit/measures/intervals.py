@@ -5,7 +5,7 @@
     smooth metrics                        influence functions; ratios on the logarithmic scale
     calibration errors, CORP, thresholds  bootstrap: bias and standard deviation over replicates
 
-Rows in groups and sampling weights enter each of them; see `influence`, `rates`, `resampling`.
+Rows in groups and sampling weights enter each of them; see `influence`, `resampling`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from collections.abc import Iterable, Mapping
 
 from calibkit.measures.decisions import Confusion, decision_intervals
 from calibkit.measures.influence import (
+    IntervalOptions,
+    Level,
     by_rows,
+    effective_rows,
+    on_scale,
     row_contributions,
     rows_variance,
     variance,
-)
-from calibkit.measures.metric import DEFINED
-from calibkit.measures.rates import (
-    IntervalOptions,
-    Level,
-    effective_rows,
-    on_scale,
     wilson,
 )
+from calibkit.measures.metric import DEFINED
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
 from calibkit.measures.result import Interval, Number
@@ -150,7 +148,7 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
         return None
     rate = view.positives / view.total
     rows = view.total * view.unit.size
-    if by_rows(view):
+    if by_rows(view.sample, view.settings):
         rows = effective_rows(rate, variance("base_rate", view), view.sample, view.settings)
     found = wilson(rate, rows, level)
     assert found.low is not None and found.high is not None

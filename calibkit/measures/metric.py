@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from calibkit.version import __version__
 
 Function = Callable[..., Number]
 Options = Callable[[Settings], dict[str, object]]
+Decorator = Callable[[Function], Function]
 
 #: What a positive and a negative row of each entry of a block of a view contribute to a metric.
 Shares = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -68,32 +69,11 @@ class Metric:
 DEFINED: dict[str, Metric] = {}
 
 
-def metric(
-    name: str,
-    options: Options | None = None,
-    *,
-    compared: bool = True,
-    interval: How | None = None,
-    scale: Scale = "identity",
-    bounds: Callable[[Settings], tuple[Bound, ...]] | None = None,
-    contributions: Contributions | None = None,
-    **fixed: object,
-) -> Callable[[Function], Function]:
-    """Register a function of a view as a metric; `options` and `fixed` go to its signature."""
+def metric(name: str, options: Options | None = None, **fields: Any) -> Decorator:
+    """Register a function of a view as a metric, with these attributes of `Metric`."""
 
     def register(function: Function) -> Function:
-        def said(settings: Settings) -> dict[str, object]:
-            return {**fixed, **(options(settings) if options else {})}
-
-        DEFINED[name] = Metric(
-            function=function,
-            options=said,
-            compared=compared,
-            interval=interval,
-            scale=scale,
-            bounds=bounds,
-            contributions=contributions,
-        )
+        DEFINED[name] = Metric(function=function, options=options or (lambda _: {}), **fields)
         return function
 
     return register

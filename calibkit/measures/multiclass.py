@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures import basic, reliability
+from calibkit.measures import reliability
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.options.metrics import Settings
@@ -96,8 +96,8 @@ def _binned(settings: Settings) -> dict[str, object]:
 
 
 METRICS: Final = {
-    "count": ClassMetric(lambda c: basic.count(c.top)),
-    "accuracy": ClassMetric(lambda c: basic.base_rate(c.top), score="base_rate"),
+    "count": ClassMetric(lambda c: reliability.count(c.top)),
+    "accuracy": ClassMetric(lambda c: reliability.base_rate(c.top), score="base_rate"),
     "log_loss": ClassMetric(
         lambda c: reliability.log_loss(c.chosen),
         lambda _: {"clip": "1e-15"},

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.measures.decisions import Confusion
-from calibkit.measures.rates import Level, wilson
+from calibkit.measures.influence import Level, wilson
 from calibkit.measures.views import View
 from calibkit.numerics.streams import BOOTSTRAP, stream
 from calibkit.options.evaluate import EvaluateOptions

@@ -46,8 +46,8 @@ def _sums_of_block(
     hits_above = np.cumsum(positive) - positive + hits
     harm_above = np.cumsum(negative) - negative + (rows - hits)
     apart, tied, best, least = (ExactSum() for _ in range(4))
-    apart.add_products(positive, negatives - harm_above - negative)
-    tied.add_products(positive, negative)
+    apart.add(positive, negatives - harm_above - negative)
+    tied.add(positive, negative)
     reached = hits_above + positive
     best.add(positive * (reached / np.maximum(reached + harm_above, 1)))
     harm = harm_above + negative  # of the rows of a score its negative ones come first

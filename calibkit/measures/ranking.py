@@ -10,7 +10,12 @@ from calibkit.measures.metric import Shares, metric
 from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
+from calibkit.options.metrics import Settings
 from calibkit_kernels import influence, ranking
+
+
+def _whole(_: Settings) -> dict[str, object]:
+    return {"ties": "whole"}
 
 
 @once
@@ -34,7 +39,7 @@ def _auc(view: View, block: int) -> Shares:
     return found[0], found[1]
 
 
-@metric("auc", interval="delong", contributions=_auc, ties="half")
+@metric("auc", lambda _: {"ties": "half"}, interval="delong", contributions=_auc)
 def auc(view: View) -> float | None:
     """Return the area under the ROC curve: pairs ranked right, ties counted half.
 
@@ -64,10 +69,10 @@ def _average_precision(view: View, block: int) -> Shares:
 
 @metric(
     "average_precision",
+    _whole,
     interval="influence",
     contributions=_average_precision,
     scale="logit",
-    ties="whole",
 )
 def average_precision(view: View) -> float | None:
     """Return the sum over falling thresholds of the gain in recall times precision.
@@ -81,10 +86,10 @@ def average_precision(view: View) -> float | None:
 
 @metric(
     "recall_at_precision",
+    _whole,
     interval="bootstrap",
     scale="logit",
     bounds=lambda settings: settings.precisions,
-    ties="whole",
 )
 def recall_at_precision(view: View, bound: Bound) -> float | None:
     """Return the largest recall of a single threshold with precision >= P, compared exactly.
@@ -101,10 +106,10 @@ def recall_at_precision(view: View, bound: Bound) -> float | None:
 
 @metric(
     "precision_at_recall",
+    _whole,
     interval="bootstrap",
     scale="logit",
     bounds=lambda settings: settings.recalls,
-    ties="whole",
 )
 def precision_at_recall(view: View, bound: Bound) -> float | None:
     """Return the largest precision of a single threshold with recall >= R, compared exactly.

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from calibkit.measures import basic, corp, ranking, reliability, smooth
+from calibkit.measures import ranking, reliability, smooth
 from calibkit.measures.metric import DEFINED, Metric, signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import View
 from calibkit.options.metrics import OF_SCORES, Settings, stem
 
 #: The families of metrics: loading them defines their metrics.
-FAMILIES: Final = (basic, ranking, reliability, corp, smooth)
+FAMILIES: Final = (ranking, reliability, smooth)
 
 #: All metrics of one score, without their bounds, in the order in which tables show them.
 METRICS: Final[dict[str, Metric]] = {name: DEFINED[name] for name in OF_SCORES}

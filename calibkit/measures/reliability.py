@@ -1,4 +1,9 @@
-"""Metrics of the values of scores: losses and calibration errors over bins."""
+"""Metrics of counts and of the values of scores: sums, losses, calibration errors over bins, CORP.
+
+CORP is the Brier score as miscalibration less discrimination plus uncertainty: scores are compared with
+their isotonic regression on the labels (Dimitriadis, Gneiting, Jordan, Stable reliability diagrams for
+probabilistic classifiers, 2021, section 2).
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,91 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.influence import filled, probability_of, to_mean
-from calibkit.measures.metric import Shares, metric
+from calibkit.measures.metric import Options, Shares, metric
+from calibkit.measures.result import Number
 from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.numerics.isotonic import Pools, pool, pool_block
 from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
 from calibkit_kernels import influence, reliability
 
 Floats = NDArray[np.float64]
+
+
+@metric("count", compared=False)
+def count(view: View) -> Number:
+    """Return the rows, or the sum of their weights."""
+    return view.unit.amount(view.total)
+
+
+@metric("positives", compared=False)
+def positives(view: View) -> Number:
+    """Return the positive rows, or the sum of their weights."""
+    return view.unit.amount(view.positives)
+
+
+def _base_rate(view: View, block: int) -> Shares:
+    part = view.blocks[block]
+    values = np.ones(part.stop - part.start), np.zeros(part.stop - part.start)
+    return to_mean(view, view.positives / view.total, values)
+
+
+@metric("base_rate", interval="wilson", contributions=_base_rate, compared=False)
+def base_rate(view: View) -> Number:
+    """Return the share of positive rows."""
+    return view.positives / view.total if view.total else None
+
+
+def _mean_score(view: View, block: int) -> Shares:
+    score = view.score if view.settings.scale == "raw" else view.probability
+    assert score is not None
+    own = score[view.blocks[block]].astype(np.float64)
+    return to_mean(view, (score_sum(view) or 0.0) / view.total, (own, own))
+
+
+@metric("mean_score", interval="influence", contributions=_mean_score)
+def mean_score(view: View) -> Number:
+    """Return the mean score: the mean probability of logits, None where a score is infinite."""
+    mass = score_sum(view)
+    return None if mass is None or not view.total else mass / view.total
+
+
+@metric("lift", interval="wilson", compared=False)
+def lift(view: View) -> Number:
+    """Return the share of positive rows over that of all rows (1 for the slice ``all``).
+
+    None where no row at all is positive.
+    """
+    rate = base_rate(view)
+    return rate / view.base_rate if rate is not None and view.base_rate else None
+
+
+def _calibration_bias(view: View, block: int) -> Shares:
+    """Of the ratio of the sum of scores to the sum of labels."""
+    ratio = (score_sum(view) or 0.0) / view.positives
+    own = probability_of(view, block) / float(view.positives)
+    return own - ratio / view.positives, own
+
+
+@metric("calibration_bias", interval="influence", contributions=_calibration_bias, scale="log1p")
+def calibration_bias(view: View) -> Number:
+    """Return sum of scores / sum of labels - 1; None without a positive row."""
+    mass = score_sum(view)
+    if mass is None or view.probability is None or not view.positives:
+        return None
+    return mass / view.positives - 1.0
+
+
+@once
+def score_sum(view: View) -> float | None:
+    """Return the sum of scores over rows, in units: of probabilities, or of raw scores."""
+    score = view.score if view.settings.scale == "raw" else view.probability
+    if score is None or not view.total or not view.finite:
+        return None
+    sums = view.each(reliability.range_sums, score, view.count, view.positive)
+    return float(added(sums)[2])
 
 
 @dataclass(frozen=True)
@@ -115,12 +196,16 @@ def losses(view: View) -> tuple[float, float] | None:
     return log_loss_ / view.total, squares / view.total
 
 
-def _binned(settings: Settings) -> dict[str, object]:
-    return {"bins": settings.bins, "strategy": settings.strategy}
+def _binned(norm: str, strategy: str | None = None) -> Options:
+    def options(settings: Settings) -> dict[str, object]:
+        said = {"bins": settings.bins, "strategy": strategy or settings.strategy}
+        return {**said, "norm": norm, "ties": "whole"}
+
+    return options
 
 
-def _equal_mass(settings: Settings) -> dict[str, object]:
-    return {"bins": settings.bins, "strategy": "equal-mass"}
+def _clipped(_: Settings) -> dict[str, object]:
+    return {"clip": "1e-15"}
 
 
 def _log_loss(view: View, block: int) -> Shares:
@@ -132,20 +217,14 @@ def _log_loss(view: View, block: int) -> Shares:
     return to_mean(view, log_loss(view), filled(view, block, losses))
 
 
-@metric("log_loss", interval="influence", contributions=_log_loss, scale="log", clip="1e-15")
+@metric("log_loss", _clipped, interval="influence", contributions=_log_loss, scale="log")
 def log_loss(view: View) -> float | None:
     """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
     found = losses(view)
     return found and found[0]
 
 
-@metric(
-    "log_loss_reduction",
-    lambda _: {"clip": "1e-15"},
-    interval="influence",
-    scale="log1p",
-    compared=False,
-)
+@metric("log_loss_reduction", _clipped, interval="influence", scale="log1p", compared=False)
 def log_loss_reduction(view: View) -> float | None:
     """Return log loss / log loss of the baseline on the same rows - 1; None if that is 0."""
     own, base = log_loss(view), log_loss(view.baseline or view)
@@ -164,26 +243,26 @@ def brier(view: View) -> float | None:
     return found and found[1]
 
 
-@metric("ece", _binned, interval="bootstrap", norm="l1", ties="whole")
+@metric("ece", _binned("l1"), interval="bootstrap")
 def expected_calibration_error(view: View) -> float | None:
     """Return the mean over rows of |mean label - mean probability| of the row's bin."""
     return _mean_gap(chosen_bins(view))
 
 
-@metric("ace", _equal_mass, interval="bootstrap", norm="l1", ties="whole")
+@metric("ace", _binned("l1", "equal-mass"), interval="bootstrap")
 def adaptive_calibration_error(view: View) -> float | None:
     """Return the calibration error over bins of equal mass."""
     return _mean_gap(equal_mass_bins(view))
 
 
-@metric("mce", _binned, interval="bootstrap", norm="max", ties="whole")
+@metric("mce", _binned("max"), interval="bootstrap")
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
     found = chosen_bins(view)
     return None if found is None else max(abs(gap) for _, gap in found.gaps())
 
 
-@metric("ece_debiased", _binned, interval="bootstrap", norm="l2", ties="whole")
+@metric("ece_debiased", _binned("l2"), interval="bootstrap")
 def debiased_calibration_error(view: View) -> float | None:
     """Return the root of the mean squared gap less its expectation under sampling noise.
 
@@ -208,3 +287,40 @@ def _mean_gap(found: Bins | None) -> float | None:
         return None
     gaps = found.gaps()
     return math.fsum(count * abs(gap) for count, gap in gaps) / sum(count for count, _ in gaps)
+
+
+@once
+def pools(view: View) -> Pools:
+    """Return the pools of isotonic regression by falling score: rows, positive rows, entries."""
+    return pool(view.each(pool_block, view.count, view.positive))
+
+
+@once
+def isotonic_brier(view: View) -> float | None:
+    """Return the Brier score of the isotonic regression; None without rows."""
+    if not view.total:
+        return None
+    terms = ((hits / rows) * (rows - hits) for rows, hits, _ in pools(view).tolist())
+    return math.fsum(terms) / view.total
+
+
+@metric("miscalibration", interval="bootstrap")
+def miscalibration(view: View) -> float | None:
+    """Return how much the isotonic regression of the scores lowers their Brier score."""
+    own, best = brier(view), isotonic_brier(view)
+    return None if own is None or best is None else max(0.0, own - best)
+
+
+@metric("discrimination", interval="bootstrap")
+def discrimination(view: View) -> float | None:
+    """Return how much lower the Brier score of the isotonic regression is than the base rate's."""
+    base, best = brier_uncertainty(view), isotonic_brier(view)
+    return None if base is None or best is None else max(0.0, base - best)
+
+
+@metric("brier_uncertainty", interval="wilson", compared=False)
+def brier_uncertainty(view: View) -> float | None:
+    """Return the Brier score of the base rate."""
+    if not view.total:
+        return None
+    return (view.positives / view.total) * (view.negatives / view.total)

@@ -3,7 +3,8 @@
 The tally is gathered into cells that keep the bins of the calibration errors whole; where there are
 more distinct scores than cells, a cell takes neighbours, and their mean score stands for them.  Each
 replicate draws Poisson numbers of positive and negative rows for every cell, or, where rows belong
-together or stand for others, one number for each group or row.  All metrics share the replicates.
+together or stand for others, one number for each group or row; of rows by themselves those that stand
+in the same cells with one label are drawn at once.  All metrics share the replicates.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.influence import by_rows, entries
-from calibkit.measures.rates import IntervalOptions
+from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
 from calibkit.measures.reliability import Bins, chosen_bins, equal_mass_bins
 from calibkit.measures.smooth import smooth_calibration_error
-from calibkit.measures.units import independent_shares, units_of, units_of_cells
-from calibkit.measures.views import View
+from calibkit.measures.views import Sample, View
+from calibkit.numerics.sums import exact_group_sums
+from calibkit.options.metrics import Settings
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability, smooth
 from calibkit_kernels.hashes import mix
@@ -44,6 +46,12 @@ NOISE, _POOL_NOISE = "corp_noise", 1.25
 
 #: The name of the excess of the variance of `ece_debiased` squared.
 EXCESS = "excess"
+
+#: The largest recall or precision of a threshold at a bound, from a table.
+_AT_BOUND: Final = {
+    "recall_at_precision": kernels.largest_recall,
+    "precision_at_recall": kernels.largest_precision,
+}
 
 #: Terms of the cosine series of smooth ECE; narrower kernels are no smoother than these.
 _MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
@@ -124,7 +132,7 @@ class Statistics:
             bins["equal-mass"] = _bin_ends(view, equal_mass_bins)
         self.cells = cells_of(view, list(bins.values()), most)
         self.share = 1.0
-        if by_rows(view) and view.probability is not None:
+        if by_rows(view.sample, view.settings) and view.probability is not None:
             near = _independent(view, _bin_ends(view, equal_mass_bins))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
@@ -139,10 +147,8 @@ class Statistics:
             self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
         for name in metrics:
             kind, _, bound = name.partition(":")
-            if kind == "recall_at_precision":
-                self.parts.append(((name,), partial(_recall, float(bound))))
-            elif kind == "precision_at_recall":
-                self.parts.append(((name,), partial(_precision, float(bound))))
+            if kind in _AT_BOUND:
+                self.parts.append(((name,), partial(self._at_bound, kind, float(bound))))
 
     def of(self, table: Floats) -> dict[str, float]:
         """Return the metrics of a table; NaN where one is not defined."""
@@ -152,6 +158,9 @@ class Statistics:
             for name, value in zip(names, statistic(table), strict=True)
             if name
         }
+
+    def _at_bound(self, kind: str, bound: float, table: Floats) -> Sequence[float]:
+        return [float(_AT_BOUND[kind](table, bound))]
 
     def _gaps(self, ends: Int64s, share: Floats, table: Floats) -> Sequence[float]:
         out = np.empty(4)
@@ -166,18 +175,30 @@ class Statistics:
 
 
 def _independent(view: View, ends: Int64s) -> Floats:
-    """Return how many independent rows a row of each bin is worth."""
-    if not by_rows(view):
-        return np.ones(ends.size)
-    return independent_shares(view, _places(view, ends), ends.size)
+    """Return how many independent rows a row of each stretch of the tally is worth: at most 1.
 
-
-def _recall(precision: float, table: Floats) -> Sequence[float]:
-    return [float(kernels.largest_recall(table, precision))]
-
-
-def _precision(recall: float, table: Floats) -> Sequence[float]:
-    return [float(kernels.largest_precision(table, recall))]
+    It is the variance that the sum of a stretch's residuals would have, were its rows independent,
+    over the one it has.  Of rows that belong together it counts only how they vary together within
+    the stretch: those that lie in different bins do not make the gap of one of them noisier.
+    """
+    sample, probability, parts = view.sample, view.probability, ends.size
+    if probability is None or not by_rows(sample, view.settings):
+        return np.ones(parts)
+    part = _places(view, ends)
+    weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
+    residual = sample.label.astype(np.float64) - probability[entries(view)]
+    mass = exact_group_sums(weight, part, parts)
+    total = exact_group_sums(weight, part, parts, times=residual)
+    residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]
+    own = residual * weight
+    alone = exact_group_sums(own, part, parts, times=residual)
+    sums, part_of = own, part
+    if sample.group is not None:
+        pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
+        sums, part_of = group_sums(own, place), pairs % parts
+    together = exact_group_sums(sums, part_of, parts, times=sums)
+    share = np.divide(alone, together, out=np.ones(parts), where=(alone > 0) & (together > 0))
+    return np.minimum(share, 1.0)
 
 
 class _Smooth:
@@ -241,18 +262,75 @@ class _Smooth:
         return found
 
 
+@dataclass(frozen=True)
+class Units:
+    """What is drawn together: records of rows, each in the unit it belongs to.
+
+    Attributes
+    ----------
+    mean
+        How often each unit is drawn in the mean.
+    unit, label, weight
+        The unit of each record, the label of its rows, and their weight.
+    cell
+        The cell of each record, for each score.
+    """
+
+    mean: Floats
+    unit: Int64s
+    label: Int64s
+    weight: Floats
+    cell: tuple[Int64s, ...]
+
+    def tables(self, sizes: Sequence[int], key: np.uint64) -> list[Floats]:
+        """Return what one replicate draws, as a table for each score."""
+        drawn = np.empty(self.mean.size)
+        kernels.draw_numbers(self.mean, key, drawn)
+        plus, minus = self.weight * self.label, self.weight * (1 - self.label)
+        tables = [np.zeros((size, 2)) for size in sizes]
+        for cell, table in zip(self.cell, tables, strict=True):
+            kernels.add_records(cell, self.unit, plus, minus, drawn, table)
+        return tables
+
+
+def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Units:
+    """Return the units of some rows; each has its number by what it is, not by where it stands.
+
+    Rows by themselves that stand in the same cells with one label are one unit, whose number has the
+    mean and variance of the sum of its rows' own: of weights that count rows their sum, of sampling
+    weights the square of their sum over the sum of their squares.
+    """
+    label = sample.label.astype(np.int64)
+    weight = np.ones(label.size) if sample.weight is None else sample.weight
+    if sample.group is not None:
+        return Units(np.ones(int(sample.group.max()) + 1), sample.group, label, weight, cell)
+    key = label.copy()
+    for own in cell:
+        key = key * (1 + int(own.max())) + own
+    order = np.lexsort((weight, key))
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    first, sorted_weight = order[starts], weight[order]
+    total = np.add.reduceat(sorted_weight, starts)
+    each = np.ones(starts.size)
+    if sampled(sample, settings):
+        square = np.add.reduceat(sorted_weight * sorted_weight, starts)
+        each = np.divide(square, total, out=np.zeros(starts.size), where=total > 0)
+    mean = np.divide(total, each, out=np.zeros(starts.size), where=each > 0)
+    every = np.arange(starts.size)
+    return Units(mean, every, label[first], each, tuple(c[first] for c in cell))
+
+
 def spreads(view: View, metrics: Sequence[str], options: IntervalOptions) -> dict[str, Spread]:
     """Return how metrics of one view vary: of those in `Statistics`, all with defined values."""
-    rows = by_rows(view)
+    rows = by_rows(view.sample, view.settings)
     own = Statistics(view, metrics, FEW_CELLS if rows else MOST_CELLS)
+    table = own.cells.table
     if rows:
         units = units_of(view.sample, view.settings, (_places(view, own.cells.ends),))
-    else:
-        units = units_of_cells(own.cells.table)
-    size = own.cells.score.size
-    return _repeated(
-        options, lambda key: own.of(*units.tables([size], key)), own.of(own.cells.table)
-    )
+    else:  # the positive and the negative rows of each cell
+        every = np.arange(table.size)
+        units = Units(table.ravel(), every, 1 - every % 2, np.ones(table.size), (every // 2,))
+    return _repeated(options, lambda key: own.of(*units.tables([len(table)], key)), own.of(table))
 
 
 def paired_spreads(
@@ -261,26 +339,20 @@ def paired_spreads(
     """Return how differences of metrics vary, both scores drawn with the same rows."""
     views = (baseline, other)
     most = FEW_CELLS if other.rows <= _MANY_ROWS else PAIR_CELLS
-    one, two = (Statistics(view, metrics, most) for view in views)
-    cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, (one, two), strict=True))
+    both = [Statistics(view, metrics, most) for view in views]
+    cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, both, strict=True))
     units = units_of(other.sample, other.settings, cell)
-    sizes = [one.cells.score.size, two.cells.score.size]
+    own = [one.cells.table for one in both]
 
     def differences(tables: Sequence[Floats]) -> dict[str, float]:
-        first, second = (_unsquared(s.of(t)) for s, t in zip((one, two), tables, strict=True))
+        first, second = (one.of(table) for one, table in zip(both, tables, strict=True))
+        for found in (first, second):
+            if "ece_debiased" in found:
+                found["ece_debiased"] = math.sqrt(max(0.0, found["ece_debiased"]))
         return {name: second[name] - first[name] for name in first}
 
-    return _repeated(
-        options,
-        lambda key: differences(units.tables(sizes, key)),
-        differences([one.cells.table, two.cells.table]),
-    )
-
-
-def _unsquared(found: dict[str, float]) -> dict[str, float]:
-    if "ece_debiased" in found:
-        found["ece_debiased"] = math.sqrt(max(0.0, found["ece_debiased"]))
-    return found
+    sizes = [len(table) for table in own]
+    return _repeated(options, lambda key: differences(units.tables(sizes, key)), differences(own))
 
 
 def _places(view: View, ends: Int64s) -> Int64s:

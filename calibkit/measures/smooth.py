@@ -75,7 +75,11 @@ class Series:
         return out
 
 
-@metric("smooth_ece", interval="bootstrap", kernel="gaussian-reflected", tolerance="1e-6")
+@metric(
+    "smooth_ece",
+    lambda _: {"kernel": "gaussian-reflected", "tolerance": "1e-6"},
+    interval="bootstrap",
+)
 def smooth_calibration_error(view: View) -> float | None:
     """Return smECE_sigma at the sigma that equals it, to 1e-6."""
     squares = brier(view)

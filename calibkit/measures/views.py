@@ -21,7 +21,7 @@ Floats = NDArray[Any]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Sample:
     """The rows behind a view, in row order.
 
@@ -53,11 +53,8 @@ class Sample:
 
     def rows_of(self, kept: NDArray[Any]) -> Sample:
         """Return some of the rows, by a mask or by their numbers."""
-        columns = (self.score, self.label, self.weight, self.group, self.times)
-        score, label, *others = (None if one is None else one[kept] for one in columns)
-        assert score is not None and label is not None
-        weight, group, times = others
-        return Sample(score=score, label=label, weight=weight, group=group, times=times)
+        columns = {name: own for name, own in vars(self).items() if own is not None}
+        return Sample(**{name: own[kept] for name, own in columns.items()})
 
     @property
     def positive_rows(self) -> int:

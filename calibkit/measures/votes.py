@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from calibkit.measures.result import Difference, Interval
 from calibkit.numerics.normal import critical_value
-from calibkit.numerics.sums import exact_group_sums, exact_sum, exact_sum_products
+from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import (
     BINS,
+    EDGES,
     Losses,
     Targets,
-    bin_edges,
     bin_sums,
     class_targets,
     disagreement_targets,
@@ -225,7 +225,7 @@ def _weighted_squares(targets: Targets, weight: Floats, lost: Floats, found: Mea
         return
     share = targets.label
     each = (share - targets.prediction) ** 2 + share * (1.0 - share)
-    sums = [exact_sum_products(weight, np.ascontiguousarray(one)) for one in each.T]
+    sums = [exact_sum(weight, np.ascontiguousarray(one)) for one in each.T]
     values = np.array(sums) / whole
     moved = weight * (lost - values.sum()) * (weight.size / whole)
     found.put_sum("squared_loss", values, moved)
@@ -244,13 +244,18 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     rows = judged.counts.shape[0]
     kept = slice(None) if several.size == rows else several
     targets = disagreement_targets(judged.disagreement[kept], judged.counts[kept])
+
+    def lost(pair: Targets) -> Floats:
+        missed = pair.label * (1.0 - pair.prediction) ** 2
+        return missed + (1.0 - pair.label) * pair.prediction**2
+
     for prefix, part in (("", targets.columns(0, 1)), ("class_", targets.columns(1, None))):
         own = losses(bin_sums(part))
         width = own.squared.size
         moved = _calibration_moves(part, own) / width
         errors = np.sqrt(np.maximum(own.calibration, 0.0))
         for name, values, influence in (
-            (loss, own.squared, _row_sums(part, _disagreement_losses) / width),
+            (loss, own.squared, _row_sums(part, lost) / width),
             (squared, own.calibration, moved),
             (f"{squared}_plugin", own.calibration_plugin, moved),
             (error, errors, None),
@@ -269,18 +274,11 @@ def _calibration_moves(targets: Targets, known: Losses) -> Floats:
     calibration_influence(
         np.ascontiguousarray(targets.prediction),
         np.ascontiguousarray(targets.label),
-        bin_edges(BINS),
+        EDGES,
         known.gaps,
         moved,
     )
     return moved
-
-
-def _disagreement_losses(targets: Targets) -> Floats:
-    """Return what each prediction of two raters loses, on average over the pairs."""
-    lost = targets.label * (1.0 - targets.prediction) ** 2
-    lost += (1.0 - targets.label) * targets.prediction**2
-    return lost
 
 
 def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:

@@ -70,7 +70,8 @@ def decimal_bound(
     assert isinstance(exponent, int)  # _decimal lets neither infinity nor NaN through
     if exponent < -MOST_DIGITS or number.adjusted() >= MOST_DIGITS:
         raise _too_long(value, name)
-    digits = _plain(number)
+    digits = f"{number:f}"
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     if len(digits.replace(".", "").lstrip("0")) > MOST_DIGITS:
         raise _too_long(value, name)
     fraction = Fraction(digits)
@@ -89,11 +90,6 @@ def _decimal(value: str | float | Decimal, name: str) -> Decimal:
     with localcontext() as context:
         context.prec = max(28, len(text))
         return Decimal(text).normalize() + 0  # + 0 makes -0 plain
-
-
-def _plain(number: Decimal) -> str:
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _too_long(value: object, name: str) -> UsageError:

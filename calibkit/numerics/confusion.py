@@ -97,10 +97,6 @@ def _kappa(c: Cells) -> Any:
     return c.ratio(agree - chance, 1 - chance)
 
 
-def _utility(c: Cells, tp: float, fp: float, fn: float, tn: float) -> Any:
-    return c.ratio(tp * c.tp + fp * c.fp + fn * c.fn + tn * c.tn, c.rows)
-
-
 @dataclass(frozen=True)
 class Share:
     """A share of rows: the cells above and below the line, and what a measure makes of the share."""
@@ -284,7 +280,9 @@ MEASURES: Final = {
     ),
     "utility": ConfusionMeasure(
         meaning="mean of what each row is worth, by decision and label",
-        formula=_utility,
+        formula=lambda c, tp, fp, fn, tn: c.ratio(
+            tp * c.tp + fp * c.fp + fn * c.fn + tn * c.tn, c.rows
+        ),
         bounds=(-math.inf, math.inf),
         parameters=("TP", "FP", "FN", "TN"),
         possible=lambda tp, fp, fn, tn: tp >= fn and tn >= fp,

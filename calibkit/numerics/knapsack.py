@@ -101,7 +101,11 @@ def pareto_band(
     ]
     # The level with most points comes last: its combinations are limited by the window alone.
     order = sorted(range(ends.size), key=lambda level: levels[level][0].size)
-    room_low, room_high = _rooms([levels[level][2][:, 1] for level in order])
+    # The least and the most that the levels after each one can add to the value.
+    values = [levels[level][2][:, 1] for level in order[:0:-1]]
+    room_low, room_high = (
+        np.append(np.cumsum([pick(own) for own in values])[::-1], 0.0) for pick in (np.min, np.max)
+    )
     totals, states = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float64)
     history: list[tuple[int, Int64s, Int64s]] = []
     wide = 1e-9 + 1e3 * slack
@@ -149,16 +153,6 @@ def _near(
     totals[taken, 1] = true_positives[points[taken]]
     values = window.rows * totals[:, 0] + window.hits * totals[:, 1]
     return points, totals, np.column_stack((losses, values))
-
-
-def _rooms(values: list[Floats]) -> tuple[Floats, Floats]:
-    """Return the least and the most that the levels after each one can add to the value."""
-    least = np.array([level.min() for level in values])
-    most = np.array([level.max() for level in values])
-    return (
-        np.append(np.cumsum(least[::-1])[::-1][1:], 0.0),
-        np.append(np.cumsum(most[::-1])[::-1][1:], 0.0),
-    )
 
 
 def _trace(history: list[tuple[int, Int64s, Int64s]], states: int) -> Int64s:

@@ -1,10 +1,16 @@
-"""Logistic regression on one or two features of weighted points.
+"""Logistic regression on one or two features of weighted points, and on a rising spline.
 
 Fitted is q = 1 / (1 + exp(-z)), z = a x + b or a x + b y + c, to points that carry a weight of
 positive and a weight of negative rows: the loss is the sum of -(positive ln q + negative ln(1 - q)).
 Sums run over fixed blocks of points, and over the blocks in order, so that they do not depend on
 the number of threads; whoever gives the points in score order gets results that do not depend on
 the order of rows.
+
+The slope of a rising spline at each knot is a variable of at least 0; between two knots it goes over in
+a line, below the first and above the last it stays.  So the logit is a sum of I-splines of order 2 with
+coefficients that are not negative (J. Ramsay, Monotone regression splines in action, 1988), linear
+beyond the outer knots.  On the points of one cell between knots it is a plane in two features, so that
+its sums are taken cell by cell.
 """
 
 from __future__ import annotations
@@ -25,8 +31,8 @@ from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE
 Floats = NDArray[np.float64]
 
 #: From so many points on, means of neighbouring points stand for them where that is enough.
-MANY: Final = 100_000
-_THINNED: Final = 10_000
+_MANY: Final = 100_000
+_FEW: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,23 @@ class Logistic:
     iterations: int
 
 
-def fit_line(x: Floats, positive: Floats, negative: Floats, threads: int = 1) -> Logistic:
-    """Fit z = a x + b without a bound on a; see `fit_logistic`.
+@dataclass(frozen=True)
+class RisingSpline:
+    """A fitted spline.
 
-    For maximum likelihood the caller asks `is_separated` first; with Platt's smoothed targets there
-    is always a minimum.  Constant x: a = 0.
+    Attributes
+    ----------
+    knots, logits, slopes
+        Where the slope bends, and the logit and its slope there.
+    loss, gradient
+        The minimised sum, and the largest slope of the mean loss left.
     """
-    return fit_logistic((x,), positive, negative, threads=threads)
+
+    knots: Floats
+    logits: Floats
+    slopes: Floats
+    loss: float
+    gradient: float
 
 
 def fit_logistic(
@@ -92,19 +108,19 @@ def fit_logistic(
 
     Notes
     -----
+    For maximum likelihood the caller asks `is_separated` first; with Platt's smoothed targets there is
+    always a minimum.  The slope of a constant feature is 0.
+
     Features are standardised (without an intercept only scaled); many points nearly so, by means of
     neighbouring ones, a fit to which is also where the iteration starts.  Slopes at their bound
     leave it when the loss asks for it; steps end at the bounds, so the loss falls in every step.
     The loss is convex, so a point where it is flat is a minimum.  Where there is no finite minimum
-    the iteration ends somewhere far out: ask `is_separated` before.
+    the iteration ends somewhere far out.
     """
     few = features, positive, negative
-    if positive.size >= MANY:
-        few = thinned(features, positive, negative)
-    scales = []
-    for values in few[0]:
-        mean, width = kernels.spread(values, *few[1:])
-        scales.append((float(mean), float(width)))
+    if positive.size >= _MANY:
+        few = _thinned(features, positive, negative)
+    scales = [tuple(map(float, kernels.spread(values, *few[1:]))) for values in few[0]]
     if any(math.isnan(width) for _, width in scales):
         quarter = fit_logistic(
             [values * 0.25 for values in features],
@@ -124,14 +140,12 @@ def fit_logistic(
     if start is None and few[1] is not positive:
         rough = fit_logistic(*few, rising=rising, intercept=intercept)
         start = *rough.slopes, rough.intercept
-    point = [0.0] * (len(features) + 1)
-    if start is not None:
-        point[-1] = float(start[-1])
-        for j, slope in enumerate(start[:-1]):
-            point[j] = slope * widths[j]
-            point[-1] += slope * shifts[j]
+    *steep, level = [0.0] * (len(features) + 1) if start is None else start
+    for slope, shift in zip(steep, shifts, strict=True):
+        level += slope * shift
+    point = [*(slope * width for slope, width in zip(steep, widths, strict=True)), level]
     found = newton(
-        summer(features, positive, negative, [*shifts, *factors], threads),
+        _summer(features, positive, negative, [*shifts, *factors], threads),
         point,
         kinds=[FIXED if factor == 0.0 else RISING if rising else FREE for factor in factors]
         + [FREE if intercept else FIXED],
@@ -145,21 +159,21 @@ def fit_logistic(
     return Logistic(slopes, level, found.value, found.gradient, found.iterations)
 
 
-def thinned(
+def _thinned(
     features: Sequence[Floats], positive: Floats, negative: Floats
 ) -> tuple[Sequence[Floats], Floats, Floats]:
     """Return the means of neighbouring points, with what these weigh."""
-    stride = -(-positive.size // _THINNED)
+    stride = -(-positive.size // _FEW)
     starts = np.arange(0, positive.size, stride)
-    thinned = []
+    means = []
     for values in features:
-        means = np.empty(starts.size)
-        kernels.thin_points(values, positive, negative, stride, means)
-        thinned.append(means)
-    return thinned, np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
+        out = np.empty(starts.size)
+        kernels.thin_points(values, positive, negative, stride, out)
+        means.append(out)
+    return means, np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
 
 
-def summer(
+def _summer(
     features: Sequence[Floats],
     positive: Floats,
     negative: Floats,
@@ -191,5 +205,116 @@ def summer(
         hessian = np.zeros((size, size))
         hessian[np.triu_indices(size)[::-1]] = total[1 + size :]
         return float(total[0]), total[1 : 1 + size], hessian
+
+    return sums
+
+
+def fit_rising_spline(
+    x: Floats,
+    positive: Floats,
+    negative: Floats,
+    knots: Floats,
+    threads: int = 1,
+    *,
+    bend: float = np.inf,
+) -> RisingSpline:
+    """Minimise the sum of -(positive ln q + negative ln(1 - q)), q = expit of a rising spline of x.
+
+    Parameters
+    ----------
+    x
+        Points that do not fall, finite.
+    positive, negative
+        Their weights, not negative, some positive.
+    knots
+        Rising; with one the spline is a line.
+    threads
+        How many threads may sum; the result does not depend on it.
+    bend
+        How far the slope is expected to stray from the first knot to the last, as a share of the
+        slope of the best line.  A random walk that does so prices each change from knot to knot:
+        half its square, in units of its standard deviation, is added to the sum.
+
+    Notes
+    -----
+    There is a minimum unless every positive point lies at or above every negative one, or the slope
+    at some knot moves points of one class only: who gives the knots sees to both.
+    """
+    width = float(knots[-1] - knots[0]) or float(x[-1] - x[0]) or 1.0
+    places, middle = (knots - knots[0]) / width, float(knots[0])
+    line = fit_logistic((x,), positive, negative, rising=True, threads=threads)
+    slope = line.slopes[0] * width
+    start = np.append(np.full(knots.size, slope), line.slopes[0] * middle + line.intercept)
+    if x.size >= _MANY:
+        (few,), ones, zeros = _thinned((x,), positive, negative)
+        rough = fit_rising_spline(few, ones, zeros, knots, bend=bend)
+        start = np.append(rough.slopes * width, rough.logits[0])
+    cells = _cells((x - middle) / width, positive, negative, places, threads)
+    # What changes of slope cost, those of a random walk that strays so far.
+    stray = math.sqrt(max(knots.size - 1, 1)) / (bend * max(slope, 1.0))
+    changes = np.diff(np.eye(knots.size, knots.size + 1), axis=0) * stray
+    stiffness = np.add.reduce(changes[:, :, None] * changes[:, None, :], axis=0)
+    flat = x[0] == x[-1]
+    found = newton(
+        _spline_sums(cells, stiffness),
+        start,
+        kinds=[FIXED if flat else RISING] * knots.size + [FREE],
+        scale=float(np.add.reduce(positive)) + float(np.add.reduce(negative)),
+        ridge=TRACE_SHARE,
+    )
+    slopes, level = found.point[:-1], found.point[-1]
+    rises = 0.5 * np.diff(places) * (slopes[1:] + slopes[:-1])
+    logits = np.cumsum(np.append(level, rises))
+    return RisingSpline(knots, logits, slopes / width, found.value, found.gradient)
+
+
+def _cells(
+    x: Floats, positive: Floats, negative: Floats, places: Floats, threads: int
+) -> list[tuple[Floats, Sums]]:
+    """Return, for each cell between knots that holds points, what sums over it, and of which variables.
+
+    Three rows say how the slope below, the slope above and the level at the cell's knot follow from
+    the variables: the slopes at all knots, then the level at the first.
+    """
+    count, found = places.size, []
+    ends = [0, *np.searchsorted(x, places).tolist(), x.size]
+    level = np.zeros(count + 1)
+    level[-1] = 1.0
+    for cell in range(count + 1):
+        below, above = max(cell - 1, 0), min(cell, count - 1)
+        own = slice(ends[cell], ends[cell + 1])
+        rows = np.zeros((3, count + 1))
+        rows[0, below] = 1.0
+        rows[1, above] += above > below
+        rows[2] = level
+        away = x[own] - places[below]
+        if 0 < cell < count:
+            wide = places[above] - places[below]
+            bent = away * (away / wide) * 0.5
+            features = away - bent, bent
+            level = level.copy()
+            level[[below, above]] += 0.5 * wide
+        else:
+            features = away, np.zeros(away.size)
+        if away.size:
+            weights = positive[own], negative[own]
+            found.append((rows, _summer(features, *weights, [0.0, 0.0, 1.0, 1.0], threads)))
+    return found
+
+
+def _spline_sums(cells: list[tuple[Floats, Sums]], stiffness: Floats) -> Sums:
+    """Return what sums loss, gradient and Hessian over all cells, and what bends cost."""
+
+    def sums(point: Floats) -> tuple[float, Floats, Floats]:
+        gradient, hessian = np.add.reduce(stiffness * point, axis=1), stiffness.copy()
+        loss = 0.5 * float(np.add.reduce(gradient * point))
+        for rows, sums_of_cell in cells:
+            value, rise, lower = sums_of_cell(np.add.reduce(rows * point, axis=1))
+            curvature = np.tril(lower) + np.tril(lower, -1).T
+            loss += value
+            gradient += np.add.reduce(rows * rise[:, None], axis=0)
+            turned = np.add.reduce(curvature[:, :, None] * rows, axis=1)
+            hessian += np.add.reduce(rows[:, :, None] * turned[:, None, :], axis=0)
+        return loss, gradient, hessian
 
     return sums

@@ -205,32 +205,6 @@ def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) ->
     return np.asarray(np.clip(shown, 0.0, 1.0))
 
 
-def score_bias(
-    train_score: ArrayLike,
-    evidence: ArrayLike,
-    *,
-    true_prior: Prior,
-    model_prior: Prior,
-    tau: ArrayLike = 1.0,
-) -> FloatArray:
-    """Return by how much the score overstates: S_model - E[S_true | S_train].
-
-    Notes
-    -----
-    Arora et al., theorem 3.1 (b), for any tau.  For tau = 1 it is
-    (S_model (nu - 1) + omega - xi nu) gamma / (1 + nu gamma) with gamma = (p1 + p0) / n,
-    omega = p1 / (p1 + p0), xi = b1 / (b1 + b0) and nu = (b1 + b0) / (p1 + p0).
-
-    Examples
-    --------
-    >>> score_bias(0.5, 8, true_prior=(2, 6), model_prior=(1, 1))
-    array(0.125)
-    """
-    said = model_score(train_score, evidence, model_prior=model_prior)
-    true = expected_true_positivity(train_score, evidence, true_prior=true_prior, tau=tau)
-    return np.asarray(said - true)
-
-
 def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
     """Return the differential entropy (in nats) of Beta(a1, a0), a posterior network's uncertainty.
 
@@ -261,21 +235,6 @@ def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
     total = first + second
     terms = _entropy_term(first) + _entropy_term(second) - _entropy_term(total)
     return np.asarray(terms - digamma(total))
-
-
-def log_gamma(z: ArrayLike) -> FloatArray:
-    """Return ln Gamma(z) for z > 0, to 1e-13 of max(1, abs(value)).
-
-    Examples
-    --------
-    >>> log_gamma([1.0, 5.0]).round(12)
-    array([0.        , 3.17805383])
-    """
-    value = _checked("z", z, 0.0, None, DataError, open_below=True)
-    raised, product, _ = _raised(value)
-    remainder = _series(_LOG_GAMMA_SERIES, raised) / raised
-    main = (raised - 0.5) * np.log(raised) - raised
-    return np.asarray(main + _HALF_LOG_TWO_PI + remainder - np.log(product))
 
 
 def digamma(z: ArrayLike) -> FloatArray:
@@ -317,7 +276,10 @@ def _series(coefficients: tuple[float, ...], z: FloatArray) -> FloatArray:
 
 def _entropy_term(z: FloatArray) -> FloatArray:
     """Return ln Gamma(z) - (z - 1) digamma(z) + z, which grows like ln(z)/2 only."""
-    direct = log_gamma(z) - (z - 1) * digamma(z) + z
+    raised, product, _ = _raised(z)
+    main = (raised - 0.5) * np.log(raised) - raised + _HALF_LOG_TWO_PI
+    gamma = main + _series(_LOG_GAMMA_SERIES, raised) / raised - np.log(product)
+    direct = gamma - (z - 1) * digamma(z) + z
     large = np.maximum(z, _SERIES_FROM)
     square = large * large
     remainders = _series(_LOG_GAMMA_SERIES, large) / large

@@ -18,7 +18,7 @@ from calibkit_kernels import hashes as kernels
 Keys = NDArray[np.uint64]
 
 #: What is drawn: numbers that stand for purposes.
-FOLD, BOOTSTRAP, SUBSAMPLE = 1, 2, 3
+FOLD, BOOTSTRAP = 1, 2
 
 _WORDS: Final = 2**64
 
@@ -43,13 +43,6 @@ def salt_of(seed: int, purpose: int, number: int = 0) -> np.uint64:
     return np.uint64(word)
 
 
-def words_of_keys(key: Keys, seed: int, purpose: int, number: int = 0) -> Keys:
-    """Return a random word of 64 bits for each row."""
-    words = np.empty(key.size, np.uint64)
-    kernels.keyed_words(key, salt_of(seed, purpose, number), words)
-    return words
-
-
 def folds_of_keys(key: Keys, folds: int, seed: int) -> NDArray[np.uint8]:
     """Return the fold of each row, from 0: each with the same probability (at most 256 folds)."""
     out = np.empty(key.size, np.uint8)
@@ -59,17 +52,13 @@ def folds_of_keys(key: Keys, folds: int, seed: int) -> NDArray[np.uint8]:
 
 def poisson_of_keys(key: Keys, seed: int, number: int) -> NDArray[np.uint8]:
     """Return how often each row is drawn for the bootstrap sample of a number (Poisson, mean 1)."""
-    out = np.empty(key.size, np.uint8)
-    kernels.keyed_counts(key, salt_of(seed, BOOTSTRAP, number), _poisson_steps(), out)
-    return out
-
-
-def _poisson_steps() -> Keys:
-    """Return the words from which on there are 1, 2, ... events."""
+    # The words from which on there are 1, 2, ... events.
     share = total = math.exp(-1.0)
     steps: list[int] = []
     while int(total * _WORDS) < _WORDS - 1 and len(steps) < 20:
         steps.append(int(total * _WORDS))
         share /= len(steps)
         total += share
-    return np.array(steps, np.uint64)
+    out = np.empty(key.size, np.uint8)
+    kernels.keyed_counts(key, salt_of(seed, BOOTSTRAP, number), np.array(steps, np.uint64), out)
+    return out

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -51,27 +51,26 @@ class ExactSum:
     1.0
     """
 
-    units: int = field(default=0)
+    units: int = 0
 
-    def add(self, values: Floats) -> None:
-        """Add finite values, of any float or integer type that float64 holds.
-
-        Raises
-        ------
-        ValueError
-            For an infinity or NaN.
-        """
-        self.units += _units(*_checked(values))
-
-    def add_products(self, first: Floats, second: Floats) -> None:
-        """Add the products of two columns, value by value.
+    def add(self, values: Floats, times: Floats | None = None) -> None:
+        """Add finite values, of any float or integer type that float64 holds; with `times` products.
 
         Raises
         ------
         ValueError
             For an infinity or NaN, or columns of different lengths.
         """
-        self.units += _units(*_checked(first, second))
+        columns = _checked(values, times)
+        base, width = _window(columns)
+        for start in range(0, columns[0].size, _BLOCK):
+            bins = np.zeros((width, 2), np.int64)
+            own = [column[start : start + _BLOCK] for column in columns]
+            if times is None:
+                kernels.sum_floats(own[0], base, bins)
+            else:
+                kernels.sum_products(own[0], own[1], base, bins)
+            self.units += bins_total(bins) << (base - LEAST_PRODUCT)
 
     def merge(self, *others: ExactSum) -> ExactSum:
         """Return the sum of all."""
@@ -88,21 +87,10 @@ class ExactSum:
         return Fraction(self.units, 1 << -LEAST_PRODUCT)
 
 
-def exact_sum(values: Floats) -> float:
+def exact_sum(values: Floats, times: Floats | None = None) -> float:
     """Return the float64 nearest to the true sum of finite values; 0.0 for none.
 
-    Raises
-    ------
-    ValueError
-        For an infinity or NaN.
-    """
-    total = ExactSum()
-    total.add(values)
-    return total.value
-
-
-def exact_sum_products(first: Floats, second: Floats) -> float:
-    """Return the float64 nearest to the true sum of the products of two columns.
+    With `times` it is the sum of the products of two columns, value by value.
 
     Raises
     ------
@@ -110,7 +98,7 @@ def exact_sum_products(first: Floats, second: Floats) -> float:
         For an infinity or NaN, or columns of different lengths.
     """
     total = ExactSum()
-    total.add_products(first, second)
+    total.add(values, times)
     return total.value
 
 
@@ -143,7 +131,7 @@ def group_fractions(
     values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
 ) -> list[Fraction]:
     """Return the true sums of `exact_group_sums` themselves."""
-    columns = _checked(values) if times is None else _checked(values, times)
+    columns = _checked(values, times)
     if codes.size != values.size:
         raise ValueError(f"{values.size} values but {codes.size} codes")
     base, width = _window(columns)
@@ -156,7 +144,8 @@ def group_fractions(
         else:
             kernels.products_by_code(columns[0][own], columns[1][own], codes[own], base, bins)
         totals = [total + bins_total(part) for total, part in zip(totals, bins, strict=True)]
-    return [scaled(total, base) for total in totals]
+    unit = Fraction(1 << base) if base >= 0 else Fraction(1, 1 << -base)
+    return [total * unit for total in totals]
 
 
 def bins_total(bins: NDArray[np.int64]) -> int:
@@ -164,11 +153,6 @@ def bins_total(bins: NDArray[np.int64]) -> int:
     rows = np.flatnonzero(bins[:, 0] | bins[:, 1])
     parts = zip(rows.tolist(), bins[rows].tolist(), strict=True)
     return sum(((high << 32) + low) << row for row, (low, high) in parts)
-
-
-def scaled(units: int, exponent: int) -> Fraction:
-    """Return ``units * 2^exponent``."""
-    return Fraction(units << exponent) if exponent >= 0 else Fraction(units, 1 << -exponent)
 
 
 def nearest_float(number: Fraction) -> float:
@@ -179,23 +163,9 @@ def nearest_float(number: Fraction) -> float:
         return float("inf") if number > 0 else float("-inf")
 
 
-def _units(*columns: NDArray[np.int64]) -> int:
-    """Return the sum of values, or of products of two columns, in units of 2^-2148."""
-    base, width = _window(columns)
-    total = 0
-    for start in range(0, columns[0].size, _BLOCK):
-        bins = np.zeros((width, 2), np.int64)
-        own = [column[start : start + _BLOCK] for column in columns]
-        if len(own) == 1:
-            kernels.sum_floats(own[0], base, bins)
-        else:
-            kernels.sum_products(own[0], own[1], base, bins)
-        total += bins_total(bins)
-    return total << (base - LEAST_PRODUCT)
-
-
-def _checked(*columns: Floats) -> tuple[NDArray[np.int64], ...]:
-    """Return the bit patterns of columns of finite float64."""
+def _checked(values: Floats, times: Floats | None) -> tuple[NDArray[np.int64], ...]:
+    """Return the bit patterns of one or two columns of float64."""
+    columns = (values,) if times is None else (values, times)
     if any(column.size != columns[0].size for column in columns):
         sizes = " and ".join(str(column.size) for column in columns)
         raise ValueError(f"columns of different lengths: {sizes}")

@@ -83,15 +83,8 @@ class _Density:
     All logarithms are of ratios to the mode, so that large evidence costs no digits.
     """
 
-    def __init__(
-        self,
-        score: FloatArray,
-        evidence: FloatArray,
-        b1: FloatArray,
-        b0: FloatArray,
-        tau: FloatArray,
-    ) -> None:
-        self._given = (score, evidence, b1, b0, tau)
+    def __init__(self, *given: FloatArray) -> None:
+        self._given = score, evidence, b1, b0, tau = given
         positive, negative = evidence * score, evidence * (1 - score)
         up, down = b1 + positive + 1, b0 + negative + 1
         # The mode solves a quadratic equation in e^x; the root without cancellation.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import fsum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,28 +84,21 @@ class BinSums:
 ONE = int(UNITS_PER_ONE)
 
 
-def bin_edges(bins: int) -> Floats:
-    """Return the lower edges of equal bins of [0, 1]."""
-    return np.array([place / bins for place in range(bins)])
+#: The lower edges of the bins.
+EDGES: Final = np.array([place / BINS for place in range(BINS)])
 
 
-def bin_sums(targets: Targets, bins: int = BINS) -> BinSums:
+def bin_sums(targets: Targets) -> BinSums:
     """Return the sums of targets in each bin of their predictions."""
-    return added_bin_sums(targets.blocks(), targets.prediction.shape[1], bins)
+    return added_bin_sums(targets.blocks(), targets.prediction.shape[1])
 
 
-def added_bin_sums(blocks: Iterable[Targets], targets: int, bins: int = BINS) -> BinSums:
+def added_bin_sums(blocks: Iterable[Targets], targets: int) -> BinSums:
     """Return the sums of so many targets over blocks of rows."""
-    edges = bin_edges(bins)
-    sums = np.zeros((targets, bins, 11), np.int64)
+    sums = np.zeros((targets, BINS, 11), np.int64)
     for block in blocks:
-        add_bin_sums(
-            np.ascontiguousarray(block.prediction),
-            np.ascontiguousarray(block.label),
-            np.ascontiguousarray(block.excess),
-            edges,
-            sums,
-        )
+        whole = block.columns(0, None)
+        add_bin_sums(whole.prediction, whole.label, whole.excess, EDGES, sums)
     wide = sums.astype(object)
     rows, limbs = wide[:, :, 0], wide[:, :, 1:]
     return BinSums(rows, *(limbs[:, :, 2 * q] * 2**32 + limbs[:, :, 2 * q + 1] for q in range(5)))
@@ -214,34 +207,25 @@ def losses(sums: BinSums) -> Losses:
     Bins of equal width; see `bin_sums`.  Sums are exact, so the result is
     a function of the set of rows.
     """
-    targets, bins = sums.rows.shape
-    squared, epistemic, apart_only, debiased, plugin = numbers = np.zeros((5, targets))
-    gaps = np.zeros((targets, bins))
-    for k in range(targets):
-        total = int(sums.rows[k].sum())
-        apart = int(sums.squared_difference[k].sum())
-        spread = int(sums.label[k].sum() - sums.squared_label[k].sum())
-        scale = total * ONE
-        numbers[0, k] = (apart + spread) / scale
-        numbers[1, k] = (apart - int(sums.excess[k].sum())) / scale
-        numbers[2, k] = apart / scale
-        parts = [_bin_losses(sums, k, b, total) for b in range(bins)]
-        numbers[3, k] = fsum(part[0] for part in parts)
-        numbers[4, k] = fsum(part[1] for part in parts)
-        gaps[k] = [gap for _, _, gap in parts]
-    return Losses(squared, epistemic, apart_only, debiased, plugin, gaps)
 
+    def floats(numbers: NDArray[np.object_]) -> Floats:
+        return numbers.astype(np.float64)
 
-def _bin_losses(sums: BinSums, k: int, b: int, total: int) -> tuple[float, float, float]:
-    """Return the debiased and plugin calibration loss of a bin, and its gap."""
-    rows, label = int(sums.rows[k, b]), int(sums.label[k, b])
-    if rows == 0:
-        return 0.0, 0.0, 0.0
-    gap = (label - int(sums.prediction[k, b])) / (rows * ONE)
-    plugin = rows / total * (gap * gap)
-    if rows == 1:
-        return 0.0, plugin, gap
+    rows, label, squares = sums.rows, sums.label, sums.squared_label
+    total, held = rows.sum(axis=1), np.maximum(rows, 1)
+    apart, scale = sums.squared_difference.sum(axis=1), total * ONE
+    share = floats(rows / total[:, None])
+    gaps = floats((label - sums.prediction) / (held * ONE))
+    plugin = share * (gaps * gaps)
     # The variance from exact sums: nothing cancels, whatever the mean.
-    squares = int(sums.squared_label[k, b])
-    variance = (rows * squares * ONE - label * label) / (rows * rows * ONE * ONE)
-    return plugin - rows / total * variance / (rows - 1), plugin, gap
+    variance = floats((rows * squares * ONE - label * label) / (held * held * ONE * ONE))
+    noise = share * variance / floats(np.maximum(rows - 1, 1))
+    debiased = np.where(rows > 1, plugin - noise, 0.0)
+    return Losses(
+        squared=floats((apart + (label - squares).sum(axis=1)) / scale),
+        epistemic=floats((apart - sums.excess.sum(axis=1)) / scale),
+        epistemic_plugin=floats(apart / scale),
+        calibration=np.array([fsum(bins) for bins in debiased]),
+        calibration_plugin=np.array([fsum(bins) for bins in plugin]),
+        gaps=gaps,
+    )

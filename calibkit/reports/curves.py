@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.evaluation.decision_curves import models_of
-from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.evaluate import evaluate, models_of
 from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
 from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source

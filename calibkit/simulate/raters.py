@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calibkit.numerics.streams import stream
 from calibkit.options.simulate import RatersOptions
-from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
+from calibkit.simulate.streams import simulated
 
 IDEAL_COLUMNS: Final = ("id", "prob_0", "prob_1", "count_0", "count_1")
 MODES_COLUMNS: Final = (
@@ -60,37 +58,29 @@ def simulate(options: RatersOptions) -> pl.DataFrame:
     appendix E (``modes``).  Equation 52 gives clear cases a Beta distribution with a parameter of
     0; here their shares are 0.01 and 0.99.
     """
-    known = IDEAL_COLUMNS if options.design == "ideal" else MODES_COLUMNS
-    columns = kept_columns(known, options.kept)
-    return pl.concat([frame.select(columns) for frame in _blocks(options)], rechunk=True)
-
-
-def _blocks(options: RatersOptions) -> Iterator[pl.DataFrame]:
     seed, raters = options.seed, options.raters
-    for block, size in block_sizes(options.rows):
-        truth_stream = stream(seed, _TRUTH, block)
-        beside: dict[str, NDArray[np.generic] | pl.Series] = {}
+
+    def block(number: int, size: int, kept: object) -> dict[str, Any]:
+        truth_stream = stream(seed, _TRUTH, number)
+        beside: dict[str, Any] = {}
         if options.design == "ideal":
-            truth = truth_stream.random(size)
-            predicted = truth
+            truth = predicted = truth_stream.random(size)
         else:
-            kind = stream(seed, _KIND, block).integers(0, 10, size)
+            kind = stream(seed, _KIND, number).integers(0, 10, size)
             first, second = np.array([beta_parameters(k) for k in range(10)]).T
             truth = truth_stream.beta(first[kind], second[kind])
             predicted = (first / (first + second))[kind]
             modes = ["clear"] * 2 + ["epistemic"] * 4 + ["aleatoric"] * 4
             beside["true_probability"] = truth
-            beside["mode"] = pl.Series([modes[k] for k in kind])
+            beside["mode"] = [modes[k] for k in kind]
             beside |= {f"feature_{k}": (kind == k).astype(np.int8) for k in range(10)}
-        votes = stream(seed, _VOTES, block).binomial(raters, truth)
-        start = block * BLOCK_ROWS + 1
-        yield pl.DataFrame(
-            {
-                "id": np.arange(start, start + size, dtype=np.int64),
-                "prob_0": 1.0 - predicted,
-                "prob_1": predicted,
-                "count_0": raters - votes,
-                "count_1": votes,
-                **beside,
-            }
-        )
+        votes = stream(seed, _VOTES, number).binomial(raters, truth)
+        return {
+            "prob_0": 1.0 - predicted,
+            "prob_1": predicted,
+            "count_0": raters - votes,
+            "count_1": votes,
+            **beside,
+        }
+
+    return simulated(options, IDEAL_COLUMNS if options.design == "ideal" else MODES_COLUMNS, block)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,7 @@ from calibkit.errors import UsageError
 from calibkit.numerics.newton import newton
 from calibkit.numerics.streams import stream
 from calibkit.options.simulate import SelectionOptions
-from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
+from calibkit.simulate.streams import simulated
 from calibkit_kernels.dense import affine_rows
 from calibkit_kernels.regression import newton_sums
 from calibkit_kernels.reliability import expit
@@ -49,9 +48,23 @@ def simulate(options: SelectionOptions) -> pl.DataFrame:
     Fan, Si, Zhang, "Calibration matters: tackling maximization bias in large-scale advertising
     recommendation systems", section 6.1, which the defaults are those of (with two refits).
     """
-    known = [] if options.part == "validation" else ["label"]
-    columns = kept_columns(["id", *known, *options.scores, "true_probability"], options.kept)
-    return pl.concat([frame.select(columns) for frame in _blocks(options)], rechunk=True)
+    seed, part, models = options.seed, options.part, models_of(options)
+    inputs, labels = _FIRST_OF_PART[part], _FIRST_OF_PART[part] + 1
+    mean = options.shift if part == "train" else -options.shift
+
+    def block(number: int, size: int, kept: object) -> dict[str, Any]:
+        x = stream(seed, inputs, number).normal(mean, SPREAD, (size, options.inputs))
+        truth = _probability(x, np.append(0.0, np.ones(options.inputs)))
+        values = {"true_probability": truth}
+        if part != "validation":
+            uniform = stream(seed, labels, number).random(size)
+            values["label"] = (uniform < truth).astype(np.int8)
+        for name, weights in zip(options.scores, models, strict=True):
+            values[name] = _probability(x, weights)
+        return values
+
+    known = [] if part == "validation" else ["label"]
+    return simulated(options, ["id", *known, *options.scores, "true_probability"], block)
 
 
 def models_of(options: SelectionOptions) -> Floats:
@@ -73,26 +86,6 @@ def models_of(options: SelectionOptions) -> Floats:
         times = np.bincount(drawn, minlength=rows)
         found.append(_fit(design, label, times.astype(np.float64)))
     return np.array(found)
-
-
-def _blocks(options: SelectionOptions) -> Iterator[pl.DataFrame]:
-    seed, part = options.seed, options.part
-    models = models_of(options)
-    inputs, labels = _FIRST_OF_PART[part], _FIRST_OF_PART[part] + 1
-    mean = options.shift if part == "train" else -options.shift
-    for block, size in block_sizes(options.rows):
-        x = stream(seed, inputs, block).normal(mean, SPREAD, (size, options.inputs))
-        truth = _probability(x, np.append(0.0, np.ones(options.inputs)))
-        start = block * BLOCK_ROWS + 1
-        values: dict[str, NDArray[np.generic]] = {
-            "id": np.arange(start, start + size, dtype=np.int64)
-        }
-        if part != "validation":
-            uniform = stream(seed, labels, block).random(size)
-            values["label"] = (uniform < truth).astype(np.int8)
-        for name, weights in zip(options.scores, models, strict=True):
-            values[name] = _probability(x, weights)
-        yield pl.DataFrame({**values, "true_probability": truth})
 
 
 def _probability(x: Floats, weights: Floats) -> Floats:

@@ -7,35 +7,47 @@ blocks of a simulation larger than memory can be made one by one, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from calibkit.errors import UsageError, nearest
+from calibkit.options.simulate import SimulateOptions
 
 #: Rows of a block; part of what a seed means.
 BLOCK_ROWS = 1 << 16
 
 
-def block_sizes(rows: int) -> Iterator[tuple[int, int]]:
-    """Yield the number and the size of each block of some rows."""
-    for block, start in enumerate(range(0, rows, BLOCK_ROWS)):
-        yield block, min(BLOCK_ROWS, rows - start)
+def simulated(
+    options: SimulateOptions,
+    columns: Sequence[str],
+    block: Callable[[int, int, Sequence[str]], dict[str, Any]],
+) -> pl.DataFrame:
+    """Return the rows of a simulation, and of its columns those that are kept, in their own order.
 
-
-def kept_columns(columns: Sequence[str], keep: Sequence[str] | None) -> list[str]:
-    """Return the columns that patterns (shell globs) keep, in their own order; None keeps all.
+    `block` makes the values of some columns, given the number of a block, its rows, and what is
+    kept; ``id`` is the number of the row.
 
     Raises
     ------
     UsageError
-        A pattern that matches nothing.
+        A pattern (shell glob) of the columns to keep that matches nothing.
     """
-    if keep is None:
-        return list(columns)
-    for pattern in keep:
+    patterns = ["*"] if options.kept is None else options.kept
+    for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in columns):
             raise UsageError(
                 f"no column {pattern!r}{nearest(pattern, columns)}; the simulation "
                 f"has {', '.join(columns)}."
             )
-    return [name for name in columns if any(fnmatchcase(name, pattern) for pattern in keep)]
+    kept = [name for name in columns if any(fnmatchcase(name, one) for one in patterns)]
+    frames = []
+    for number, start in enumerate(range(0, options.rows, BLOCK_ROWS)):
+        size = min(BLOCK_ROWS, options.rows - start)
+        values = block(number, size, kept)
+        values["id"] = np.arange(start + 1, start + size + 1, dtype=np.int64)
+        frames.append(pl.DataFrame({name: values[name] for name in kept}))
+    return pl.concat(frames, rechunk=True)

@@ -21,7 +21,6 @@ from calibkit.numerics.positivity import (
     expected_test_positivity,
     expected_true_positivity,
     model_score,
-    score_bias,
 )
 
 #: The paper gives omega = 1/2, xi = 1/4 and tau; the strengths of both priors are ours.
@@ -192,7 +191,10 @@ def claims() -> str:
     rows.append(
         ["τ = 1: positivity is linear in the score", f"so, to {np.abs(bend - straight).max():.0e}"]
     )
-    same = score_bias(np.linspace(0, 1, 50), 7, true_prior=MODEL_PRIOR, model_prior=MODEL_PRIOR)
+    shares = np.linspace(0, 1, 50)
+    same = model_score(shares, 7, model_prior=MODEL_PRIOR) - expected_true_positivity(
+        shares, 7, true_prior=MODEL_PRIOR
+    )
     rows.append(
         [
             "τ = 1 and equal priors (ν = 1, ξ = ω): no bias",

@@ -61,15 +61,11 @@ def number_rows(hashes: Words) -> None:
 
 
 @kernel
-def keyed_words(keys: Words, salt: np.uint64, words: Words) -> None:
-    """Write a random word for each key; `salt` says what it is for."""
-    for i in range(keys.size):
-        words[i] = mix(keys[i] ^ salt)
-
-
-@kernel
 def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
-    """Write a number from 0 to `folds` - 1 for each key, all equally likely."""
+    """Write a number from 0 to `folds` - 1 for each key, all equally likely.
+
+    `salt` says what the numbers are for.
+    """
     for i in range(keys.size):
         out[i] = ((mix(keys[i] ^ salt) >> np.uint64(32)) * np.uint64(folds)) >> np.uint64(32)
 

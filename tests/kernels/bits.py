@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from calibkit.numerics import knapsack as core
-from calibkit.numerics.logistic import fit_line, fit_logistic
+from calibkit.numerics.logistic import fit_logistic
 from calibkit.numerics.quantile import level_edges
 from calibkit_kernels import (
     binomial,
@@ -134,7 +134,7 @@ def calibrations() -> Iterator[object]:
     low, high, out = np.empty(score.size), np.empty(score.size), np.empty(score.size)
     maps.log_parts(score, True, 1e-6, low, high)
     yield from (low, high)
-    line = fit_line(low + high, ones, zeros)
+    line = fit_logistic((low + high,), ones, zeros)
     beta = fit_logistic((low, high), ones, zeros, rising=True)
     for found in (line, beta):
         yield from (found.slopes, found.intercept, found.loss)

@@ -165,8 +165,3 @@ def test_levels_without_points_choose_nothing(slope: float) -> None:
     band = band_of([[], []], slope, 1.0)
     assert band is not None
     assert band.choices.tolist() == [[-1, -1]] and band.selected.tolist() == [0]
-
-
-def test_rooms_are_what_the_later_levels_can_add() -> None:
-    least, most = knapsack._rooms([np.array([1.0, 5.0]), np.array([-2.0, 7.0]), np.array([3.0])])
-    assert (least.tolist(), most.tolist()) == ([1.0, 3.0, 0.0], [10.0, 3.0, 0.0])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from calibkit.numerics.logistic import fit_line, fit_logistic
+from calibkit.numerics.logistic import fit_logistic
 from calibkit_kernels import logistic
 from calibkit_kernels.logistic import BLOCK, is_separated
 from calibkit_kernels.newton import FLAT
@@ -82,7 +82,7 @@ def test_smoothed_targets_have_a_flat_minimum(rows: list[tuple[float, ...]]) -> 
     x, _, positive, negative = arrays(rows)
     ones, zeros = naive.smoothed_targets(positive, negative)
     assert ones + zeros == pytest.approx(positive + negative)
-    found = fit_line(x, ones, zeros)
+    found = fit_logistic((x,), ones, zeros)
     at = [found.slopes[0], found.intercept]
     loss, gradient, _ = naive.logistic_sums([x], ones, zeros, at)
     assert gradient == pytest.approx([0, 0], abs=1e-8)
@@ -98,11 +98,11 @@ def test_maximum_likelihood_where_it_exists(rows: list[tuple[float, ...]]) -> No
     x, _, positive, negative = arrays(rows)
     if is_separated(x, positive, negative):
         return
-    found = fit_line(x, positive, negative)
+    found = fit_logistic((x,), positive, negative)
     at = [found.slopes[0], found.intercept]
     _, gradient, _ = naive.logistic_sums([x], positive, negative, at)
     assert gradient == pytest.approx([0, 0], abs=1e-7)
-    doubled = fit_line(np.repeat(x, 2), np.repeat(positive, 2), np.repeat(negative, 2))
+    doubled = fit_logistic([np.repeat(x, 2)], np.repeat(positive, 2), np.repeat(negative, 2))
     assert [*doubled.slopes, doubled.intercept] == pytest.approx(at, rel=1e-7, abs=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_without_an_intercept_the_line_goes_through_the_origin() -> None:
 @pytest.mark.skipif(INTERPRETED, reason="many points")
 def test_many_points_for_any_number_of_threads() -> None:
     x, positive, negative = sample(12 * BLOCK + 5)
-    one, four = (fit_line(x, positive, negative, threads) for threads in (1, 4))
+    one, four = (fit_logistic((x,), positive, negative, threads=threads) for threads in (1, 4))
     assert one == four
     cold = fit_logistic((x,), positive, negative, start=[0.0, 0.0])
     assert [*one.slopes, one.intercept] == pytest.approx([*cold.slopes, cold.intercept], rel=1e-12)
@@ -146,14 +146,17 @@ def test_many_points_for_any_number_of_threads() -> None:
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150, 1.7e308 / 14])
 def test_features_of_any_size(scale: float) -> None:
     x, positive, negative = sample(200)
-    near, far = fit_line(x, positive, negative), fit_line(x * scale, positive, negative)
+    near, far = (
+        fit_logistic((x,), positive, negative),
+        fit_logistic((x * scale,), positive, negative),
+    )
     assert far.slopes[0] * scale == pytest.approx(near.slopes[0], rel=1e-9)
     assert far.intercept == pytest.approx(near.intercept, rel=1e-9)
 
 
 def test_a_range_beyond_the_largest_float() -> None:
     x = np.array([-1.7e308, -1e308, 1e308, 1.7e308])
-    found = fit_line(x, np.array([0.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 1.0, 0.0]))
+    found = fit_logistic((x,), np.array([0.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 1.0, 0.0]))
     assert 0 < found.slopes[0] < 1e-307
     assert found.intercept == pytest.approx(0, abs=1e-9)
 

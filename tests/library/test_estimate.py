@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from calibkit.drift.counts import Counts
 from calibkit.drift.estimate import RATES, Basis, Cells, estimate
-from calibkit.measures.rates import Level
+from calibkit.measures.influence import Level
 
 Floats = NDArray[np.float64]
 

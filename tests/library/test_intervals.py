@@ -18,8 +18,8 @@ from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.outputs import WRITERS, content
 from calibkit.measures import decisions, registry
 from calibkit.measures.decisions import Confusion, confusion_of
+from calibkit.measures.influence import Level, wilson
 from calibkit.measures.intervals import IntervalOptions, differences, intervals, method
-from calibkit.measures.rates import Level, wilson
 from calibkit.measures.result import Difference, Interval, Metrics
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound

@@ -20,9 +20,7 @@ from calibkit.numerics.positivity import (
     digamma,
     expected_test_positivity,
     expected_true_positivity,
-    log_gamma,
     model_score,
-    score_bias,
     train_score,
 )
 from tests.conftest import ROOT
@@ -53,10 +51,8 @@ def test_golden_case() -> None:
         ),
         "postnet_score": score,
         "entropy": beta_entropy(a1, a0),
-        "bias": score_bias(
-            shown, evidence, true_prior=true_prior, model_prior=model_prior, tau=tau
-        ),
     }
+    found["bias"] = score - found["expected_true_positivity"]
     assert found.keys() == case["expected"].keys()
     tolerance = case["tolerance"]
     for name, values in found.items():
@@ -152,7 +148,7 @@ def test_without_thinning_the_bias_has_the_form_of_theorem_3_1() -> None:
     omega, xi = p1 / (p1 + p0), b1 / (b1 + b0)
     score = model_score(shown, evidence, model_prior=(p1, p0))
     stated = (score * (nu - 1) + omega - xi * nu) * gamma / (1 + nu * gamma)
-    found = score_bias(shown, evidence, true_prior=(b1, b0), model_prior=(p1, p0))
+    found = score - expected_true_positivity(shown, evidence, true_prior=(b1, b0))
     assert found.shape == (3, 7)
     np.testing.assert_allclose(found, stated, atol=1e-14)
 
@@ -230,11 +226,10 @@ def test_bad_input_is_refused(
 # Entropy and its functions -----------------------------------------------------------------------
 
 
-def test_log_gamma_and_digamma_equal_scipy() -> None:
+def test_digamma_equals_scipy() -> None:
     wide = 10 ** np.random.default_rng(0).uniform(-8, 8, 20_000)
     for values in (wide, np.linspace(0.1, 12, 20_000)):
-        for ours, theirs in ((log_gamma, special.gammaln), (digamma, special.psi)):
-            np.testing.assert_allclose(ours(values), theirs(values), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(digamma(values), special.psi(values), rtol=1e-12, atol=1e-13)
 
 
 @given(st.floats(0.05, 50.0), st.floats(0.05, 50.0))

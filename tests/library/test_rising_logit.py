@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import calibkit as ck
 from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.splines import RisingSpline, fit_rising_spline
+from calibkit.numerics.logistic import RisingSpline, fit_rising_spline
 from tests.naive.maps import spline_map
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

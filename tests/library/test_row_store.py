@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from calibkit.errors import ResourceError
-from calibkit.numerics.streams import folds_of_keys, poisson_of_keys, words_of_keys
+from calibkit.numerics.streams import folds_of_keys, poisson_of_keys
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import arrays as of_arrays
 from calibkit.summaries import row_store
@@ -157,7 +157,6 @@ def test_draws_are_functions_of_the_key() -> None:
     for draw in (
         lambda own: folds_of_keys(own, 5, 7),
         lambda own: poisson_of_keys(own, 7, 3),
-        lambda own: words_of_keys(own, 7, 3),
     ):
         np.testing.assert_array_equal(draw(key)[order], draw(key[order]))
     folds = np.bincount(folds_of_keys(key, 5, 7), minlength=5)
