@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from calibkit.evaluation.findings import Evaluated
     from calibkit.files.frames import Names
     from calibkit.files.sources import Source
-    from calibkit.gates.figures import Outcome
-    from calibkit.gates.results import Result
+    from calibkit.gates.figures import Outcome, Result
     from calibkit.measures.result import Metrics
     from calibkit.methods.watch.watch import Watched
     from calibkit.validation.report import Report
@@ -200,8 +199,7 @@ def gate(result: Result, fail_if: Names) -> list[Outcome]:
     """
     from calibkit.files.frames import names
     from calibkit.gates.expressions import parse_all
-    from calibkit.gates.figures import check
-    from calibkit.gates.results import content_of
+    from calibkit.gates.figures import check, content_of
 
     return check(content_of(result), parse_all(names(fail_if)))
 
@@ -228,6 +226,6 @@ def diff(first: Result, second: Result) -> dict[str, Any]:
     >>> ck.diff(metrics, metrics)["score"]["all"]["auc"]["delta"]
     0.0
     """
-    from calibkit.gates.results import content_of, side_by_side
+    from calibkit.gates.figures import content_of, side_by_side
 
     return side_by_side(content_of(first), content_of(second))

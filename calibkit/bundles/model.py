@@ -155,11 +155,6 @@ def impossible(steps: Sequence[Step]) -> str | None:
         if step.name.lower() in names:  # databases do not tell cases apart
             return f"two parts are called {step.name!r} (in upper or lower case); give each its own"
         names.add(step.name.lower())
-    return _clash(steps)
-
-
-def _clash(steps: Sequence[Step]) -> str | None:
-    """Return which column two parts want, or one part wants before it is made."""
     made: dict[str, str] = {ACTION: "the bundle itself"}
     for step in steps:
         for name in step.columns.values():
@@ -243,24 +238,12 @@ def _reads(model: Model) -> dict[str, Column]:
 def bundle(
     parts: Sequence[tuple[str | None, Model]], *, tags: Mapping[str, str] | None = None
 ) -> BundleModel:
-    """Return several models as one, applied in this order.
+    """Return several models as one, applied in this order; tags are copied into it.
 
-    Parameters
-    ----------
-    parts
-        Each model with its name; None keeps the names of its columns.  A boundary needs a name: its
-        columns become ``decision_NAME`` and ``margin_NAME``, and rows that it selects get the action
-        NAME unless an earlier boundary fired.
-    tags
-        Copied into the model.
-
-    Raises
-    ------
-    UsageError
-        Parts that cannot be one bundle: boundaries without a name, a name twice or ``pass``, two
-        parts that add one column, a part that comes before the one whose column it reads, a bundle.
-    ModelError
-        A part that was fitted on a column of another model than the one in the bundle.
+    Each model comes with its name; None keeps the names of its columns.  A boundary needs a name: its
+    columns become ``decision_NAME`` and ``margin_NAME``, and rows that it selects get the action NAME
+    unless an earlier boundary fired.  Parts that cannot be one bundle are a `UsageError`; one that was
+    fitted on a column of another model than the one in the bundle is a `ModelError`.
     """
     try:
         steps = [step_of(name, model) for name, model in parts]

@@ -1,8 +1,7 @@
-"""Named columns as checked arrays: the only place where option text becomes numbers.
+"""Score, label, uncertainty and weight as checked arrays: the columns that nearly every command uses.
 
-`numeric_column`, `weight_column` and `label_column` turn one column into an array or refuse it;
-`read_rows` reads columns together and drops rows as asked; `read_score_rows` is both, for the
-columns that nearly every command uses.
+`calibkit.columns.numeric` turns one column into an array or refuses it, `calibkit.columns.rows` reads
+columns together and drops rows as asked.
 """
 
 from __future__ import annotations
@@ -24,26 +23,11 @@ from calibkit.columns.numeric import (
     weight_column,
 )
 from calibkit.columns.resolution import Resolution
-from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
-from calibkit.errors import ResourceError, UsageError
+from calibkit.columns.rows import Remark, RowFinder, read_rows
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash
 from calibkit_kernels.tally import assign_levels
-
-__all__ = [
-    "HASHED",
-    "FloatArray",
-    "RowFinder",
-    "Rows",
-    "ScoreRows",
-    "label_column",
-    "numeric_column",
-    "read_rows",
-    "read_score_rows",
-    "resolve",
-    "score_column",
-    "weight_column",
-]
 
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")
@@ -87,21 +71,16 @@ class ScoreRows:
 
     Parameters
     ----------
-    score, uncertainty, label, weight
+    score, uncertainty, label, weight, others
         Scores and uncertainties are float32 where the column is, else float64 as weights are; labels
-        are 0 and 1 as uint8.  None: the column is not there, or was not asked for.
+        are 0 and 1 as uint8; others are as they were read.  None: not there, or not asked for.
     options
         The options, with the uncertainty column resolved (None: there is none).
     rows_read, dropped
         How many rows the inputs have, and how many of them were dropped.
     warnings, notes
-        What the user has to be told, whatever the verbosity, and what a summary should say.
-    others
-        The further columns that were asked for, as they are.
-    where
-        Finds a row in the inputs.
-    remarks
-        Those of the warnings that are about a number of rows or values.
+        What the user has to be told, whatever the verbosity, and what a summary should say; `remarks`
+        are those of the warnings that are about a number of rows or values.
     level_edges
         The inner edges of the uncertainty levels, where they are given.
     cells
@@ -162,15 +141,6 @@ class ScoreRows:
         if self.times is None:
             return int(np.count_nonzero(self.label))
         return int(self.times[self.label == 1].sum())
-
-    def need_each(self, option: str) -> None:
-        """Raise `ResourceError` if equal rows were counted, for an option that needs each of them."""
-        if self.resolution is None and (self.times is None or (self.times == 1).all()):
-            return
-        raise ResourceError(
-            f"memory: {self.rows:,} rows do not fit, and {option} needs every one of them; raise "
-            "--memory, or leave it out"
-        )
 
     def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
         """Return the hash of the rows over some columns, by role; see `row_hash.data_hash`.

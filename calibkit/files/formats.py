@@ -79,10 +79,8 @@ def known_suffixes() -> str:
 
 def unknown_suffix(path: str, option: str) -> UsageError:
     """Return the error for a table whose name tells no format; `option` would."""
-    return UsageError(
-        f"{path}: the suffix tells no format; name it by {option}, or use one of "
-        + known_suffixes(),
-        file=path,
+    return UsageError.of(
+        path, f"the suffix tells no format; name it by {option}, or use one of " + known_suffixes()
     )
 
 

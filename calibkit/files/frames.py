@@ -94,14 +94,9 @@ def frame_of_arrays(
 ) -> tuple[Frame, dict[str, Names]]:
     """Return a frame with a column for each role that is given as values.
 
-    Parameters
-    ----------
-    roles
-        Each role as values, or as a function takes it otherwise: names or None, which stay as they
-        are.  Roles that may have several columns (`members`, `probs`, `counts`, `features`,
-        `scores`) take rows x columns, or a frame, too.
-    frame
-        What else there is: the arrays come beside its columns, in place of those of their name.
+    Other roles, names or None, stay as they are.  Roles that may have several columns (`members`,
+    `probs`, `counts`, `features`, `scores`) take rows x columns, or a frame, too.  The arrays come
+    beside the columns of `frame`, in place of those of their name.
 
     Returns
     -------

@@ -6,8 +6,8 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,9 @@ class Part:
 
     path: str  # ``-`` is standard input
     format: str  # one of `calibkit.files.formats.FORMATS`
-    keys: dict[str, str]  # ``key=value`` folders between the folder that was named and the file
-    rows: int
     relative: str = ""  # the path within the folder that was named; of a file the name alone
+    #: The ``key=value`` folders between the folder that was named and the file.
+    keys: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Named(str):
@@ -67,10 +67,10 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
             found += _expanded(name)
     for path, _ in found:
         if not path.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in path):
-            raise UsageError(
-                f"{path}: the name is not UTF-8, which the readers need; rename the file, or read it "
+            raise UsageError.of(
+                path,
+                "the name is not UTF-8, which the readers need; rename the file, or read it "
                 "by < on standard input",
-                file=path,
             )
     if sum(path == STDIN for path, _ in found) > 1:
         raise UsageError("standard input (-) can be read once only; name it once")
@@ -83,10 +83,10 @@ def is_remote(name: str) -> bool:
     if found is None:
         return False
     if found[1].lower() not in SCHEMES:
-        raise UsageError(
-            f"{name}: addresses of {found[1]}:// are not read; those of "
+        raise UsageError.of(
+            name,
+            f"addresses of {found[1]}:// are not read; those of "
             f"{', '.join(f'{one}://' for one in SCHEMES)} are",
-            file=name,
         )
     return True
 
@@ -103,16 +103,14 @@ def _expanded(name: str) -> Iterator[tuple[str, str]]:
     elif path.exists() or not glob.has_magic(name):
         if not path.exists():
             known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
-            raise MissingFileError(
-                f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
+            raise MissingFileError.of(
+                name, f"no such file{nearest(path.name, known)}; check the path"
             )
         yield name, path.name
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
         if not matches:
-            raise MissingFileError(
-                f"{name}: no file matches this pattern; check the path", file=name
-            )
+            raise MissingFileError.of(name, "no file matches this pattern; check the path")
         for match in matches:
             *folders, last = Path(match).parts
             if any(folder.startswith("_") and folder not in path.parts for folder in folders):
@@ -141,13 +139,13 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
         yield str(path), str(path.relative_to(folder))
 
 
-def check_rows(part: Part, rows: int) -> None:
+def check_rows(path: str, rows: int, expected: int) -> None:
     """Raise a `DataError` where a file gave another number of rows than it had."""
-    if rows != part.rows:
-        raise DataError(
-            f"{part.path}: {rows} rows instead of {part.rows}: the file changed while it was read; "
+    if rows != expected:
+        raise DataError.of(
+            path,
+            f"{rows} rows instead of {expected}: the file changed while it was read; "
             "run again when it is complete",
-            file=part.path,
         )
 
 

@@ -27,7 +27,7 @@ from calibkit.files.formats import (
 )
 from calibkit.files.inputs import STDIN, Part, is_remote
 from calibkit.files.scratch import Scratch
-from calibkit.files.streams import decompressed, held, text_of
+from calibkit.files.streams import decompressed, held
 from calibkit.files.table import Table
 from calibkit.files.text import text_table
 from calibkit.runtime.memory import Memory
@@ -35,14 +35,13 @@ from calibkit.runtime.memory import Memory
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: What stands for null in the name of a folder.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
 
 def open_part(
-    path: str,
-    relative: str,
-    forced: str | None,
-    memory: Memory | None,
-    dialect: Dialect,
-) -> tuple[Part, Table]:
+    path: str, relative: str, forced: str | None, memory: Memory | None, dialect: Dialect
+) -> Table:
     """Open one input from `calibkit.files.inputs.find_files`.
 
     `forced`: the format; None tells it by suffix, that of a stream by leading bytes.  All else, and
@@ -58,25 +57,30 @@ def open_part(
         if known is None:
             raise unknown_suffix(path, "--input-format")
         if not head and not isinstance(source, str):
-            raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
+            raise DataError.of(path, "the file is empty (0 bytes); write it again")
+        named = (folder.partition("=") for folder in Path(relative).parts[:-1])
+        keys = {
+            unquote(key): None if unquote(value) == _HIVE_NULL else unquote(value)
+            for key, equals, value in named
+            if equals and key
+        }
+        part = Part(path, known, relative, keys)
         if known in TEXT_FORMATS and not isinstance(source, str):
-            table = text_table(source, path, known, large, dialect)
+            table = text_table(source, part, large, dialect)
         elif known == "xlsx":
-            table = excel_table(source, path, dialect)
+            table = excel_table(source, part, dialect)
         elif known == "parquet":
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
-            table = replace(Table.of(scan), stored=source)
+            table = replace(Table.of(part, scan), stored=source)
         elif isinstance(source, str):
-            table = Table.of(pl.scan_ipc(source, glob=False, hive_partitioning=False))
+            table = Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
         else:
-            table = _arrow_table(source, path, large, stream=head.startswith(ARROW_STREAM))
+            table = _arrow_table(source, part, large, stream=head.startswith(ARROW_STREAM))
         if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:
             table = replace(table, kept=kept)
     if not table.rows:
-        raise DataError(f"{path}: the file is empty (0 rows); give a file with rows", file=path)
-    named = (folder.partition("=") for folder in Path(relative).parts[:-1])
-    keys = {unquote(key): unquote(value) for key, equals, value in named if equals and key}
-    return Part(getattr(path, "known_as", path), known, keys, table.rows, relative), table
+        raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
+    return replace(table, part=replace(part, path=getattr(path, "known_as", path)))
 
 
 def _where(path: str, large: int | None) -> tuple[Path | bytes | str, Scratch | None]:
@@ -88,14 +92,17 @@ def _where(path: str, large: int | None) -> tuple[Path | bytes | str, Scratch | 
     if path == STDIN:
         return held(decompressed(sys.stdin.buffer, path), large)
     if is_remote(path):
-        return held(text_of(path), large) if suffix_format(path) in TEXT_FORMATS else (path, None)
+        if suffix_format(path) not in TEXT_FORMATS:
+            return path, None
+        batches = pl.scan_lines(path).collect_batches(maintain_order=True)
+        return held(("\n".join([*rows["line"], ""]).encode() for rows in batches), large)
     if path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
         with Path(path).open("rb") as stream:
             return held(decompressed(stream, path), large)
     return Path(path), None
 
 
-def _arrow_table(source: Path | bytes, path: str, large: int | None, *, stream: bool) -> Table:
+def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream: bool) -> Table:
     """Open Arrow data, checked first: polars panics at repeated names and at damage.
 
     A large stream becomes a file of the run's own, which can be read in parts.
@@ -107,19 +114,19 @@ def _arrow_table(source: Path | bytes, path: str, large: int | None, *, stream: 
         with suppress(ValueError, NotImplementedError):
             kept = Scratch()
             with (
-                _batches(source, path, stream=True) as (schema, batches),
+                _batches(source, part.path, stream=True) as (schema, batches),
                 closing(kept),
                 pa.ipc.new_file(kept, schema) as made,
             ):
                 for batch in batches:
                     made.write_batch(batch)
-            return replace(Table.of(pl.scan_ipc(kept.path, glob=False)), kept=kept)
-    with _batches(source, path, stream=stream) as (_, batches):
+            return replace(Table.of(part, pl.scan_ipc(kept.path, glob=False)), kept=kept)
+    with _batches(source, part.path, stream=stream) as (_, batches):
         for _batch in batches:
             pass
     if stream:
-        return Table.of(pl.read_ipc_stream(source))
-    return Table.of(pl.scan_ipc(source, glob=False, hive_partitioning=False))
+        return Table.of(part, pl.read_ipc_stream(source))
+    return Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def check_output(
     if not output:
         raise UsageError("the output has no name; name a file, or - for standard output")
     if output.endswith("/") or _is_folder(output):
-        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+        raise UsageError.of(output, "is a folder; name a file in it")
     stream = is_stream(output)
     if table and format is None and not stream and suffix_format(output) is None:
         raise unknown_suffix(output, "--output-format")
@@ -50,20 +50,18 @@ def check_output(
         return
     path = Path(os.path.realpath(output))
     if len(os.fsencode(path.name)) > _LONGEST_NAME:
-        raise UsageError(
-            f"{output}: the name has more than {_LONGEST_NAME} bytes; give it a shorter one",
-            file=output,
+        raise UsageError.of(
+            output, f"the name has more than {_LONGEST_NAME} bytes; give it a shorter one"
         )
     if not _is_folder(path.parent):
         above = path.parent.parent
         known = [entry.name for entry in above.iterdir()] if _is_folder(above) else []
-        raise UsageError(
-            f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
-            file=output,
+        raise UsageError.of(
+            output, f"no such folder{nearest(path.parent.name, known)}; create it first"
         )
     folder_writable = os.access(path.parent, os.W_OK | os.X_OK)
     if not folder_writable or (path.exists() and not os.access(path, os.W_OK)):
-        raise UsageError(f"{output}: is not writable; check its permissions", file=output)
+        raise UsageError.of(output, "is not writable; check its permissions")
 
 
 def check_folder(directory: str) -> None:
@@ -74,9 +72,9 @@ def check_folder(directory: str) -> None:
     path = Path(directory)
     place = path if path.exists() else path.parent
     if not _is_folder(place):
-        raise UsageError(f"{directory}: no such folder as {place}; create it first", file=directory)
+        raise UsageError.of(directory, f"no such folder as {place}; create it first")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"{directory}: is not writable; check its permissions", file=directory)
+        raise UsageError.of(directory, "is not writable; check its permissions")
 
 
 def is_stream(output: str) -> bool:
@@ -121,14 +119,12 @@ def directory_outputs(
             os.path.exists(one.path) and os.path.samefile(output, one.path)  # noqa: PTH110, PTH121
             for one in parts
         ):
-            raise UsageError(
-                f"{output}: this input would be written over; name another output", file=output
-            )
+            raise UsageError.of(output, "this input would be written over; name another output")
         if output in outputs:
-            raise UsageError(
-                f"{output}: {outputs[output].path} and {part.path} would both be written there; "
+            raise UsageError.of(
+                output,
+                f"{outputs[output].path} and {part.path} would both be written there; "
                 "run them one at a time",
-                file=output,
             )
         outputs[output] = part
     return list(outputs)
@@ -144,7 +140,7 @@ def final_path(output: str) -> Path | None:
     except OSError:
         return path  # not there, or not ours to see: opening it will tell
     if stat.S_ISDIR(mode):
-        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+        raise UsageError.of(output, "is a folder; name a file in it")
     return path if stat.S_ISREG(mode) else None
 
 
@@ -170,10 +166,8 @@ def fresh_path(final: Path) -> Path:
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
+    except (OSError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -123,7 +123,7 @@ class Transaction:
         """
         final = final_path(output)
         if final is None:
-            raise UsageError(f"{output}: is no file that others could write", file=output)
+            raise UsageError.of(output, "is no file that others could write")
         return str(self._place(output, final))
 
     def _place(self, output: str, final: Path) -> Path:
@@ -155,23 +155,11 @@ def write_frames(
 ) -> None:
     """Write a table that comes in frames of one schema, of which few are in memory at a time.
 
-    The bytes are those of all rows in one frame, wherever they were cut.
-
-    Parameters
-    ----------
-    frames
-        One or more, each taken when there is room for it; an exception that one raises ends the
-        writing, and nothing is left of a file.
-    output
-        A file, or ``-`` for standard output.  ``.gz`` and ``.zst`` compress text formats.
-    format
-        One of `calibkit.files.formats.FORMATS`; None tells it by the suffix.
-    metadata
-        Keys and values kept in the footer of a Parquet file; other formats have no place for
-        them and leave them out.
-    place
-        Where to write what a transaction expects, as `Transaction.expect` says; what is there, a
-        part of an earlier try, is replaced.
+    The bytes are those of all rows in one frame, wherever they were cut.  Each frame is taken when
+    there is room for it; an exception that one raises ends the writing, and nothing is left of a
+    file.  The format is told by the suffix if not by `format`; ``.gz`` and ``.zst`` compress text.
+    `metadata` is kept in the footer of a Parquet file; other formats have no place for it.  `place`:
+    where a transaction expects the file, see `Transaction.expect`; an earlier try is replaced.
 
     Raises `UsageError` if the suffix is unknown; else what `calibkit.files.explain.writing` says.
     """

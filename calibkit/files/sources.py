@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.dates import way_of
+from calibkit.files.dates import Texts
 from calibkit.files.dialect import AS_TEXT, Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import named_format
@@ -31,58 +31,45 @@ from calibkit.runtime.progress import Progress, silent
 
 
 class Source:
-    """All inputs of a command as one table, in the order of `parts`.
-
-    Attributes
-    ----------
-    parts
-        The files, those of a glob or folder sorted by name.
-    schema
-        Column names and types; columns from folder names come last.
-    warnings
-        What the user should know about the inputs.
-    remarks
-        How inputs were read that are not written as calibkit writes them, a line each.
-    as_named
-        What the inputs call columns that are called otherwise here.
-    whole
-        Whether these are all rows, not a window of them.
-    input_format, memory, dialect
-        How it was opened: see `open_source`.
-    """
+    """All inputs of a command as one table, in the order of `parts`; see `open_source`."""
 
     def __init__(
         self,
-        parts: Sequence[Part],
         tables: Sequence[Table],
         *,
         input_format: str | None = None,
         memory: Memory | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        self.parts: tuple[Part, ...] = tuple(parts)
-        self._tables = in_one_schema(parts, tables)
-        self._ends = list(accumulate(part.rows for part in parts))
-        self.schema: Schema = self._tables[0].schema
+        self._tables = in_one_schema(tables)
+        self._ends = list(accumulate(table.rows for table in tables))
+        self.schema: Schema = self._tables[0].schema  # columns from folder names come last
         paths = self.paths
         self.warnings = tuple(
             f"{path} is among the inputs more than once: its rows count each time"
             for path in sorted({path for path in paths if paths.count(path) > 1})
         )
+        #: How inputs were read that are not written as calibkit writes them, a line each.
         self.remarks: list[str] = []
-        odd = [path for path, table in zip(paths, tables, strict=True) if table.remarks]
+        odd = [table.part.path for table in tables if table.remarks]
         if odd:
             found = dict.fromkeys(remark for table in tables for remark in table.remarks)
             more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
             self.remarks.append(f"Read {odd[0]}{more} with {'; '.join(found)}.")
+        #: What the inputs call columns that are called otherwise here.
         self.as_named: Mapping[str, str] = {}
         self.progress: Progress = silent
         self.input_format, self.memory = input_format, memory
         self.dialect = dialect or Dialect()
-        self.whole = True
+        self.whole = True  # these are all rows, not a window of them
         self._begin = 0  # how many rows of the first part stand before the window
         self._dates: str | None = None  # how dates are written, where some were read
         self._used: set[str] = set()  # shared with the windows
+
+    @property
+    def parts(self) -> list[Part]:
+        """The files, those of a glob or folder sorted by name."""
+        return [table.part for table in self._tables]
 
     @property
     def paths(self) -> list[str]:
@@ -112,9 +99,8 @@ class Source:
         except (TypeError, ValueError) as error:
             raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
         if not frame.height:
-            raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
-        part = Part(name, "arrow", {}, frame.height, name)
-        return cls([part], [Table.of(frame)], dialect=dialect)
+            raise DataError.of(name, "the frame is empty (0 rows)")
+        return cls([Table.of(Part(name, "arrow", name), frame)], dialect=dialect)
 
     def beside(self, rows: Any, name: str) -> Source:
         """Return further rows: files opened as these were, or a frame, which messages call `name`.
@@ -155,10 +141,10 @@ class Source:
                 self.as_written([name])
             if name.startswith("^") and name.endswith("$"):
                 path = self.parts[0].path
-                raise UsageError(
-                    f"{path}: column {name!r} for {role} has the form of a pattern (^…$), which polars "
+                raise UsageError.of(
+                    path,
+                    f"column {name!r} for {role} has the form of a pattern (^…$), which polars "
                     "would take for other columns; rename it",
-                    file=path,
                     column=name,
                 )
 
@@ -176,11 +162,7 @@ class Source:
             problem = f"the columns are {known}{_misread(list(self.schema))}"
             if role == "--label" and not close:
                 problem += self._labels()
-        raise UsageError(
-            f"{path}: no column {name!r} for {role}{close}; {problem}",
-            file=path,
-            column=name,
-        )
+        raise UsageError.of(path, f"no column {name!r} for {role}{close}; {problem}", column=name)
 
     def _labels(self) -> str:
         """Return which columns could be labels."""
@@ -207,7 +189,7 @@ class Source:
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
 
-        Raises what `calibkit.files.dates.way_of` says.
+        Raises what `calibkit.files.dates.Texts.way` says.
         """
         for name in names:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
@@ -215,7 +197,7 @@ class Source:
             tables = [table.as_text(name) for table in self._tables]
             way = None
             if self.dialect.date_format != AS_TEXT:
-                way = way_of(name, list(zip(self.paths, tables, strict=True)), self.dialect)
+                way = Texts(name, tables, self.dialect).way()
             self._dates = AS_TEXT if way is None else way.name
             if way is not None:
                 read = partial(way.read, dialect=self.dialect)
@@ -227,33 +209,29 @@ class Source:
         numbers = [name for name in self._used if self.schema[name].is_numeric()]
         own = {self.as_named.get(name, name) for name in numbers}
         found = list[tuple[str, Told | None]]()
-        for part, table in zip(self.parts, self._tables, strict=True):
-            with reading(part.path):
-                found.append((part.path, None if table.told is None else table.told(own)))
+        for table in self._tables:
+            path = table.part.path
+            with reading(path):
+                found.append((path, None if table.told is None else table.told(own)))
         if self._dates is not None:
             dates = Told(null_values=self.dialect.null_values, dates=self._dates)
             found.append((self.parts[0].path, dates))
         return together(found)
 
     def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
-        """Return the rows of all parts.
+        """Return the rows of all parts: the columns in this order, None reads all.
 
-        Parameters
-        ----------
-        columns
-            The columns to read, in this order; None reads all.
-        rechunk
-            Whether each column comes in one chunk.  Without it there is one copy less.
+        Each column comes in one chunk; without `rechunk` there is one copy less.
 
         Raises `UsageError` if a column is not there; `DataError`, `ResourceError` if a file cannot
         be read.
         """
         names = self._names(columns)
         frames = list[pl.DataFrame]()
-        for part, table in zip(self.parts, self._tables, strict=True):
-            with reading(part.path):
+        for table in self._tables:
+            with reading(table.part.path):
                 frames.append(table.read(names))
-            check_rows(part, frames[-1].height)
+            check_rows(table.part.path, frames[-1].height, table.rows)
         if len(frames) > 1:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
@@ -265,30 +243,27 @@ class Source:
         """
         names = self._names(columns)
         told = 0
-        for part, table in zip(self.parts, self._tables, strict=True):
+        for table in self._tables:
             done = 0
-            with reading(part.path):
+            with reading(table.part.path):
                 for frame in table.batches(names, rows):
-                    yield self._only(part, Table.of(frame), done)
+                    yield self._only(Table.of(table.part, frame), done)
                     done, told = done + frame.height, told + frame.height
                     self.progress(told, self.rows)
-            check_rows(part, done)
+            check_rows(table.part.path, done, table.rows)
 
     def stretch(self, first: int, rows: int) -> Source:
         """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
-        return self._only(self.parts[0], self._tables[0].stretch(first, rows), first)
+        return self._only(self._tables[0].stretch(first, rows), first)
 
     def split(self) -> list[Source]:
         """Return a source for each part alone, with the schema that all of them share."""
-        return [
-            self._only(part, table) for part, table in zip(self.parts, self._tables, strict=True)
-        ]
+        return list(map(self._only, self._tables))
 
-    def _only(self, part: Part, table: Table, begin: int | None = None) -> Source:
+    def _only(self, table: Table, begin: int | None = None) -> Source:
         """Return rows of one part: all of them, or a window that begins at a row of it."""
         only = copy(self)
-        only.parts, only._tables = (replace(part, rows=table.rows),), (table,)
-        only._ends, only.warnings = [table.rows], ()
+        only._tables, only._ends, only.warnings = (table,), [table.rows], ()
         if begin is not None:
             only.whole, only._begin = False, self._begin + begin
         return only
@@ -308,9 +283,9 @@ class Source:
             those of `rows` that lie in this file.
         """
         index = bisect_right(self._ends, rows[0])
-        start, end = self._ends[index] - self.parts[index].rows, self._ends[index]
+        start, end = self._ends[index] - self._tables[index].rows, self._ends[index]
         first = start - self._begin - 1
-        return self.parts[index].path, [int(row) - first for row in rows if start <= row < end]
+        return self.paths[index], [int(row) - first for row in rows if start <= row < end]
 
     def _names(self, columns: Sequence[str] | None) -> list[str]:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
@@ -376,10 +351,9 @@ def open_source(
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
     asked = replace(dialect or Dialect(), dtype=dtype)
-    opened = [open_part(path, relative, forced, memory, asked) for path, relative in found]
+    tables = [open_part(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
-        [part for part, _ in opened],
-        settled([table for _, table in opened], asked.marks),
+        settled(tables, asked.marks),
         input_format=input_format,
         memory=memory,
         dialect=asked,

@@ -11,8 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
-import polars as pl
-
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.formats import GZIP, HEAD_BYTES, is_compressed
 from calibkit.files.scratch import Scratch
@@ -44,9 +42,8 @@ def decompressed(stream: Any, path: str) -> Iterator[bytes]:
     except (OSError, EOFError, ValueError, zlib.error) as error:
         if not packed or getattr(error, "errno", None) is not None:
             raise
-        raise DataError(
-            f"{path}: the compressed data is truncated or corrupt ({error}); write the file again",
-            file=path,
+        raise DataError.of(
+            path, f"the compressed data is truncated or corrupt ({error}); write the file again"
         ) from error
 
 
@@ -66,12 +63,6 @@ def content_of(source: Path | bytes, path: str) -> Iterator[bytes]:
     """Yield what a file holds, decompressed; see `decompressed`."""
     with source.open("rb") if isinstance(source, Path) else BytesIO(source) as file:
         yield from decompressed(file, path)
-
-
-def text_of(path: str) -> Iterator[bytes]:
-    """Yield the bytes of a text file elsewhere, decompressed."""
-    for lines in pl.scan_lines(path).collect_batches(maintain_order=True):
-        yield "\n".join([*lines.to_series().to_list(), ""]).encode()
 
 
 def held(chunks: Iterator[bytes], large: int | None) -> tuple[bytes | Path, Scratch | None]:
@@ -114,10 +105,10 @@ def refuse_endless(source: Path, path: str, longest: int) -> None:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                 start = _endless(text, longest)
     if start is not None:
-        raise ResourceError(
-            f"{path}: the line that begins at byte {start:,} has more than {longest:,} bytes, for "
+        raise ResourceError.of(
+            path,
+            f"the line that begins at byte {start:,} has more than {longest:,} bytes, for "
             "which --memory leaves no room; end the lines by a line feed, or raise --memory",
-            file=path,
         )
 
 
@@ -140,9 +131,9 @@ def _endless_packed(file: IO[bytes], path: str, longest: int, size: int) -> int 
             return start
         start, done = start if end < 0 else done + end + 1, done + len(chunk)
         if done > max(_MOST_EXPANSION * size, longest):
-            raise ResourceError(
-                f"{path}: unpacks to more than {_MOST_EXPANSION:,} times its size; unpack it first "
+            raise ResourceError.of(
+                path,
+                f"unpacks to more than {_MOST_EXPANSION:,} times its size; unpack it first "
                 "if it is meant to, and give the plain file",
-                file=path,
             )
     return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import polars as pl
 
@@ -27,14 +27,12 @@ Schema = dict[str, pl.DataType]
 #: Returns how a column of some name is read.
 Reading = Callable[[str], pl.Expr]
 
-#: What stands for null in the name of a folder.
-_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-
 
 @dataclass(frozen=True)
 class Table:
     """An input whose schema and number of rows are known."""
 
+    part: Part
     frame: pl.DataFrame | pl.LazyFrame  # the rows, or the scan that reads them
     schema: Schema  # names and types, in the order of the file
     rows: int
@@ -48,12 +46,12 @@ class Table:
     remarks: tuple[str, ...] = ()  # what is unusual about how it is written
 
     @classmethod
-    def of(cls, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:
+    def of(cls, part: Part, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:
         """Return a table of these rows; `rows`: how many they are, where that is known."""
         if isinstance(frame, pl.DataFrame):
-            return cls(frame, dict(frame.schema), frame.height)
+            return cls(part, frame, dict(frame.schema), frame.height)
         schema = dict(frame.collect_schema())
-        return cls(frame, schema, rows or int(frame.select(pl.len()).collect().item()))
+        return cls(part, frame, schema, rows or int(frame.select(pl.len()).collect().item()))
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""
@@ -119,23 +117,29 @@ class Table:
             yield pl.concat(held, rechunk=True)
 
 
-def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table, ...]:
-    """Return the tables of all parts with the columns of all, in one order and of one type.
+def in_one_schema(tables: Sequence[Table]) -> tuple[Table, ...]:
+    """Return the tables of all inputs with the columns of all, in one order and of one type.
 
-    Columns from folder names come last; of those that a file has too, the file's count.  A column is
-    text in all files if it is in one, where it may be.
+    Columns from folder names come last, integers or floats where all are; of those that a file has
+    too, the file's count.  A column is text in all files if it is in one, where it may be.
 
     Raises `DataError` as `one_schema` does.
     """
-    keys = _key_types(parts)
+    keys: Schema = {}
+    for key in dict.fromkeys(name for table in tables for name in table.part.keys):
+        values = [table.part.keys.get(key) for table in tables]
+        texts = pl.Series(values, dtype=pl.String).drop_nulls()
+        numbers = (pl.Int64(), pl.Float64()) if texts.len() else ()
+        fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
+        keys[key] = next(fitting, pl.String())
     tables = list(tables)
     for name in {name for table in tables for name in table.readings}:
         if any(table.schema.get(name) == pl.String for table in tables):
             tables = [one.as_text(name) if name in one.readings else one for one in tables]
-    schema = one_schema(parts, tables, keys)
+    schema = one_schema(tables, keys)
     keys = {name: kind for name, kind in keys.items() if name not in schema}
     shaped = []
-    for part, table in zip(parts, tables, strict=True):
+    for table in tables:
         frame = table.frame
         if list(table.schema.items()) != list(schema.items()):
             frame = frame.select(
@@ -144,7 +148,7 @@ def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table
             )
         if keys:
             frame = frame.with_columns(
-                pl.lit(_key_value(part, name), kind).alias(name) for name, kind in keys.items()
+                pl.lit(table.part.keys[name], kind).alias(name) for name, kind in keys.items()
             )
         readings = {name: _as(one, schema[name]) for name, one in table.readings.items()}
         shaped.append(replace(table, frame=frame, schema=schema | keys, readings=readings))
@@ -155,57 +159,38 @@ def _as(reading: Reading, kind: pl.DataType) -> Reading:
     return lambda name: reading(name).cast(kind)
 
 
-def _key_types(parts: Sequence[Part]) -> Schema:
-    """Return the types of the columns from folder names: integers or floats where all are."""
-    types: Schema = {}
-    for name in dict.fromkeys(name for part in parts for name in part.keys):
-        values = [_key_value(part, name) for part in parts if name in part.keys]
-        texts = pl.Series([value for value in values if value is not None], dtype=pl.String)
-        numbers = (pl.Int64(), pl.Float64()) if texts.len() else ()
-        fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
-        types[name] = next(fitting, pl.String())
-    return types
-
-
-def _key_value(part: Part, name: str) -> str | None:
-    """Return the text of a folder's key, null where it says so."""
-    value = part.keys[name]
-    return None if value == _HIVE_NULL else value
-
-
-def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> Schema:
-    """Return the schema of all parts, without the columns from folder names (`keys`).
+def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
+    """Return the schema of all inputs, without the columns from folder names (`keys`).
 
     The order of columns may differ, a column without any value fits any type, and numbers read
     from text may be whole in one file and fractional in another.
 
     Raises `DataError` if the parts differ more, naming both files and the column.
     """
-    first, common = parts[0], dict(tables[0].schema)
-    for part, table in zip(parts[1:], tables[1:], strict=True):
-        schema = table.schema
+    first, common = tables[0].part, dict(tables[0].schema)
+    for table in tables[1:]:
+        part, schema = table.part, table.schema
         for name in [*common, *schema]:
             if name not in schema or name not in common:
                 having, lacking = (first, part) if name in common else (part, first)
                 near = nearest(name, common if having is part else schema)
-                raise DataError(
-                    f"{lacking.path}: no column {name!r}, which {having.path} has{near}; all "
+                raise DataError.of(
+                    lacking.path,
+                    f"no column {name!r}, which {having.path} has{near}; all "
                     "inputs need the same columns",
-                    file=lacking.path,
                     column=name,
                 )
             inferred = part.format in LOOSE_FORMATS or first.format in LOOSE_FORMATS
             kind = _common_type(common[name], schema[name], inferred)
             if kind is None:
-                _refuse_types(name, (first, tables[0]), (part, table), common[name])
+                _refuse_types(name, tables[0], table, common[name])
             common[name] = kind
         for key in keys:
             if (key in part.keys) != (key in first.keys) and key not in common:
                 having, lacking = (first, part) if key in first.keys else (part, first)
-                raise DataError(
-                    f"{lacking.path}: no folder {key}=…, which {having.path} has; all inputs "
-                    "need the same columns",
-                    file=lacking.path,
+                raise DataError.of(
+                    lacking.path,
+                    f"no folder {key}=…, which {having.path} has; all inputs need the same columns",
                     column=key,
                 )
     return common
@@ -225,26 +210,25 @@ def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.Dat
     return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
 
 
-def _refuse_types(
-    name: str, one: tuple[Part, Table], other: tuple[Part, Table], common: pl.DataType
-) -> NoReturn:
+def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> NoReturn:
     """Raise about a column of two types; where numbers meet text, name the text."""
-    part, kind = other[0], other[1].schema[name]
-    message = f"column {name!r} is {kind}, but {common} in {one[0].path}"
+    path, kind = other.part.path, other.schema[name]
+    message = f"column {name!r} is {kind}, but {common} in {one.part.path}"
     rows, advice = list[int](), "all inputs need the same types"
-    culprit, table = other if kind == pl.String else one
+    table = other if kind == pl.String else one
+    culprit = table.part.path
     if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
-        with reading(culprit.path):
+        with reading(culprit):
             text = table.read([name]).to_series().cast(pl.String)
         odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
         rows = [int(row) + 1 for row in odd.arg_true()]
-        part = culprit if rows else part
+        path = culprit if rows else path
         if text.str.contains(UNSURE).any():
             advice = SETTLES_DECIMAL
-    where = f" ({culprit.path} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
-    raise DataError(
-        f"{part.path}: {message}{where}; {advice}",
-        file=part.path,
+    where = f" ({culprit} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
+    raise DataError.of(
+        path,
+        f"{message}{where}; {advice}",
         column=name,
         rows=len(rows) or None,
         first_rows=rows,

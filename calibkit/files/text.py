@@ -29,6 +29,7 @@ from calibkit.files.formats import (
     is_compressed,
     sniff_format,
 )
+from calibkit.files.inputs import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
@@ -44,13 +45,7 @@ _GUESS_ROWS: Final = 10_000
 _FIRST_ROWS: Final = (64, _GUESS_ROWS)
 
 
-def text_table(
-    source: Path | bytes,
-    path: str,
-    format_name: str,
-    large: int | None,
-    asked: Dialect,
-) -> Table:
+def text_table(source: Path | bytes, part: Part, large: int | None, asked: Dialect) -> Table:
     """Return the rows of a text file, plain or compressed, in whatever encoding.
 
     Empty fields, and keys that a line lacks, are null.  A CSV column with no value at all has type
@@ -61,52 +56,46 @@ def text_table(
     are no JSON objects, unreadable text, no rows; `ResourceError` for text without an end.
     """
     if large is not None and isinstance(source, Path):
-        refuse_endless(source, path, large)
-    sample = next(content_of(source, path), b"")
-    dialect = asked.settled(sample[:SAMPLE_BYTES], format_name)
+        refuse_endless(source, part.path, large)
+    sample = next(content_of(source, part.path), b"")
+    dialect = asked.settled(sample[:SAMPLE_BYTES], part.format)
     try:
-        return _table_in(source, path, format_name, large, dialect)
+        return _table_in(source, part, large, dialect)
     except pl.exceptions.ComputeError:
         if asked.encoding is not None or dialect.encoding != UTF8:
             raise
-        encodings = {western(chunk) for chunk in content_of(source, path)}
+        encodings = {western(chunk) for chunk in content_of(source, part.path)}
         if len(encodings) != 1 or UTF8 in encodings:
             raise
-        found = replace(dialect, encoding=encodings.pop())
-        return _table_in(source, path, format_name, large, found)
+        return _table_in(source, part, large, replace(dialect, encoding=encodings.pop()))
 
 
-def _table_in(
-    source: Path | bytes,
-    path: str,
-    format_name: str,
-    large: int | None,
-    dialect: Dialect,
-) -> Table:
+def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dialect) -> Table:
     """Return the rows of text whose encoding is known."""
-    kept = None
+    kept, path = None, part.path
     if dialect.encoding != UTF8:
         source, kept = held(in_utf8(content_of(source, path), str(dialect.encoding)), large)
     head = head_of(source)
     shown = sniff_format(head)
     if shown not in TEXT_FORMATS:
-        problem = f"it holds {shown} data, not text; name the format by --input-format"
-        raise DataError(f"{path}: {problem}", file=path)
+        raise DataError.of(
+            path, f"it holds {shown} data, not text; name the format by --input-format"
+        )
     if not is_compressed(head) and not head.strip() and len(head) < HEAD_BYTES:
-        raise DataError(f"{path}: the file is empty (nothing but white space)", file=path)
+        raise DataError.of(path, "the file is empty (nothing but white space)")
     size = source.stat().st_size if isinstance(source, Path) else 0
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
     try:
-        if format_name == "ndjson":
+        if part.format == "ndjson":
             hold = hold or head.startswith(UTF8_BOM)
-            table = _json_table(source, path, floats_of(dialect), hold=hold)
+            table = _json_table(source, part, floats_of(dialect), hold=hold)
             return replace(table, remarks=tuple(said(dialect, None)), kept=kept)
-        text = _Text(source, path, dialect, SEPARATORS[format_name], hold)
+        text = _Text(source, part, dialect, hold)
         columns = text.columns(guess=dialect.decimal is None and dialect.null_values is None)
         return replace(columns.table(columns.votes), kept=kept)
     except pl.exceptions.NoDataError as error:
-        raise DataError(f"{path}: the file is empty (0 rows)", file=path) from error
+        raise DataError.of(path, "the file is empty (0 rows)") from error
 
 
 @dataclass(frozen=True)
@@ -114,9 +103,8 @@ class _Text:
     """Text with fields between delimiters, under a header; `hold`: whether its rows are held."""
 
     source: Path | bytes
-    path: str
+    part: Part
     dialect: Dialect
-    usual: str
     hold: bool
 
     def scan(self, **options: Any) -> pl.LazyFrame:
@@ -129,7 +117,7 @@ class _Text:
         # As they stand: polars would rename duplicates.
         names = ["" if name is None else str(name) for name in head.collect().row(0)]
         if len(set(names)) < len(names):
-            raise repeated_name(names, self.path)
+            raise repeated_name(names, self.part.path)
         try:
             rows, count, nulls = self._parsed(guess=guess)
         except pl.exceptions.ComputeError:
@@ -203,11 +191,11 @@ class _Text:
         ragged = [(row, count) for row, count in numbered if count != width]
         if ragged:
             row, count = ragged[0]
-            raise DataError(
-                f"{self.path}: {len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
+            raise DataError.of(
+                self.part.path,
+                f"{len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
                 f"of fields than the header (first: row {row} has {count}, the header {width}); mend "
                 f"the row, or quote the fields that hold {separator!r}",
-                file=self.path,
                 rows=len(ragged),
                 first_rows=[number for number, _ in ragged],
             )
@@ -247,7 +235,8 @@ class _Columns:
             for name, one in known.items()
             if one.plain and (one.kind != pl.Null or name in self.empty)  # else all are empty text
         )
-        made = Table.of(rows.collect()) if self.text.hold else Table.of(rows, self.count)
+        count = None if self.text.hold else self.count
+        made = Table.of(self.text.part, rows.collect() if self.text.hold else rows, count)
         odd = {name: one for name, one in known.items() if not one.plain}
         return replace(
             made,
@@ -255,7 +244,7 @@ class _Columns:
             readings={name: partial(one.read, dialect=dialect) for name, one in odd.items()},
             undecided=self,
             told=partial(self.told, votes),
-            remarks=(*said(dialect, self.text.usual), *_remarks(known)),
+            remarks=(*said(dialect, SEPARATORS[self.text.part.format]), *_remarks(known)),
         )
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
@@ -299,7 +288,7 @@ def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
             yield f"{what} in {', '.join(map(repr, names[:3]))}{more}"
 
 
-def _json_table(source: Path | bytes, path: str, floats: pl.DataType, *, hold: bool) -> Table:
+def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: bool) -> Table:
     """Return the rows of newline-delimited JSON.
 
     All lines are looked at for keys and types: polars would silently leave out a key that
@@ -313,10 +302,10 @@ def _json_table(source: Path | bytes, path: str, floats: pl.DataType, *, hold: b
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
         if floats == pl.Float32:
             rows = pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
-        return Table.of(rows.collect() if hold else rows)
+        return Table.of(part, rows.collect() if hold else rows)
     except pl.exceptions.PolarsError:
         with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
-            _refuse_json(lines, path)
+            _refuse_json(lines, part.path)
         raise
 
 
@@ -337,12 +326,12 @@ def _refuse_json(lines: Iterable[bytes], path: str) -> None:
             bad.append(row)
             reason = reason or problem
     if not row:
-        raise DataError(f"{path}: the file is empty (0 rows)", file=path)
+        raise DataError.of(path, "the file is empty (0 rows)")
     if bad:
-        raise DataError(
-            f"{path}: {len(bad)} line{'s' if len(bad) > 1 else ''} not a JSON object "
+        raise DataError.of(
+            path,
+            f"{len(bad)} line{'s' if len(bad) > 1 else ''} not a JSON object "
             f"(first: row {bad[0]}: {reason}); write one object a line, missing values as null",
-            file=path,
             rows=len(bad),
             first_rows=bad,
         )

@@ -74,6 +74,6 @@ def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
     for path, own in parts:
         problem = None if own is None or text is None else text.clash(own)
         if problem is not None:
-            raise DataError(f"{path}: not read as the other rows: {problem}", file=path)
+            raise DataError.of(path, f"not read as the other rows: {problem}")
         text = own if text is None else text if own is None else text.besides(own)
     return text

@@ -71,10 +71,19 @@ def read_makers(source: Source) -> Makers:
     files: dict[str, dict[str, str]] = {}
     named: Counter[str] = Counter()
     for part in source.split() if len(source.parts) > 1 else [source]:
-        own = _footer_of(part)
+        path, text = part.parts[0].path, part.metadata().get(KEY, "{}")
+        try:
+            content = decode_object(text.encode(), path)
+        except ModelError as error:
+            raise DataError.of(
+                path,
+                f"{KEY!r} in its footer, which says what model made which column, is damaged "
+                f"({error.message}); write the file again",
+            ) from None
+        own = {name: str(maker) for name, maker in content.items() if name in source.schema}
         named.update(list(own))
         for name, maker in own.items():
-            files.setdefault(name, {}).setdefault(maker, part.parts[0].path)
+            files.setdefault(name, {}).setdefault(maker, path)
     agreed = {
         name: next(iter(own))
         for name, own in files.items()
@@ -128,10 +137,10 @@ def makers_in(
         known |= makers.of(name)
         if len(known) > 1:
             (first, before), (second, file) = list(known.items())[:2]
-            raise DataError(
-                f"{file}: column {name!r} was made by model {second}, not by model {first} as "
+            raise DataError.of(
+                file,
+                f"column {name!r} was made by model {second}, not by model {first} as "
                 f"{before} says; fit on rows that one model was applied to",
-                file=file,
                 column=name,
             )
         if known:
@@ -155,26 +164,10 @@ def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> 
         name = elsewhere.get(role, column.name)
         for maker, file in makers.of(name).items():
             if maker != column.made_by:
-                raise DataError(
-                    f"{file}: column {name!r} was made by model {maker}, but the {model.kind} was "
+                raise DataError.of(
+                    file,
+                    f"column {name!r} was made by model {maker}, but the {model.kind} was "
                     f"fitted on {column.name!r} of model {column.made_by}; apply that model to these "
                     "rows, or fit again on theirs",
-                    file=file,
                     column=name,
                 )
-
-
-def _footer_of(source: Source) -> dict[str, str]:
-    text = source.metadata().get(KEY)
-    if text is None:
-        return {}
-    path = source.parts[0].path
-    try:
-        content = decode_object(text.encode(), path)
-    except ModelError as error:
-        raise DataError(
-            f"{path}: {KEY!r} in its footer, which says what model made which column, is damaged "
-            f"({error.message}); write the file again",
-            file=path,
-        ) from None
-    return {name: str(maker) for name, maker in content.items() if name in source.schema}

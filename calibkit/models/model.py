@@ -490,8 +490,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
     path = os.fspath(path)
     if suffix_format(path) is not None:
-        raise UsageError(
-            f"{path}: is a table by its name, not a model; the model comes first, then the rows.",
-            file=path,
+        raise UsageError.of(
+            path, "is a table by its name, not a model; the model comes first, then the rows."
         )
     return decode(read_bytes(path), path)

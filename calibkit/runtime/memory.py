@@ -72,7 +72,13 @@ def memory_budget(size: str | None) -> Memory:
 
     None is half of the machine, or of what a container or job may take.
     """
-    return Memory(_physical() // 2 if size is None else size_in_bytes(size, "--memory"))
+    if size is not None:
+        return Memory(size_in_bytes(size, "--memory"))
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # no such question on this system
+        machine = 8 * 2**30
+    return Memory(min([machine, *_allowed()]) // 2)
 
 
 def size_in_bytes(text: str, option: str) -> int:
@@ -85,15 +91,6 @@ def size_in_bytes(text: str, option: str) -> int:
     if not size:
         raise UsageError(f"{option} is {text!r}; expected more than nothing, such as 500MB.")
     return size
-
-
-def _physical() -> int:
-    """Return how much memory the machine has, or how much of it the process may have."""
-    try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # no such question on this system
-        machine = 8 * 2**30
-    return min([machine, *_allowed()])
 
 
 def _allowed(root: Path = Path("/")) -> Iterator[int]:

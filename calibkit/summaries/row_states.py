@@ -184,12 +184,12 @@ class RowState(State):
         """
         table = _by_hash(states)[0].table
         columns = [name for name in table.columns if name.startswith(_ROWS)]
-        parts, tables = [], []
+        tables = []
         for state in states:
             kinds = {name.removeprefix(_ROWS): state.table.schema[name] for name in columns}
-            parts.append(Part(state.path, "csv" if _is_text(state) else "arrow", {}, 0, state.path))
-            tables.append(Table(pl.DataFrame(schema=kinds), kinds, 0))
-        common = {_ROWS + name: kind for name, kind in one_schema(parts, tables, {}).items()}
+            part = Part(state.path, "csv" if _is_text(state) else "arrow", state.path)
+            tables.append(Table.of(part, pl.DataFrame(schema=kinds)))
+        common = {_ROWS + name: kind for name, kind in one_schema(tables, {}).items()}
         payload = _Payload(text=any(map(_is_text, states)))
         first = states[0].header
         header = new_header(first.kind, first.options, shards, msgspec.to_builtins(payload))
@@ -216,10 +216,9 @@ class RowState(State):
         if not whole or any(block.rows < 1 for block in blocks):
             raise ModelError("a damaged state: it has not as many rows as it says")
         for place, block in enumerate(blocks):
-            prefix = _TRAIN if options.train is not None and place == 0 else _ROWS
             rows = total = 0
-            for frame in _frames(file, place, prefix):
-                rows, total = rows + frame.height, total + _hash(frame, prefix)
+            for frame in _frames(file, place):
+                rows, total = rows + frame.height, total + _hash(frame)
             if rows != block.rows:
                 raise ModelError("a damaged state: it has not as many rows as it says")
             if hash_text(total) != block.hash:
@@ -239,9 +238,9 @@ class RowState(State):
         ]
         with _Writer(file, self.table, {KEY: canonical_text(self.header)}, compression) as writer:
             if train:
-                writer.block(_frames(files[0], 0, _TRAIN))
+                writer.block(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
-                writer.block(_frames(one, place, _ROWS))
+                writer.block(_frames(one, place))
 
 
 def row_state(
@@ -286,15 +285,15 @@ def _written(writer: _Writer, rows: Reading, prefix: str) -> Shard:
     def seen() -> Iterator[pl.DataFrame]:
         nonlocal count, total
         for frame in rows.frames(prefix):
-            count, total = count + frame.height, total + _hash(frame, prefix)
+            count, total = count + frame.height, total + _hash(frame)
             yield frame
 
     writer.block(seen())
     return Shard(hash_text(total), count, tuple(rows.files))
 
 
-def _hash(frame: pl.DataFrame, prefix: str) -> int:
-    return hash_rows(frame.rename(lambda name: name.removeprefix(prefix)))
+def _hash(frame: pl.DataFrame) -> int:
+    return hash_rows(frame.rename(lambda name: name.partition(" ")[2]))
 
 
 def _options(state: State | StateFile) -> _Options:
@@ -321,9 +320,10 @@ def _batches(block: Shard) -> int:
     return ceil(block.rows / _BATCH)
 
 
-def _frames(file: StateFile, block: int, prefix: str) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a block, with the columns whose names begin so."""
+def _frames(file: StateFile, block: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a block, with its columns: training rows have others."""
     blocks = _blocks(file)
+    prefix = _TRAIN if block < len(blocks) - len(file.header.shards) else _ROWS
     first = sum(map(_batches, blocks[:block]))
     with opened(file.where, file.path) as batches:
         for place in range(first, first + _batches(blocks[block])):
@@ -406,16 +406,13 @@ def sources_of(state: State) -> tuple[Source, Source | None]:
     )
 
 
-def _source(found: Sequence[tuple[Part, Table]]) -> Source:
-    ordered = sorted(found, key=lambda one: one[0].path)
-    source = Source([part for part, _ in ordered], [table for _, table in ordered])
+def _source(found: Sequence[Table]) -> Source:
+    source = Source(sorted(found, key=lambda one: one.part.path))
     source.warnings = ()  # shards were told apart by their rows
     return source
 
 
-def _opened(
-    file: StateFile, names: Sequence[str], text: bool, train: bool = False
-) -> list[tuple[Part, Table]]:
+def _opened(file: StateFile, names: Sequence[str], text: bool, train: bool = False) -> list[Table]:
     """Return the rows of a file as an input of their first name; the others have none."""
     options, prefix, own = _options(file), _ROWS, _options(file).columns
     first, rows = 0, sum(shard.rows for shard in file.header.shards)
@@ -428,8 +425,6 @@ def _opened(
     scan = scan.select(pl.col(prefix + name).alias(name) for name in own)
     with reading(file.path):
         kinds = dict(scan.collect_schema())
-    found = [Part(name, "csv" if text else "arrow", {}, 0, name) for name in names]
-    tables = [Table(pl.DataFrame(schema=kinds), kinds, 0) for _ in names]
-    found[0] = replace(found[0], rows=rows)
-    tables[0] = Table(scan, kinds, rows, kept=file.kept)
-    return list(zip(found, tables, strict=True))
+    parts = [Part(name, "csv" if text else "arrow", name) for name in names]
+    whole = Table(parts[0], scan, kinds, rows, kept=file.kept)
+    return [whole, *(Table.of(part, pl.DataFrame(schema=kinds)) for part in parts[1:])]

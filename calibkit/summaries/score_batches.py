@@ -23,7 +23,7 @@ from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.runtime.threads import one_behind
+from calibkit.runtime.threads import in_order
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.cells import COMMON, COUNT, SCORE, SPREAD, Role, UnitError
 from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
@@ -173,9 +173,9 @@ class _Pass:
 
     def count(self, windows: Iterable[ScoreRows]) -> Counted:
         """Return the counted rows of all windows."""
-        with one_behind(self.reading.threads, self._add) as add:
-            for rows in windows:
-                add((rows, self._frame(rows)))
+        frames = ((rows, self._frame(rows)) for rows in windows)
+        for _ in in_order(self.reading.threads, self._add, frames, workers=1):
+            pass  # one after the other, while the next ones are read
         assert self.counter is not None
         try:
             return self.counter.finish()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, ResourceError
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
@@ -125,8 +125,12 @@ def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -
     """
     assert isinstance(state, ScoreState)
     rows = state.summed().rows(source_of(state), memory)
-    if needs_each is not None:
-        rows.need_each(needs_each)
+    once = rows.resolution is None and (rows.times is None or (rows.times == 1).all())
+    if needs_each is not None and not once:
+        raise ResourceError(
+            f"memory: {rows.rows:,} rows do not fit, and {needs_each} needs every one of them; raise "
+            "--memory, or leave it out"
+        )
     return rows
 
 
@@ -149,9 +153,9 @@ def score_state(
 def source_of(state: State) -> Source:
     """Return a source of no rows that names the shards of a state, for messages and provenance."""
     files = sorted({file for shard in state.header.shards for file in shard.files})
-    parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
-    nothing = Table(pl.DataFrame(), {}, 0, told=lambda _: state.header.text)
-    return Source(parts, [nothing] * len(parts))
+    parts = [Part(file, "arrow", file) for file in files or [state.path]]
+    nothing = pl.DataFrame()
+    return Source([Table(part, nothing, {}, 0, told=lambda _: state.header.text) for part in parts])
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:

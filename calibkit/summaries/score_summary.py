@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder, ScoreRows
+from calibkit.columns.columns import ScoreRows
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
 from calibkit.columns.resolution import Resolution
-from calibkit.columns.rows import Remark, merge_remarks
+from calibkit.columns.rows import Remark, RowFinder, merge_remarks
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash, data_hashes, merge_hashes
@@ -92,12 +92,17 @@ class ScoreSummary:
             memory is None or total <= memory.entries or total == counted.frame.height
         )
         frame = counted.written() if written else counted.frame
-        weight = column_of(frame, "weight")
+        uncertainty, weight = (column_of(frame, role) for role in ("uncertainty", "weight"))
+        if (
+            uncertainty is not None and self.edges is not None
+        ):  # below all edges: the smallest of all
+            kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
+            uncertainty = fixed(level_values(self.edges, kind, self.lowest)[uncertainty])
         others = [name for name in frame.columns if name.startswith(OTHER)]
         return checked(
             ScoreRows(
                 score=column_of(frame, "score"),
-                uncertainty=self._uncertainty(frame),
+                uncertainty=uncertainty,
                 label=column_of(frame, "label"),
                 weight=weight if written else fixed(counted.weights),
                 options=self.options,
@@ -130,15 +135,6 @@ class ScoreSummary:
         if self.counted.exact and not error:
             return None
         return Resolution(self.counted.bits, self.counted.spread_bits, error or None)
-
-    def _uncertainty(self, frame: pl.DataFrame) -> NDArray[Any] | None:
-        """Return the uncertainties; those below all edges count as the smallest of all."""
-        found: NDArray[Any] | None = column_of(frame, "uncertainty")
-        if found is None or self.edges is None:
-            return found
-        kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
-        raised: NDArray[Any] = fixed(level_values(self.edges, kind, self.lowest)[found])
-        return raised
 
 
 def _coarse_note(rows: int, resolution: Resolution | None) -> list[str]:

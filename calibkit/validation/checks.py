@@ -66,10 +66,10 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
         found[role] = [name for name in dict.fromkeys(columns) if patterns or name not in taken]
     if not any(columns for role, columns in found.items() if role not in _PARTING):
         known = ", ".join(repr(name) for name in sorted(source.schema, key=natural_key)[:20])
-        raise UsageError(
-            f"{source.parts[0].path}: no column to look at: none is named and none has a default "
+        raise UsageError.of(
+            source.parts[0].path,
+            f"no column to look at: none is named and none has a default "
             f"name such as 'score' or 'label'; the columns are {known}",
-            file=source.parts[0].path,
         )
     return {role: columns for role, columns in found.items() if columns}
 
@@ -145,13 +145,7 @@ class Findings:
         return None
 
     def rows(
-        self,
-        level: str,
-        check: str,
-        values: Values,
-        offends: Mask,
-        problem: str,
-        advice: str = "",
+        self, level: str, check: str, values: Values, offends: Mask, problem: str, advice: str = ""
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
         if offends.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -403,16 +403,7 @@ def _duplicates(findings: Findings) -> None:
 
 
 #: Each looks at the columns of a role, in this order.
-_CHECKS: Final[tuple[Callable[[Findings], None], ...]] = (
-    _scores,
-    _labels,
-    _ranking,
-    _uncertainty,
-    _weights,
-    _segments,
-    _groups,
-    _time,
-    _classes,
-    _features,
-    _duplicates,
-)
+_CHECKS: Final = (
+    _scores, _labels, _ranking, _uncertainty, _weights, _segments, _groups, _time, _classes,
+    _features, _duplicates,
+)  # fmt: skip

@@ -94,8 +94,7 @@ def _run_far(
     model: Model, options: ApplyOptions, line: ApplyLine, address: str, console: Console
 ) -> None:
     """Apply a model on a cluster: each file becomes another."""
-    from calibkit.engines.applying import ApplyTask, apply_on_cluster
-    from calibkit.engines.parts import Opening, shards_of
+    from calibkit.engines.work import ApplyTask, Opening, apply_on_cluster, shards_of
     from calibkit.files.formats import suffix_format
     from calibkit.files.inputs import Part
     from calibkit.files.outputs import directory_outputs
@@ -104,13 +103,7 @@ def _run_far(
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
     shards = shards_of(line.inputs)
     parts = [
-        Part(
-            shard.path,
-            line.input_format or suffix_format(shard.path) or "csv",
-            {},
-            0,
-            shard.relative,
-        )
+        Part(shard.path, line.input_format or suffix_format(shard.path) or "csv", shard.relative)
         for shard in shards
     ]
     made = apply_on_cluster(

@@ -40,7 +40,7 @@ class DiffLine(Gated):
 
 def diff(line: DiffLine) -> None:
     """Compare, print."""
-    from calibkit.gates.results import read_result, side_by_side
+    from calibkit.gates.figures import read_result, side_by_side
     from calibkit.models.model import canonical_json
 
     console = Console(line.output, line.as_json, line.quiet)

@@ -125,8 +125,7 @@ def _travelling(options: Any) -> Any:
 
 def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
-    from calibkit.engines.parts import Opening, shards_of
-    from calibkit.engines.states import state_on_cluster
+    from calibkit.engines.work import Opening, shards_of, state_on_cluster
 
     assert line.dask is not None
     if console.per_input:
@@ -171,9 +170,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
 
 
 def deliver(
-    console: Console,
-    fitted: Fitted[Model],
-    beside: Callable[[Transaction], None] | None = None,
+    console: Console, fitted: Fitted[Model], beside: Callable[[Transaction], None] | None = None
 ) -> None:
     """Say what a fit says, and write its model; further files appear with it, or nothing."""
     model = fitted.model

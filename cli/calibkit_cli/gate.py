@@ -55,8 +55,7 @@ class GateLine(Gated):
 
 def gate(line: GateLine) -> None:
     """Judge, print."""
-    from calibkit.gates.figures import check_files
-    from calibkit.gates.results import read_result
+    from calibkit.gates.figures import check_files, read_result
 
     console = Console(as_json=line.as_json, quiet=line.quiet)
     judged = check_files({file: read_result(file) for file in line.files}, line.fail_if)

@@ -27,8 +27,7 @@ from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
-from calibkit.engines.parts import Opening, Shard, Stretch, shards_of
-from calibkit.engines.states import StateTask, state_of_all
+from calibkit.engines.work import Opening, Shard, StateTask, Stretch, shards_of, state_of_all
 from calibkit.errors import (
     CalibkitError,
     CheckError,

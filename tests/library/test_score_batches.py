@@ -355,8 +355,7 @@ def test_windows_number_their_rows(distinct: Source) -> None:
     seen = 0
     for window in distinct.windows(["score"], rows=900):
         path, rows = window.locate([0, window.rows - 1])
-        part = next(part for part in distinct.parts if part.path == path)
-        before = sum(one.rows for one in distinct.parts[: distinct.parts.index(part)])
+        before = sum(one.rows for one in distinct.split()[: distinct.paths.index(path)])
         assert [row + before for row in rows] == [seen + 1, seen + window.rows]
         seen += window.rows
     assert seen == distinct.rows

@@ -323,7 +323,7 @@ def test_writing_into_a_folder_or_nowhere(tmp_path: Path) -> None:
 
 
 def part(path: str, relative: str, format_name: str = "csv") -> Part:
-    return Part(path, format_name, {}, 1, relative)
+    return Part(path, format_name, relative)
 
 
 def test_directory_outputs(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import CellGrid, RowFinder, ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.numeric import numeric_column
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
 from calibkit.options.objective import Target
