@@ -84,7 +84,7 @@ ONE_OF_EACH = {
     "quantiles": (
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",
         """summaries.edges.quantile_edges summaries.edges.quantiles_in_units
-        summaries.tally.quantiles maps.points.quantiles numerics.quantile.falling_quantiles
+        summaries.tally.quantiles maps.method.quantiles numerics.quantile.falling_quantiles
         methods.boundary.problem.quantiles.Quantiles
         numerics.normal.normal_quantile _kernels.normal.normal_quantile
         _kernels.normal._central_quantile _kernels.normal._tail_quantile""",

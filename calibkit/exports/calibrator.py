@@ -11,11 +11,10 @@ from calibkit.expressions.nodes import Node, clipped
 from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program, Rising
 from calibkit.expressions.scales import bind_input
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.calibrator import CalibratorModel, ScoreMap
 from calibkit.maps.formulas import Maker
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
 from calibkit.models.model import Column
 
 

@@ -100,17 +100,17 @@ def logarithm(program: Program, value: Node) -> Ref:
 
 def mapped(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
     """Return logits after a linear map."""
-    fitted = one.fitted(len(logits))
-    if fitted.weights.ndim < 2:
-        scale = fitted.weights.tolist() * (len(logits) if fitted.weights.size == 1 else 1)
+    weights, intercept = one.arrays(len(logits))
+    if weights.ndim < 2:
+        scale = weights.tolist() * (len(logits) if weights.size == 1 else 1)
         return [
             Number(factor) * value + shift
-            for factor, value, shift in zip(scale, logits, fitted.intercept.tolist(), strict=True)
+            for factor, value, shift in zip(scale, logits, intercept.tolist(), strict=True)
         ]
     found = []
-    for weights, shift in zip(fitted.weights.tolist(), fitted.intercept.tolist(), strict=True):
+    for own, shift in zip(weights.tolist(), intercept.tolist(), strict=True):
         total: Node = Number(shift)
-        for factor, value in zip(weights, logits, strict=True):
+        for factor, value in zip(own, logits, strict=True):
             total += Number(factor) * value
         found.append(total)
     return found

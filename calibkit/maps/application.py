@@ -15,12 +15,11 @@ from calibkit.columns.patterns import Matched, match_columns
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.calibrator import SEGMENTS, CalibratorModel, ScoreMap
 from calibkit.maps.class_rows import read_predictions
 from calibkit.maps.logit_maps import logits_of
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import SEGMENTS, ScoreMap, into_unit_interval
 from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
@@ -83,6 +82,16 @@ class CalibratorApplier:
         return mapped(self.method, one, score, scale, pl.thread_pool_size())
 
 
+def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
+    """Return scores clipped into [0, 1], and how many were outside."""
+    moved = int(np.count_nonzero((score < 0) | (score > 1)))
+    if not moved:
+        return score, 0
+    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
+    clipped.flags.writeable = False
+    return clipped, moved
+
+
 class ClassApplier:
     """Adds `calibrated_<class>`."""
 
@@ -107,7 +116,7 @@ class ClassApplier:
         prediction = read_classes(self.model, width, frame, self.matched, where)
         scale = self.model.columns["probs"].scale
         logits = prediction if scale == "logit" else logits_of(prediction)
-        found = self.model.logit_map.fitted(width).probabilities(logits)
+        found = self.model.logit_map.probabilities(logits)
         return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]
 
 

@@ -17,8 +17,8 @@ from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, used_roles
-from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMap, logits_of, softmax
-from calibkit.maps.map_fit import FOLDS, fit_logit_map
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, logits_of, softmax
+from calibkit.maps.map_fit import FOLDS, LogitMap, fit_logit_map
 from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.numerics.row_hash import data_hash, hash_text, merge_hashes, row_hashes

@@ -13,13 +13,17 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
-from calibkit.maps.calibrator import SCORE_VERSION, CalibratorModel
-from calibkit.maps.method import Method, default_clip, mapped
+from calibkit.maps.calibrator import (
+    SCORE_VERSION,
+    SEGMENTS,
+    CalibratorModel,
+    Candidate,
+    MapFit,
+    ScoreMap,
+)
+from calibkit.maps.method import Method, Points, by_level, default_clip, mapped, parts_of, pooled
 from calibkit.maps.methods import METHODS
-from calibkit.maps.points import Points, by_level, parts_of, pooled
-from calibkit.maps.score_map import SEGMENTS, Candidate, MapFit, ScoreMap
-from calibkit.methods.calibrators.choose import choose
-from calibkit.methods.calibrators.folds import dealt, folds_of
+from calibkit.methods.calibrators.choose import choose, dealt, folds_of
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions

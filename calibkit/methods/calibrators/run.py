@@ -14,9 +14,9 @@ from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import refuse_missing
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.application import into_unit_interval
+from calibkit.maps.calibrator import SEGMENTS, CalibratorModel
 from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.score_map import SEGMENTS, into_unit_interval
 from calibkit.maps.stored import class_state, read_rater_rows
 from calibkit.methods.calibrators.classes import fit_class_calibrator
 from calibkit.methods.calibrators.fit import fit_calibrator

@@ -16,7 +16,8 @@ from calibkit.columns.patterns import Matched, match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import as_in_input, match_classes, needed_columns, read_classes
-from calibkit.maps.logit_maps import LogitMap, LogitMapModel, logits_of, softmax
+from calibkit.maps.logit_maps import logits_of, softmax
+from calibkit.maps.map_fit import LogitMap
 from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
@@ -118,7 +119,7 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         log_alpha0=strength.intercept if constant else msgspec.UNSET,
         weights=msgspec.UNSET if constant else strength.weights.tolist(),
         intercept=msgspec.UNSET if constant else strength.intercept,
-        logit_map=None if mapped is None else LogitMapModel.of(mapped),
+        logit_map=None if mapped is None else mapped.stored(),
         disagreement_map=steps,
         regularization=options.regularization,
         objective=strength.objective,
@@ -271,7 +272,7 @@ def predict(
     scale = model.columns["probs"].scale
     logits = prediction if scale == "logit" else logits_of(prediction)
     if model.logit_map is not None:
-        probabilities = model.logit_map.fitted(len(model.classes)).probabilities(logits)
+        probabilities = model.logit_map.probabilities(logits)
     else:
         probabilities = softmax(logits) if scale == "logit" else prediction
     inputs: Floats | None = None
