@@ -78,8 +78,7 @@ ONE_OF_EACH = {
     "isotonic regression": (
         r"_?(pav|pava|pool_adjacent\w*|isotonic|isotonic_regression|isotonic_blocks|pool)",
         """numerics.isotonic.pool
-        methods.boundary.solvers.classic.isotonic methods.boundary.solvers.exact.isotonic_blocks
-        methods.hetcal.maps._isotonic""",
+        methods.boundary.solvers.classic.isotonic methods.boundary.solvers.exact.isotonic_blocks""",
     ),
     "quantiles": (
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",

@@ -121,13 +121,7 @@ class ClassApplier:
 
 
 def match_classes(model: Model, classes: list[str], source: Source, request: Request) -> Matched:
-    """Return the columns of class probabilities: as the model names them, or as the user does.
-
-    Raises
-    ------
-    UsageError
-        Another role than `probs` is pointed elsewhere; the columns' classes are not the model's.
-    """
+    """Return the columns of class probabilities: as the model names them, or as the user does."""
     for role in request.columns.keys() - {"probs"}:
         raise UsageError(f"the model uses no {role} column; leave --{role} out.")
     pattern = request.columns.get("probs", model.columns["probs"].name)
@@ -168,13 +162,7 @@ def needed_columns(matched: Matched, more: list[str], written: tuple[str, ...]) 
 def read_classes(
     model: Model, classes: int, frame: pl.DataFrame, matched: Matched, where: RowFinder
 ) -> Floats:
-    """Return rows x classes in the dtype of the fit.
-
-    Raises
-    ------
-    DataError
-        Values out of range; lists of another length than the model has classes.
-    """
+    """Return rows x classes in the dtype of the fit; see `read_predictions`."""
     if frame.height == 0:
         return np.empty((0, classes))
     column = model.columns["probs"]

@@ -172,15 +172,7 @@ def read_predictions(
     scale: str,
     dtype: str | None = None,
 ) -> Floats:
-    """Return the class probabilities (normalised) or logits of rows, after rounding to a dtype.
-
-    Raises
-    ------
-    UsageError
-        For fewer than two classes.
-    DataError
-        As `read_rater_rows`.
-    """
+    """Return the class probabilities (normalised) or logits of rows, after rounding to a dtype."""
     matrix = read_matrix(frame, matched, where)
     if dtype == "float32":
         matrix = matrix.astype(np.float32).astype(np.float64)
@@ -239,11 +231,6 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
     """Return the place of each label among the classes: by name, else whole numbers as indices.
 
     Indices are taken where no class has one for a name.
-
-    Raises
-    ------
-    DataError
-        For a row without a label, or with one that is no class.
     """
     if column.null_count():
         where.refuse(

@@ -113,11 +113,6 @@ def fit_logit_map(
     chosen
         Which rows count; None: all.
 
-    Raises
-    ------
-    UsageError
-        For cross-validated matrix scaling of more than 100 classes.
-
     Notes
     -----
     The loss is the mean over all votes.  All three problems are convex.  Without a penalty the

@@ -38,20 +38,10 @@ _BLOCK: Final = 131_072
 
 @dataclass(frozen=True)
 class Points:
-    """What a map is fitted on: distinct scores, from high to low, with counts in units of weight.
+    """What a map is fitted on: distinct scores, from high to low, in the dtype of the input.
 
-    Attributes
-    ----------
-    score
-        Of the scale that `scale` says, in the dtype of the input.
-    count, positive
-        Rows and positive rows of each score.
-    unit
-        What one unit of them is worth.
-    scale
-        ``probability``, ``logit`` or ``raw``.
-    what
-        Which rows these are, for messages.
+    `count` and `positive` are the rows and positive rows of each in units of weight; `scale` is
+    ``probability``, ``logit`` or ``raw``; `what` says which rows these are, for messages.
     """
 
     score: Floats
@@ -85,9 +75,12 @@ class Points:
         """Return the scores on the scale of a line: logits of probabilities, else as they are."""
         if not self.is_probability:
             return self.score.astype(np.float64)
-        out = np.empty(self.score.size)
-        blocks = cut(0, self.score.size)
-        each_block(_log_odds, (self.score, out), blocks, threads)
+        out, blocks = np.empty(self.score.size), cut(0, self.score.size)
+
+        def log_odds(score: Floats, part: Float64s) -> None:
+            maps.log_odds(score, LEAST, part)
+
+        each_block(log_odds, (self.score, out), blocks, threads)
         return out
 
     def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Float64s, Float64s]:
@@ -121,10 +114,6 @@ class Points:
         `values` takes the place of the scores; they fall like these.
         """
         return falling_quantiles(self.score if values is None else values, self.count, bins)
-
-
-def _log_odds(score: Floats, out: Float64s) -> None:
-    maps.log_odds(score, LEAST, out)
 
 
 def pooled(tally: Tally, scale: str) -> Points:

@@ -48,7 +48,7 @@ class Alpha:
         return AlphaModel
 
     def applier(self, model: AlphaModel) -> Applier:
-        from calibkit.methods.raters.alpha_cal import AlphaApplier
+        from calibkit.methods.raters.application import AlphaApplier
 
         return AlphaApplier(model)
 

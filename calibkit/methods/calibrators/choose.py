@@ -107,14 +107,8 @@ def first_good(table: Sequence[Candidate], measure: str) -> str:
 class HeldOut:
     """The losses of a map on each point of each fold, fitted on the other folds.
 
-    Attributes
-    ----------
-    log_loss, brier
-        Two rows: of a positive and of a negative row.
-    weight
-        What positive and negative rows of each point weigh.
-    times
-        How often each row was held out.
+    They have two rows, of a positive and of a negative row, as has what these weigh at each point;
+    `times` is how often each row was held out.
     """
 
     log_loss: Float64s

@@ -33,15 +33,7 @@ _LEAST: Final = 1e-15
 
 
 def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`.
-
-    Parameters
-    ----------
-    rows
-        Class probabilities with labels or votes.
-    options
-        What to fit.
-    """
+    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`."""
     penalties = options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     method = options.named
@@ -171,12 +163,8 @@ def _fitted(
 class _Judged:
     """Sums over held-out rows: a row's loss is that of all its votes.
 
-    Attributes
-    ----------
-    votes, squares
-        Votes, and the sum of the squares of a row's.
-    sums, crossed, products
-        By measure: losses of each map, times the row's votes, and of pairs of maps.
+    `squares` are those of the votes of a row; by measure `sums` are the losses of each map, `crossed`
+    these times the row's votes, `products` those of pairs of maps.
     """
 
     votes: float
