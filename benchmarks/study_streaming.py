@@ -140,7 +140,7 @@ def ratios(options: argparse.Namespace, rows: int) -> Iterator[list[str]]:
 
 def draw(found: Found, path: Path) -> None:
     """Draw the seconds of the processors by rows: straight lines, if they grow alike."""
-    from calibkit.options.look import Look
+    from calibkit.options.plot import Look
     from calibkit.reports.style import Sheet, settings, to_svg
 
     title, size = "Seconds of the processors by rows", (6.0, 4.4)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 #: How many offending rows a message names.
 FIRST_ROWS = 5
@@ -62,6 +62,11 @@ class CalibkitError(Exception):
         self.column = column
         self.rows = rows
         self.first_rows = [int(row) for row in first_rows[:FIRST_ROWS]]
+
+    @classmethod
+    def of(cls, file: str, problem: str, **where: Any) -> Self:
+        """Return the error about a file, whose name the message begins with."""
+        return cls(f"{file}: {problem}", file=file, **where)
 
     def as_dict(self) -> dict[str, object]:
         """Return the error as the object that ``--json`` prints."""

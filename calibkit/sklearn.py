@@ -11,6 +11,7 @@ fitted on all rows.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,7 +40,10 @@ Scale = Literal["probability", "percent", "logit", "raw"]
 
 
 class _Binary(ClassifierMixin, BaseEstimator):
-    """What they share: checks of X and y, and scores, also those of an estimator."""
+    """What they share: checks of X and y, and scores, also those of an estimator.
+
+    Parameters are fields: kept as they are given, compared and shown by scikit-learn.
+    """
 
     estimator: Any = None
     scale: Scale = "raw"
@@ -152,6 +156,7 @@ class _Calibrator(_Binary):
         return self.classes_[(found[:, 1] >= found[:, 0]).astype(np.intp)]
 
 
+@dataclass(eq=False, repr=False)
 class ScoreCalibrator(_Calibrator):
     """Maps scores to probabilities, as `calibkit.fit_calibrator` does.
 
@@ -175,28 +180,21 @@ class ScoreCalibrator(_Calibrator):
     ['no', 'yes']
     """
 
-    _options = ("method", "bins", "clip")
+    method: str = "platt"
+    _: KW_ONLY
+    bins: int | None = None
+    clip: float | None = None
+    scale: Scale = "raw"
+    random_state: int | None = 0
 
-    def __init__(
-        self,
-        method: str = "platt",
-        *,
-        bins: int | None = None,
-        clip: float | None = None,
-        scale: Scale = "raw",
-        random_state: int | None = 0,
-    ) -> None:
-        self.method = method
-        self.bins = bins
-        self.clip = clip
-        self.scale = scale
-        self.random_state = random_state
+    _options = ("method", "bins", "clip")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the map on scores (the first column of X) and classes."""
         return self._fit(X, y, ck.fit_calibrator, sample_weight)
 
 
+@dataclass(eq=False, repr=False)
 class BoundaryClassifier(_Binary):
     """Decides by a boundary over score and uncertainty, as `calibkit.fit_boundary` finds it.
 
@@ -222,40 +220,23 @@ class BoundaryClassifier(_Binary):
         A seed.
     """
 
-    _options = ("method", "uncertainty_bins", "confidence")
+    estimator: Any = None
+    _: KW_ONLY
+    precision: float | str | None = None
+    recall: float | str | None = None
+    fpr: float | str | None = None
+    capacity: float | str | None = None
+    maximize: str | None = None
+    minimize: str | None = None
+    method: str = "auto"
+    uncertainty: int | str | None = None
+    uncertainty_bins: int | None = None
+    confidence: float | None = None
+    scale: Scale = "raw"
+    cv: Any = None
+    random_state: int | None = 0
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        precision: float | str | None = None,
-        recall: float | str | None = None,
-        fpr: float | str | None = None,
-        capacity: float | str | None = None,
-        maximize: str | None = None,
-        minimize: str | None = None,
-        method: str = "auto",
-        uncertainty: int | str | None = None,
-        uncertainty_bins: int | None = None,
-        confidence: float | None = None,
-        scale: Scale = "raw",
-        cv: Any = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.precision = precision
-        self.recall = recall
-        self.fpr = fpr
-        self.capacity = capacity
-        self.maximize = maximize
-        self.minimize = minimize
-        self.method = method
-        self.uncertainty = uncertainty
-        self.uncertainty_bins = uncertainty_bins
-        self.confidence = confidence
-        self.scale = scale
-        self.cv = cv
-        self.random_state = random_state
+    _options = ("method", "uncertainty_bins", "confidence")
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator, if there is one, and the boundary of its scores."""
@@ -286,6 +267,7 @@ class BoundaryClassifier(_Binary):
         return found
 
 
+@dataclass(eq=False, repr=False)
 class HeterogeneousCalibrator(_Calibrator):
     """Calibrates scores by parts of the feature space, as `calibkit.fit_hetcal` does.
 
@@ -300,6 +282,17 @@ class HeterogeneousCalibrator(_Calibrator):
         As those of `BoundaryClassifier`.
     """
 
+    estimator: Any = None
+    _: KW_ONLY
+    partition: Literal["tree", "forest", "boosted", "sequential"] = "tree"
+    map: Literal["platt", "beta", "isotonic", "histogram"] = "platt"
+    max_depth: int | None = None
+    min_leaf: int | None = None
+    shrinkage: float | None = None
+    scale: Scale = "raw"
+    cv: Any = None
+    random_state: int | None = 0
+
     _options = ("partition", "map", "max_depth", "min_leaf", "shrinkage")
     _least = 2
 
@@ -307,29 +300,6 @@ class HeterogeneousCalibrator(_Calibrator):
         tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        partition: Literal["tree", "forest", "boosted", "sequential"] = "tree",
-        map: Literal["platt", "beta", "isotonic", "histogram"] = "platt",
-        max_depth: int | None = None,
-        min_leaf: int | None = None,
-        shrinkage: float | None = None,
-        scale: Scale = "raw",
-        cv: Any = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.partition = partition
-        self.map = map
-        self.max_depth = max_depth
-        self.min_leaf = min_leaf
-        self.shrinkage = shrinkage
-        self.scale = scale
-        self.cv = cv
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator, if there is one, and the calibration of its scores."""

@@ -28,11 +28,17 @@ NOISE = ("CALIBKIT_", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "NO_COLOR", 
 settings.register_profile(
     "calibkit",
     deadline=None,  # the first example of a test may compile a kernel
-    max_examples=25 if INTERPRETED else 60 if os.environ.get("CI") else 100,
+    max_examples=25 if INTERPRETED else 30 if os.environ.get("CI") else 100,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("calibkit")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what thousands of tests consist of out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
@@ -40,6 +46,7 @@ def pytest_sessionfinish() -> None:
 
     polars remembers the type of each frame that it has been given.
     """
+    gc.unfreeze()
     if "duckdb" in sys.modules:
         for one in gc.get_objects():
             if isinstance(one, _lru_cache_wrapper):

@@ -6,7 +6,7 @@ import re
 import shlex
 import xml.etree.ElementTree as ET
 
-from calibkit.options.pictures import KINDS
+from calibkit.options.grid_plots import KINDS
 from docs import write_gallery as gallery
 
 
@@ -25,4 +25,4 @@ def test_pictures_are_light_and_whole() -> None:
     for path in gallery.PICTURES.iterdir():
         data = path.read_bytes()
         assert len(data) < gallery.MOST_BYTES
-        assert ET.fromstring(data).get("aria-label") == KINDS[path.stem].title
+        assert ET.fromstring(data).get("aria-label") == KINDS[path.stem].HEADING

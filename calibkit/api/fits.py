@@ -94,9 +94,9 @@ def compare(source: Source, options: BoundaryOptions) -> pl.DataFrame:
     >>> bool((table["precision"].drop_nulls() >= 0.6).all())
     True
     """
-    from calibkit.methods.boundary import run
+    from calibkit.methods.boundary.compare import compare as side_by_side
 
-    compared = run.compare(options, source)
+    compared = side_by_side(options, source)
     tell(compared.inputs.warnings, BoundaryOptions)
     return compared.frame
 

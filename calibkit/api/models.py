@@ -105,12 +105,12 @@ def bundle(
     >>> sorted(service.apply(rows)["action"].unique())
     ['block', 'pass', 'review']
     """
-    from calibkit.bundles import make
+    from calibkit.bundles import model as bundles
 
     pairs = list(parts.items()) if isinstance(parts, Mapping) else [_pair(one) for one in parts]
     named = [(name, model_of(one, "parts")) for name, one in pairs]
-    model = make.bundle(named, tags=tagged(tags or {}, "tags"))
-    tell(make.misread(model), Options)
+    model = bundles.bundle(named, tags=tagged(tags or {}, "tags"))
+    tell(bundles.misread(model), Options)
     return model
 
 

@@ -22,35 +22,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from calibkit.api.functions import FrameFunction, python_function, tell
 from calibkit.api.words import python_words
 from calibkit.files.sources import Source
-from calibkit.options.grid_plots import (
-    EceAtOptions,
-    HeatmapOptions,
-    PositivityOptions,
-    RecallGainOptions,
-)
+from calibkit.options import grid_plots as of_grids
+from calibkit.options import plot as kinds
 from calibkit.options.option import names_of
-from calibkit.options.pictures import KINDS
-from calibkit.options.plot import (
-    AucLiftOptions,
-    BiasOptions,
-    CostCurveOptions,
-    DecisionCurveOptions,
-    DisagreementOptions,
-    DispersionOptions,
-    PlotOptions,
-    PrecisionRecallOptions,
-    ReliabilityOptions,
-    RiskCoverageOptions,
-    RocOptions,
-    ThresholdOptions,
-)
 from calibkit.reports import plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 P = ParamSpec("P")
-Asked = TypeVar("Asked", bound=PlotOptions)
+Asked = TypeVar("Asked", bound=kinds.PlotOptions)
 
 _FLAG = re.compile(r"(?<=`)(--[a-z0-9-]+)(?=`)")
 
@@ -65,31 +46,30 @@ matplotlib.axes.Axes
 def _drawn(options: Callable[P, Asked]) -> FrameFunction[P, Axes]:
     """Return the function that draws the kind of picture of a class of options."""
     kind: Any = options
-    name = next(name for name, one in KINDS.items() if one.options is kind)
 
     def draw(source: Source, own: Asked) -> Axes:
         shown = plots.points(source, own)
         tell(shown.warnings, kind)
         return plots.axes(shown, own)
 
-    draw.__name__ = draw.__qualname__ = "plot." + name.replace("-", "_")
+    draw.__name__ = draw.__qualname__ = "plot." + kind.KIND.replace("-", "_")
     text = str(inspect.getdoc(kind))
     draw.__doc__ = _FLAG.sub(lambda one: python_words(one[1], names_of(kind)), text) + _RETURNS
     return python_function(options)(draw)
 
 
-reliability = _drawn(ReliabilityOptions)
-precision_recall = _drawn(PrecisionRecallOptions)
-roc = _drawn(RocOptions)
-decision_curve = _drawn(DecisionCurveOptions)
-cost_curve = _drawn(CostCurveOptions)
-risk_coverage = _drawn(RiskCoverageOptions)
-threshold = _drawn(ThresholdOptions)
-positivity = _drawn(PositivityOptions)
-heatmap = _drawn(HeatmapOptions)
-recall_gain = _drawn(RecallGainOptions)
-ece_at = _drawn(EceAtOptions)
-bias = _drawn(BiasOptions)
-dispersion = _drawn(DispersionOptions)
-disagreement = _drawn(DisagreementOptions)
-auc_lift = _drawn(AucLiftOptions)
+reliability = _drawn(kinds.ReliabilityOptions)
+precision_recall = _drawn(kinds.PrecisionRecallOptions)
+roc = _drawn(kinds.RocOptions)
+decision_curve = _drawn(kinds.DecisionCurveOptions)
+cost_curve = _drawn(kinds.CostCurveOptions)
+risk_coverage = _drawn(kinds.RiskCoverageOptions)
+threshold = _drawn(kinds.ThresholdOptions)
+positivity = _drawn(of_grids.PositivityOptions)
+heatmap = _drawn(of_grids.HeatmapOptions)
+recall_gain = _drawn(of_grids.RecallGainOptions)
+ece_at = _drawn(of_grids.EceAtOptions)
+bias = _drawn(kinds.BiasOptions)
+dispersion = _drawn(kinds.DispersionOptions)
+disagreement = _drawn(kinds.DisagreementOptions)
+auc_lift = _drawn(kinds.AucLiftOptions)

@@ -10,7 +10,6 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
-from calibkit.registry.methods import grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from calibkit.evaluation.findings import Evaluated
     from calibkit.files.frames import Names
     from calibkit.files.sources import Source
-    from calibkit.gates.figures import Outcome
-    from calibkit.gates.results import Result
+    from calibkit.gates.figures import Outcome, Result
     from calibkit.measures.result import Metrics
     from calibkit.methods.watch.watch import Watched
     from calibkit.validation.report import Report
@@ -159,12 +157,14 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         from calibkit.apply.levels import with_levels
         from calibkit.runtime.memory import memory_budget
 
-        levelled = with_levels(options, source, memory_budget(None), options.workers)
-        said = list(levelled.warnings)
-        rows = pl.concat(levelled.run.frames(said.append))
+        run, placed = with_levels(options, source, memory_budget(None), options.workers)
+        said = list(placed.warnings)
+        rows = pl.concat(run.frames(said.append))
         tell(tuple(said), BinOptions)
         return rows
-    binned = grid.run().fit(options, source)
+    from calibkit.bins.run import fit
+
+    binned = fit(options, source)
     tell(binned.warnings, BinOptions)
     return binned.frame
 
@@ -199,8 +199,7 @@ def gate(result: Result, fail_if: Names) -> list[Outcome]:
     """
     from calibkit.files.frames import names
     from calibkit.gates.expressions import parse_all
-    from calibkit.gates.figures import check
-    from calibkit.gates.results import content_of
+    from calibkit.gates.figures import check, content_of
 
     return check(content_of(result), parse_all(names(fail_if)))
 
@@ -227,6 +226,6 @@ def diff(first: Result, second: Result) -> dict[str, Any]:
     >>> ck.diff(metrics, metrics)["score"]["all"]["auc"]["delta"]
     0.0
     """
-    from calibkit.gates.results import content_of, side_by_side
+    from calibkit.gates.figures import content_of, side_by_side
 
     return side_by_side(content_of(first), content_of(second))

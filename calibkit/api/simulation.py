@@ -45,7 +45,7 @@ def _simulated(options: Callable[P, Asked]) -> Callable[P, pl.DataFrame]:
     def made(own: Asked) -> pl.DataFrame:
         return simulate(own)
 
-    name = "simulate_" + next(name for name, one in KINDS.items() if one.options is kind)
+    name = "simulate_" + next(name for name, one in KINDS.items() if one is kind)
     made.__name__ = made.__qualname__ = name
     made.__doc__ = f"{inspect.getdoc(kind)}\n{_RETURNS.format(name=name)}"
     return options_function(options)(made)

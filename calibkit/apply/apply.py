@@ -6,18 +6,19 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
-from calibkit.columns.columns import RowFinder
-from calibkit.columns.rows import Gaps, placed, present_in
+from calibkit.columns.rows import Gaps, NothingLeft, RowFinder, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
 from calibkit.models.kinds import KINDS
@@ -25,51 +26,33 @@ from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.option import listed
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.passes import work_through
 
 
 @dataclass(frozen=True)
 class Applied:
-    """The rows with the added columns.
+    """The rows with the added columns, those that lack a value, and what the user should be told.
 
-    Attributes
-    ----------
-    frame
-        The rows.
-    added
-        The names of the added columns.
-    warnings
-        What the user should be told.
-    made_by
-        The hash of the model that made a column, where it is known.
-    chosen
-        Which rows of the source these are, from 0; None: all.
+    `made_by` has the hash of the model that made a column, where it is known; `chosen` says which rows
+    of the source these are, from 0 (None: all).  Batches tell of their rows alone.
     """
 
     frame: pl.DataFrame
-    added: tuple[str, ...]
-    warnings: tuple[str, ...]
-    made_by: dict[str, str]
-    chosen: NDArray[np.int64] | None
+    gaps: Gaps
+    chosen: NDArray[np.int64] | None = None
+    added: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    made_by: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Application:
     """A model about to be applied, settled before any row is read.
 
-    Attributes
-    ----------
-    applier, reads
-        What the model does, and with which columns.
-    kept
-        The columns of the input that stay.
-    added
-        The names of the added columns.
-    places
-        Where each of these stands among the columns that the applier gives.
-    made_by
-        The hash of the model that made a column of the result, where it is known.
-    chosen
-        Which rows of the result ``--selected`` keeps.
+    The columns of the input that are `kept` stay; those `added` have `places` among the columns that
+    the applier gives.  `made_by` has the hash of the model that made a column of the result, where it
+    is known; `chosen` says which rows of it ``--selected`` keeps.
     """
 
     applier: Applier
@@ -100,42 +83,15 @@ def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     plan = plan_application(model, source, options)
     made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)
     warnings = [*source.warnings, *missing_note(made.gaps, source, options)]
-    return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by, made.chosen)
-
-
-@dataclass(frozen=True)
-class AppliedRows:
-    """Rows with the added columns, which of them lack a value, and which were chosen (None: all)."""
-
-    frame: pl.DataFrame
-    gaps: Gaps
-    chosen: NDArray[np.int64] | None = None
+    return replace(made, added=tuple(plan.added), warnings=tuple(warnings), made_by=plan.made_by)
 
 
 def apply_rows(
     plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
-) -> AppliedRows:
-    """Return rows, all of the inputs or a batch of them, with the added columns.
-
-    Parameters
-    ----------
-    plan
-        From `plan_application`.
-    rows
-        The columns ``plan.read``.
-    where
-        Finds a row in the inputs.
-    options
-        How the model is applied.
-
-    Raises
-    ------
-    DataError
-        See `apply_model`.
-    """
-    frame, present = rows, None
+) -> Applied:
+    """Return rows (the columns ``plan.read``), all of the inputs or a batch, with the added columns."""
+    frame, present, gaps = rows, None, Gaps()
     where = replace(where, remedy="write null for them by --on-missing null")
-    gaps = Gaps()
     if options.on_missing == "null":
         present = present_in([frame[name] for name in plan.reads.needed.values()])
     if present is not None:
@@ -153,8 +109,8 @@ def apply_rows(
     if options.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         chosen = result.select(plan.chosen.fill_null(False)).to_series()
-        return AppliedRows(result.filter(chosen), gaps, np.flatnonzero(chosen))
-    return AppliedRows(result, gaps)
+        return Applied(result.filter(chosen), gaps, np.flatnonzero(chosen))
+    return Applied(result, gaps)
 
 
 def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:
@@ -167,7 +123,16 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
         raise UsageError(
             f"--add-level: a model of kind {model.kind!r} has no uncertainty levels; apply a boundary."
         )
-    kept = list(source.schema) if options.keep is None else _matching(source, listed(options.keep))
+    kept = list(source.schema)
+    if options.keep is not None:
+        patterns = listed(options.keep)
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in kept):
+                raise UsageError(
+                    f"--keep {pattern!r} matches no column{nearest(pattern, kept)}; "
+                    f"the columns are {', '.join(map(repr, kept))}."
+                )
+        kept = [name for name in kept if any(fnmatchcase(name, one) for one in patterns)]
     added = list(reads.written or applier.added)
     places = [applier.added.index(name) for name in added]
     if options.column is not None:
@@ -203,18 +168,6 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     return None
 
 
-def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in source.schema):
-            raise UsageError(
-                f"--keep {pattern!r} matches no column{nearest(pattern, source.schema)}; "
-                f"the columns are {', '.join(map(repr, source.schema))}."
-            )
-    return [
-        name for name in source.schema if any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]
-
-
 def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
     """Tell whether more rows lack a value than are allowed."""
     most = options.most_missing
@@ -222,20 +175,7 @@ def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
 
 
 def missing_note(gaps: Gaps, source: Source, options: ApplyOptions) -> list[str]:
-    """Return what the user should be told of rows that lack a value.
-
-    Parameters
-    ----------
-    gaps
-        These rows.
-    source, options
-        The inputs, and how many of their rows may lack a value.
-
-    Raises
-    ------
-    DataError
-        Where there are more than are allowed.
-    """
+    """Return what the user should be told of rows that lack a value; refuse more than are allowed."""
     lost = gaps.count
     if not lost:
         return []
@@ -250,3 +190,62 @@ def missing_note(gaps: Gaps, source: Source, options: ApplyOptions) -> list[str]
             first_rows=first,
         )
     return [f"{lost} of {source.rows} rows lack a value: null in the added columns"]
+
+
+#: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
+_MOST_ROWS: Final = 2**17
+_FEWEST_ROWS: Final = 2**10
+
+#: Copies of a batch that are in memory while it is read, judged and written.
+_COPIES: Final = 6
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model that is applied to the rows of a source, in as many batches at a time as threads."""
+
+    plan: Application
+    source: Source
+    options: ApplyOptions
+    memory: Memory
+    threads: int
+
+    def frames(self, tell: Callable[[str], None]) -> Iterator[pl.DataFrame]:
+        """Yield all rows with the added columns, some at a time, in their order.
+
+        The rows are those of `calibkit.apply.apply.apply_model`, whatever the batches.  Before the last
+        ones come, the user is told what there is to be told: rows of one batch are checked as a
+        whole before any of them is seen.  Once too many rows lack a value no more rows come; the
+        others are counted for the message.
+        """
+        for remark in self.source.warnings:
+            tell(remark)
+        held, gaps = None, Gaps()
+        for made in work_through(self.threads, self._applied, self._batches(), self.plan.read):
+            assert not isinstance(made, NothingLeft)  # no row is dropped here
+            gaps = gaps.merge(made.gaps)
+            if held is not None and not too_many(gaps, self.source, self.options):
+                yield held
+            held = made.frame
+        for remark in missing_note(gaps, self.source, self.options):
+            tell(remark)
+        if held is not None:
+            yield held
+
+    def batch_rows(self) -> int:
+        """Return how many rows are read at a time."""
+        width = row_bytes({name: self.source.schema[name] for name in self.plan.read})
+        width += 8 * len(self.plan.added)
+        room = self.memory.room // (width * (_COPIES + self.threads))
+        return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
+
+    def _batches(self) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield the rows some at a time, with the number of the first ones over all inputs."""
+        start = 0
+        for window in self.source.windows(self.plan.read, rows=self.batch_rows()):
+            yield start, window.read(self.plan.read)
+            start += window.rows
+
+    def _applied(self, batch: tuple[int, pl.DataFrame]) -> Applied:
+        start, rows = batch
+        return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.options)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import polars as pl
 
-from calibkit.apply.apply import Application
-from calibkit.apply.passes import Run
+from calibkit.apply.apply import Application, Run
 from calibkit.bins.binning import grid_levels
 from calibkit.bins.run import Placed, place
-from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
+from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.applier import LEVEL, Reads, Request
@@ -45,29 +44,13 @@ class LevelApplier:
         ]
 
 
-@dataclass(frozen=True)
-class Levelled:
-    """Rows about to get their levels, and what is to be said of the grid."""
+def with_levels(
+    options: BinOptions, source: Source, memory: Memory, threads: int
+) -> tuple[Run, Placed]:
+    """Return what gives every row, in order, its level, and what is to be said of the grid.
 
-    run: Run
-    placed: Placed
-
-    @property
-    def warnings(self) -> list[str]:
-        """What is to be said of the grid; the run says what there is of the source."""
-        return [text for text in self.placed.warnings if text not in self.run.source.warnings]
-
-
-def with_levels(options: BinOptions, source: Source, memory: Memory, threads: int) -> Levelled:
-    """Return every row, in order, with its level; null where score or uncertainty are missing.
-
-    Raises
-    ------
-    UsageError
-        A column `level` that is there already; see also `calibkit.bins.run.grid_rows`.
-    DataError
-        Values that are missing (unless such rows are left out of the grid), out of range or of the
-        wrong type.
+    Levels are null where score or uncertainty are missing.  A column `level` that is there already is
+    refused; other errors are those of `calibkit.bins.run.grid_rows`.
     """
     if LEVEL in source.schema:
         raise UsageError(
@@ -78,5 +61,6 @@ def with_levels(options: BinOptions, source: Source, memory: Memory, threads: in
     reads = applier.reads(source, Request())
     plan = Application(applier, reads, list(source.schema), [LEVEL], [0], {}, None)
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
-    run = Run(plan, source, asked, memory, threads)
-    return Levelled(run, placed)
+    # The run says what there is of the source.
+    told = tuple(text for text in placed.warnings if text not in source.warnings)
+    return Run(plan, source, asked, memory, threads), replace(placed, warnings=told)

@@ -22,7 +22,6 @@ from calibkit.models.model import canonical_text
 from calibkit.numerics.quantile import level_edges
 from calibkit.options.levels import Order
 from calibkit.summaries.edges import assign, equal_width_edges, quantile_edges
-from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
 
@@ -39,12 +38,8 @@ MOST_CELLS = 50_000_000
 class Levels:
     """The uncertainty levels of a boundary or a grid.
 
-    Attributes
-    ----------
-    minimum
-        Smaller values count as this one; -inf where rows have no uncertainty.
-    edges
-        The inner edges, one fewer than there are levels, non-decreasing.
+    `minimum`: smaller values count as this one; -inf where rows have no uncertainty; `edges`: the
+    inner edges, one fewer than there are levels, non-decreasing.
     """
 
     minimum: float
@@ -341,7 +336,7 @@ def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
     if rows.uncertainty is not None and options.uncertainty is not None:
         columns["uncertainty"] = {"name": options.uncertainty, "dtype": str(rows.uncertainty.dtype)}
     about: dict[str, object] = {"columns": columns, "order": grid.order, "strategy": strategy}
-    about |= {"resolution": found} if (found := resolution_of(rows.condensing)) else {}
+    about |= {} if rows.resolution is None else {"resolution": rows.resolution}
 
     def values(array: Edges) -> str:
         return canonical_text([float(value) if np.isfinite(value) else None for value in array])

@@ -41,16 +41,8 @@ GRID_COLUMNS = (
 class GridTable:
     """A grid that was read from a table.
 
-    Attributes
-    ----------
-    grid
-        The grid.
-    columns
-        The score and uncertainty columns it was made from.
-    fingerprint
-        A hash of its cells.
-    source
-        Where it was read.
+    `grid`: the grid; `columns`: the score and uncertainty columns it was made from; `fingerprint`: a
+    hash of its cells; `source`: where it was read.
     """
 
     grid: Grid
@@ -72,18 +64,9 @@ def is_grid_table(source: Source) -> bool:
 def read_grid_table(source: Source, options: ScoreColumns) -> GridTable:
     """Read a grid back from its table.
 
-    Parameters
-    ----------
-    source
-        A table with the columns `GRID_COLUMNS`.
-    options
-        The names of the score and uncertainty columns the boundary will read, unless the file
-        itself says what the grid was made from.
-
-    Raises
-    ------
-    DataError
-        A table that is not the complete grid it claims to be.
+    `source`: a table with the columns `GRID_COLUMNS`; `options`: the names of the score and
+    uncertainty columns the boundary will read, unless the file itself says what the grid was made
+    from.
     """
     if options.weight is not None:
         raise UsageError(

@@ -17,7 +17,7 @@ from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state, score_state
 from calibkit.summaries.states import State
 
 KIND = "bin"
@@ -27,14 +27,8 @@ KIND = "bin"
 class Binned:
     """The table of a grid.
 
-    Attributes
-    ----------
-    frame
-        One row a cell, see `calibkit.bins.binning.grid_frame`.
-    metadata
-        What a file of it says of itself.
-    warnings, notes, details
-        As in `calibkit.summaries.runs.Fitted`.
+    `frame`: one row a cell, see `calibkit.bins.binning.grid_frame`; `metadata`: what a file of it
+    says of itself; `warnings`, `notes`, `details`: as in `calibkit.summaries.runs.Fitted`.
     """
 
     frame: pl.DataFrame
@@ -70,21 +64,11 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
     """Return the grid of the rows of a merged state."""
     asked = state.header.options.get("asked")
     options = from_plain(asked, BinOptions, state.path, threads=threads)
-    return _binned(options, summary_of(state).rows(source_of(state), memory))
+    return _binned(options, rows_of_state(state, memory))
 
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
-    """Return the rows of a grid, counted where they do not fit.
-
-    Raises
-    ------
-    UsageError
-        A column that is not there.
-    DataError
-        Values that are missing, out of range or of the wrong type.
-    ResourceError
-        Rows that do not fit and cannot be made coarser.
-    """
+    """Return the rows of a grid, counted where they do not fit."""
     columns = _columns(options, source)
     # Bins within score bins have edges of their own each: no level can be kept for all.
     levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
@@ -136,12 +120,8 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
 class Placed:
     """Where the levels of rows lie.
 
-    Attributes
-    ----------
-    grid, columns
-        The grid, and the columns of score and uncertainty with the dtypes they are compared in.
-    warnings, notes, details
-        As in `calibkit.summaries.runs.Fitted`.
+    `grid`, `columns`: the grid, and the columns of score and uncertainty with the dtypes they are
+    compared in; `warnings`, `notes`, `details`: as in `calibkit.summaries.runs.Fitted`.
     """
 
     grid: Grid

@@ -9,7 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from calibkit.bundles.model import BundleModel, Step, makes
-from calibkit.columns.columns import RowFinder
+from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, PASS, Applier, Reads, Request
@@ -41,8 +41,10 @@ class BundleApplier:
         self.own_reads = []
         written: list[str] = []
         for step, applier in zip(self.steps, self.appliers, strict=True):
+            seen = copy(source)  # it is looked at, not read
+            seen.schema = {**source.schema, **made}
             try:
-                own = applier.reads(_with_columns(source, made), _own_request(step, request, made))
+                own = applier.reads(seen, _own_request(step, request, made))
             except UsageError as error:
                 message = f"{step.label}: {error}"
                 raise UsageError(message, file=error.file, column=error.column) from None
@@ -62,7 +64,11 @@ class BundleApplier:
     ) -> list[pl.Series]:
         """Return the columns of all parts, and the action."""
         made = self.made(frame, where, request)
-        return [*made.values(), self._action(made, frame.height)]
+        action = pl.repeat(PASS, frame.height, dtype=pl.String, eager=True)
+        for step in reversed(self.steps):
+            if step.decides:
+                action = action.set(made[step.columns["decision"]] == 1, str(step.name))
+        return [*made.values(), action.alias(ACTION)]
 
     def made(self, frame: pl.DataFrame, where: RowFinder, request: Request) -> dict[str, pl.Series]:
         """Return the columns of all parts."""
@@ -75,14 +81,6 @@ class BundleApplier:
                 for name, values in zip(step.columns.values(), columns, strict=True)
             }
         return made
-
-    def _action(self, made: Mapping[str, pl.Series], rows: int) -> pl.Series:
-        action = pl.repeat(PASS, rows, dtype=pl.String, eager=True)
-        for step in reversed(self.steps):
-            if step.decides:
-                fires = made[step.columns["decision"]] == 1
-                action = action.set(fires, str(step.name))
-        return action.alias(ACTION)
 
     def _check_roles(self, request: Request) -> None:
         """Refuse a column for a role that no part has, or several parts with different columns."""
@@ -99,13 +97,6 @@ class BundleApplier:
                     f"--{role}: the parts read different {role} columns, "
                     f"{', '.join(map(repr, names))}; rename the columns of the input instead."
                 )
-
-
-def _with_columns(source: Source, made: Mapping[str, pl.DataType]) -> Source:
-    """Return a source that says it has further columns; it is looked at, not read."""
-    seen = copy(source)
-    seen.schema = {**source.schema, **made}
-    return seen
 
 
 def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 import msgspec
 
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.raters.model import AlphaModel
@@ -39,18 +39,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a bundle, ready to be looked at.
+    """A part of a bundle: a model with the name that was given, if one was.
 
-    Attributes
-    ----------
-    name
-        The name that was given, or None.
-    model
-        The model.
-    columns
-        The columns that it adds: the bundle's name of each, by the model's own.
-    reads
-        The columns that it reads, by role.
+    The `columns` that it adds have the bundle's name of each, by the model's own; those that it `reads`
+    are by role.
     """
 
     name: str | None
@@ -111,13 +103,7 @@ class BundleModel(Model):
         return dict(zip(added, made, strict=False))
 
     def steps(self) -> list[Step]:
-        """Return the parts, decoded.
-
-        Raises
-        ------
-        ModelError
-            A part that is no model of this version.
-        """
+        """Return the parts, decoded; refuse one that is no model of this version."""
         found = []
         for place, part in enumerate(self.parts):
             try:
@@ -129,20 +115,23 @@ class BundleModel(Model):
 
 
 def step_of(name: str | None, model: Model) -> Step:
-    """Return a model as a part of a bundle.
+    """Return a model, no bundle, as a part of a bundle.
 
     A name takes the place of the word ``calibrated`` (``calibrated_low`` becomes ``NAME_low``); other
     columns get it at their end (``decision_NAME``).
-
-    Raises
-    ------
-    ModelError
-        A bundle.
     """
     if model.kind == BundleModel.KIND:
         raise ModelError("a bundle holds no bundles: name the models that it was made of")
+
+    def named(column: str) -> str:
+        if name is None:
+            return column
+        if column == _CALIBRATED or column.startswith(f"{_CALIBRATED}_"):
+            return name + column.removeprefix(_CALIBRATED)
+        return f"{column}_{name}"
+
     own = KINDS[model.kind].applier(model).added
-    return Step(name, model, {column: _named(column, name) for column in own}, _reads(model))
+    return Step(name, model, {column: named(column) for column in own}, _reads(model))
 
 
 def impossible(steps: Sequence[Step]) -> str | None:
@@ -166,11 +155,6 @@ def impossible(steps: Sequence[Step]) -> str | None:
         if step.name.lower() in names:  # databases do not tell cases apart
             return f"two parts are called {step.name!r} (in upper or lower case); give each its own"
         names.add(step.name.lower())
-    return _clash(steps)
-
-
-def _clash(steps: Sequence[Step]) -> str | None:
-    """Return which column two parts want, or one part wants before it is made."""
     made: dict[str, str] = {ACTION: "the bundle itself"}
     for step in steps:
         for name in step.columns.values():
@@ -193,13 +177,7 @@ def _clash(steps: Sequence[Step]) -> str | None:
 
 
 def check_chain(steps: Sequence[Step]) -> None:
-    """Refuse a part that was fitted on the column of another model than the bundle's.
-
-    Raises
-    ------
-    ModelError
-        The column that a part reads was made, at its fit, by a model with another hash.
-    """
+    """Refuse a part whose column was made, at its fit, by another model than the bundle's."""
     makers: dict[str, tuple[str, str]] = {}
     for step in steps:
         for column in step.reads.values():
@@ -239,14 +217,6 @@ def _role(key: str) -> str:
     return key.rpartition("_")[0] or key
 
 
-def _named(column: str, name: str | None) -> str:
-    if name is None:
-        return column
-    if column == _CALIBRATED or column.startswith(f"{_CALIBRATED}_"):
-        return name + column.removeprefix(_CALIBRATED)
-    return f"{column}_{name}"
-
-
 def _reads(model: Model) -> dict[str, Column]:
     """Return the columns that a model reads when it is applied."""
     found = {role: column for role, column in model.columns.items() if role in _ROLES}
@@ -262,4 +232,47 @@ def _reads(model: Model) -> dict[str, Column]:
         found |= {role: inner[role] for role in ("by",) if role in inner}
     for place, column in enumerate(features):
         found[f"feature_{place + 1}" if place else "feature"] = column
+    return found
+
+
+def bundle(
+    parts: Sequence[tuple[str | None, Model]], *, tags: Mapping[str, str] | None = None
+) -> BundleModel:
+    """Return several models as one, applied in this order; tags are copied into it.
+
+    Each model comes with its name; None keeps the names of its columns.  A boundary needs a name: its
+    columns become ``decision_NAME`` and ``margin_NAME``, and rows that it selects get the action NAME
+    unless an earlier boundary fired.  Parts that cannot be one bundle are a `UsageError`; one that was
+    fitted on a column of another model than the one in the bundle is a `ModelError`.
+    """
+    try:
+        steps = [step_of(name, model) for name, model in parts]
+    except ModelError as error:
+        raise UsageError(f"{error}.") from None
+    problem = impossible(steps)
+    if problem is not None:
+        raise UsageError(f"{problem}.")
+    check_chain(steps)
+    return BundleModel(
+        kind=BundleModel.KIND,
+        version=BundleModel.VERSION,
+        columns=outside_columns(steps),
+        parts=[Part(model=step.model.as_dict(), name=step.name) for step in steps],
+        tags=dict(tags or {}),
+    )
+
+
+def misread(model: BundleModel) -> list[str]:
+    """Return what may not be meant: a part reads of the input what a part before it has renamed."""
+    found, renamed = [], dict[str, tuple[str, str]]()
+    outside = {column.name for column in model.columns.values()}
+    for step in model.steps():
+        for column in step.reads.values():
+            if column.name in outside & renamed.keys():
+                label, name = renamed[column.name]
+                found.append(
+                    f"{step.label} reads the input's column {column.name!r}, not what {label} adds, "
+                    f"{name!r}: leave that name out if it was meant to"
+                )
+        renamed |= {own: (step.label, name) for own, name in step.columns.items() if own != name}
     return found

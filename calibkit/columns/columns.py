@@ -1,8 +1,7 @@
-"""Named columns as checked arrays: the only place where option text becomes numbers.
+"""Score, label, uncertainty and weight as checked arrays: the columns that nearly every command uses.
 
-`numeric_column`, `weight_column` and `label_column` turn one column into an array or refuse it;
-`read_rows` reads columns together and drops rows as asked; `read_score_rows` is both, for the
-columns that nearly every command uses.
+`calibkit.columns.numeric` turns one column into an array or refuses it, `calibkit.columns.rows` reads
+columns together and drops rows as asked.
 """
 
 from __future__ import annotations
@@ -15,30 +14,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.cell_grid import CellGrid
-from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import FloatArray, numeric_column, of_percent, weight_column
-from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
-from calibkit.errors import ResourceError, UsageError
+from calibkit.columns.numeric import (
+    FloatArray,
+    label_column,
+    numeric_column,
+    on_scale,
+    weight_column,
+)
+from calibkit.columns.resolution import Resolution
+from calibkit.columns.rows import Remark, RowFinder, read_rows
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash
-
-__all__ = [
-    "HASHED",
-    "Condensing",
-    "FloatArray",
-    "RowFinder",
-    "Rows",
-    "ScoreRows",
-    "label_column",
-    "numeric_column",
-    "read_rows",
-    "read_score_rows",
-    "resolve",
-    "score_column",
-    "weight_column",
-]
+from calibkit_kernels.tally import assign_levels
 
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")
@@ -49,59 +38,31 @@ _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Condensing:
-    """How equal rows were counted.
+@dataclass(frozen=True)
+class CellGrid:
+    """Bins of several columns by their inner edges, rising, and the cells that they make."""
 
-    Attributes
-    ----------
-    times
-        How many rows each row stands for.
-    hashes
-        The sums of the hashes of the rows as they were, by their roles in alphabetical order.
-    weight
-        The weight of each of the rows that a row stands for; None without weights.
-    score_bits, uncertainty_bits
-        How many bits after the exponent were kept where values were made coarser; None: all.
-    levels
-        Whether uncertainties were moved down to the edges of levels.
-    level_error
-        By which share of the rows these edges may miss their quantiles.
-    """
-
-    times: NDArray[np.int64]
-    hashes: Mapping[str, str]
-    weight: NDArray[np.float64] | None = None
-    score_bits: int | None = None
-    uncertainty_bits: int | None = None
-    levels: bool = False
-    level_error: float = 0.0
+    names: tuple[str, ...]
+    edges: tuple[NDArray[np.float64], ...]
 
     @property
-    def exact(self) -> bool:
-        """Whether the rows are as they were."""
-        return self.score_bits is None and self.uncertainty_bits is None and not self.levels
+    def shape(self) -> tuple[int, ...]:
+        """How many bins each column has."""
+        return tuple(own.size + 1 for own in self.edges)
 
     @property
-    def lossless(self) -> bool:
-        """Whether all that results depend on is as it was: levels with exact edges lose nothing."""
-        return self.score_bits is None and self.uncertainty_bits is None and not self.level_error
+    def cells(self) -> int:
+        """How many cells there are."""
+        return int(np.prod(self.shape))
 
-    def only(self, rows: NDArray[np.int64]) -> Condensing:
-        """Return what it is for some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        return replace(self, times=self.times[rows], weight=weight)
-
-    def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
-        """Return the hash of the rows over some columns."""
-        if not self.exact:
-            weighted = self.weight is not None
-            roles = [r for r in HASHED if (weighted if r == "weight" else r in used)]
-            return self.hashes[",".join(roles)]
-        as_read = {role: values for role, values in used.items() if role != "weight"}
-        if self.weight is not None:
-            as_read["weight"] = self.weight
-        return data_hash(as_read, self.times)
+    def of(self, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """Return the cell of each row, numbered with the bin of the last column moving fastest."""
+        found = np.zeros(columns[0].size, np.int64)
+        place = np.empty(columns[0].size, np.uint16)
+        for values, own in zip(columns, self.edges, strict=True):
+            assign_levels(values, -np.inf, own, place)
+            found = found * (own.size + 1) + place
+        return found.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,35 +71,32 @@ class ScoreRows:
 
     Parameters
     ----------
-    score, uncertainty
-        float32 where the column is, else float64.
-    label
-        0 and 1 as uint8; None if it was not asked for.
-    weight
-        float64; None without a weight column.
+    score, uncertainty, label, weight, others
+        Scores and uncertainties are float32 where the column is, else float64 as weights are; labels
+        are 0 and 1 as uint8; others are as they were read.  None: not there, or not asked for.
     options
         The options, with the uncertainty column resolved (None: there is none).
     rows_read, dropped
         How many rows the inputs have, and how many of them were dropped.
-    warnings
-        What the user has to be told, whatever the verbosity.
-    notes
-        What a summary should say (that there is no uncertainty column).
-    others
-        The further columns that were asked for, as they are.
-    where
-        Finds a row in the inputs.
-    remarks
-        Those of the warnings that are about a number of rows or values.
+    warnings, notes
+        What the user has to be told, whatever the verbosity, and what a summary should say; `remarks`
+        are those of the warnings that are about a number of rows or values.
     level_edges
         The inner edges of the uncertainty levels, where they are given.
     cells
         Of several uncertainties the grid whose cells are the `uncertainty` of rows.
-    condensing
+    times
         How many rows each of these stands for, where equal rows were counted; `weight` is then that
         of all of them together.
+    weight_each
+        The weight of each of the rows that a row stands for, where they are weighted.
+    resolution
+        How coarse values became where equal rows were counted; None where results lose nothing.
+    moved
+        Whether values are others than were read: coarser ones, or the edges of levels.
     hashes
-        Hashes that are known already, by their roles in alphabetical order.
+        Hashes that are known already, by their roles in alphabetical order; where values were `moved`
+        those of the rows as they were.
     """
 
     score: FloatArray
@@ -155,7 +113,10 @@ class ScoreRows:
     remarks: tuple[Remark, ...] = ()
     level_edges: tuple[float, ...] | None = None
     cells: CellGrid | None = None
-    condensing: Condensing | None = None
+    times: NDArray[np.int64] | None = None
+    weight_each: NDArray[np.float64] | None = None
+    resolution: Resolution | None = None
+    moved: bool = False
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -171,36 +132,28 @@ class ScoreRows:
     @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
-        if self.condensing is None:
-            return int(self.score.size)
-        return int(self.condensing.times.sum())
+        return int(self.score.size if self.times is None else self.times.sum())
 
     @property
     def positive_rows(self) -> int:
         """How many of the rows are positive, whatever they weigh."""
         assert self.label is not None
-        if self.condensing is None:
+        if self.times is None:
             return int(np.count_nonzero(self.label))
-        return int(self.condensing.times[self.label == 1].sum())
-
-    def need_each(self, option: str) -> None:
-        """Raise `ResourceError` if equal rows were counted, for an option that needs each of them."""
-        counted = self.condensing
-        if counted is not None and not (counted.lossless and (counted.times == 1).all()):
-            raise ResourceError(
-                f"memory: {self.rows:,} rows do not fit, and {option} needs every one of them; raise "
-                "--memory, or leave it out"
-            )
+        return int(self.times[self.label == 1].sum())
 
     def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
-        """Return the hash of the rows over some columns, by role; see `provenance.data_hash`.
+        """Return the hash of the rows over some columns, by role; see `row_hash.data_hash`.
 
-        Of rows that were made coarser it is the hash of the rows as they were, over score, label,
+        Of rows whose values were moved it is the hash of the rows as they were, over score, label,
         uncertainty and weight.
         """
-        if self.condensing is not None:
-            return self.condensing.fingerprint(used)
-        return self.hashes.get(",".join(sorted(used))) or data_hash(used)
+        if self.times is not None:
+            used = {role: values for role, values in used.items() if role != "weight"}
+            used |= {} if self.weight_each is None else {"weight": self.weight_each}
+        if self.moved:
+            return self.hashes[",".join(role for role in HASHED if role in used)]
+        return self.hashes.get(",".join(sorted(used))) or data_hash(used, self.times)
 
     def only(self, rows: NDArray[np.int64]) -> ScoreRows:
         """Return some of the rows, named by their place."""
@@ -215,8 +168,9 @@ class ScoreRows:
             weight=None if self.weight is None else _taken(self.weight, rows),
             others=None if self.others is None else self.others[rows],
             where=where,
-            condensing=None if self.condensing is None else self.condensing.only(rows),
-            hashes={},
+            times=None if self.times is None else self.times[rows],
+            weight_each=None if self.weight_each is None else self.weight_each[rows],
+            hashes=self.hashes if self.moved else {},
         )
 
 
@@ -244,24 +198,11 @@ def read_score_rows(
 ) -> ScoreRows:
     """Read and check score, label, uncertainty and weight; of a window of rows as of all.
 
-    Parameters
-    ----------
-    source
-        The inputs.
-    options
-        The column options as the user gave them.
-    label, uncertainty
-        Whether these columns are used at all.
-    finite_scores
-        Whether infinite scores are refused under ``logit`` and ``raw`` too: where scores are
-        summed, not only ordered.
-    positive_must_occur
-        Whether a `positive` that no row has is refused; else it is a warning (one shard of many
-        may hold no positive row).
-    others
-        Further columns to read along; numeric ones count for `on_missing`.
-    features
-        Further columns whose missing values mean something: they drop no row.
+    `label` and `uncertainty` say whether these columns are used at all.  With `finite_scores` infinite
+    ones are refused under ``logit`` and ``raw`` too: where scores are summed, not only ordered.  A
+    `positive` that no row has is a warning if it need not occur (one shard of many may hold none).  Of
+    the `others`, read along, numeric ones count for `on_missing`; missing values of `features` mean
+    something: they drop no row.
 
     Raises
     ------
@@ -311,24 +252,18 @@ def score_column(
     column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
 ) -> FloatArray:
     """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
-    if scale == "percent":
-        advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-        return of_percent(numeric_column(column, where, low=0.0, high=100.0, advice=advice))
-    if scale != "probability":
-        return numeric_column(column, where, finite=finite)
-    advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-    if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
-        advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
-    return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
+    advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
+    if scale == "probability":
+        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+        if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
+            advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
+    return on_scale(column, where, scale, advice, finite=finite)
 
 
 def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     """Return the options with the default uncertainty column filled in.
 
-    Raises
-    ------
-    UsageError
-        A column that is not there, or one column in two roles.
+    A column that is not there, or that has two roles, is refused.
     """
     if options.weight_kind != "frequency" and options.weight is None:
         raise UsageError(f"--weight-kind {options.weight_kind} says what --weight is; name it.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.rows import RowFinder, is_text
+from calibkit.columns.rows import RowFinder, is_text, refuse_missing, shown
 from calibkit.errors import DataError
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE
 from calibkit.models.model import Column
@@ -17,6 +18,9 @@ FloatArray = NDArray[np.float32] | NDArray[np.float64]
 
 #: Integers beyond this are not all float64 numbers.
 _EXACT_INTEGER: Final = 2**53
+
+#: Where the values of a scale end, if they do.
+_ENDS: Final = {"percent": (0.0, 100.0), "probability": (0.0, 1.0)}
 
 _SMALL_INTEGERS: Final = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
 
@@ -30,32 +34,12 @@ def numeric_column(
     high: float | None = None,
     advice: str = "",
 ) -> FloatArray:
-    """Return a column as checked numbers.
+    """Return a column of numbers of any type, or booleans (as 0 and 1), as checked numbers.
 
-    Parameters
-    ----------
-    column
-        Numbers of any type, or booleans (as 0 and 1).
-    where
-        Finds a row in the inputs.
-    finite
-        Whether infinities are refused.
-    low, high
-        The range of the values, ends included.
-    advice
-        What to do about values outside this range.
-
-    Returns
-    -------
-    numpy.ndarray
-        float32 for float32 and float16, else float64; contiguous and read-only, mostly the frame's
-        own memory.  -0.0 has become 0.0.
-
-    Raises
-    ------
-    DataError
-        Null or NaN, a value out of range, an infinity, text or another type, or an integer that
-        float64 cannot hold.
+    They are float32 for float32 and float16, else float64; contiguous and read-only, mostly the
+    frame's own memory; -0.0 has become 0.0.  Refused are null and NaN, values outside `low` to `high`
+    (ends included; `advice` says what to do), infinities if numbers must be `finite`, other types,
+    and integers that float64 cannot hold.
     """
     array = _as_floats(column, where)
     lowest, highest = array.min(), array.max()  # NaN, if there is one
@@ -64,8 +48,32 @@ def numeric_column(
     fits = bool(lowest >= bottom and highest <= top)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
         _refuse_values(column, array, where, bottom, top, advice)
-    if lowest <= 0 <= highest and _has_negative_zero(array):
-        array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
+    if lowest <= 0 <= highest:
+        bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
+        if (bits == np.uint64(1 << (8 * array.itemsize - 1))).any():  # there is a -0.0
+            array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
+            array.flags.writeable = False
+    return array
+
+
+def on_scale(
+    column: pl.Series,
+    where: RowFinder,
+    scale: str,
+    advice: str,
+    *,
+    finite: bool = True,
+    single: bool = False,
+) -> FloatArray:
+    """Return scores as their scale allows them; percentages become probabilities.
+
+    `single` makes them float32; infinite ones are refused on a scale with ends, or if `finite`.
+    """
+    low, high = _ENDS.get(scale, (None, None))
+    array = numeric_column(column, where, finite=finite, low=low, high=high, advice=advice)
+    array = array.astype(np.float32, copy=False) if single else array
+    if scale == "percent":
+        array = array / array.dtype.type(100.0)
         array.flags.writeable = False
     return array
 
@@ -73,43 +81,18 @@ def numeric_column(
 def as_fitted(
     column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
 ) -> NDArray[Any]:
-    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
-
-    Raises
-    ------
-    DataError
-        Missing values, values of another type or out of range.
-    """
-    if not values.len():
-        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    """Return values as numbers in the dtype of the fit, on its scale; see `on_scale`."""
     single = column.dtype == "float32"
-    if column.scale == "percent":
-        advice = "the model was fitted on percentages, in [0, 100]: name their column by --score"
-        array = numeric_column(values, where, low=0.0, high=100.0, advice=advice)
-        return of_percent(array.astype(np.float32, copy=False) if single else array)
-    probability = column.scale == "probability"
-    array = numeric_column(
-        values,
-        where,
-        finite=finite,
-        low=0.0 if probability else None,
-        high=1.0 if probability else None,
-        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
-        "--score, or fit on these scores with --scale logit or --scale raw",
+    if not values.len():
+        return np.empty(0, np.float32 if single else np.float64)
+    advice = (
+        "the model was fitted on percentages, in [0, 100]: name their column by --score"
+        if column.scale == "percent"
+        else "the model was fitted on probabilities, which lie in [0, 1]: name their column by "
+        "--score, or fit on these scores with --scale logit or --scale raw"
     )
-    return array.astype(np.float32, copy=False) if single else array
-
-
-def of_percent(array: FloatArray) -> FloatArray:
-    """Return percentages as probabilities, in their dtype."""
-    found: FloatArray = array / array.dtype.type(100.0)
-    found.flags.writeable = False
-    return found
-
-
-def _has_negative_zero(array: FloatArray) -> bool:
-    bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
-    return bool((bits == np.uint64(1 << (8 * array.itemsize - 1))).any())
+    scale = column.scale or ""
+    return on_scale(values, where, scale, advice, finite=finite, single=single)
 
 
 def weightless(file: str | None, column: str | None, rows: int) -> DataError:
@@ -124,12 +107,9 @@ def weightless(file: str | None, column: str | None, rows: int) -> DataError:
 
 
 def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
-    """Return weights: finite, not negative, not all zero (but in a window); always float64.
+    """Return weights as float64: finite, not negative, of a sum that floats hold, not all zero.
 
-    Raises
-    ------
-    DataError
-        As `numeric_column`, or if the weights sum to zero, or to what floats cannot hold.
+    In a window of rows they may all be zero.
     """
     array = numeric_column(column, where, low=0.0, advice="weights cannot be negative")
     if not array.any():
@@ -229,13 +209,105 @@ def _refuse_values(
         _refuse_absent(column, where)
     outside = (array < low) | (array > high)
     if outside.any():
-        where.refuse(column, outside, f"not in {_interval(low, high)}", advice)
+        interval = f"[{low:g}, inf)" if np.isinf(high) else f"[{low:g}, {high:g}]"
+        where.refuse(column, outside, f"not in {interval}", advice)
     where.refuse(
         column, np.isinf(array), "infinite", "only finite values can be used here; mend these rows"
     )
 
 
-def _interval(low: float, high: float) -> str:
-    if np.isinf(high):
-        return f"[{low:g}, inf)"
-    return f"[{low:g}, {high:g}]"
+_POSITIVE_TEXT: Final = ("1", "t", "true")
+_NEGATIVE_TEXT: Final = ("0", "f", "false")
+
+#: Values that a message lists of a column.
+_LISTED_VALUES: Final = 5
+
+
+def label_column(
+    column: pl.Series,
+    where: RowFinder,
+    *,
+    positive: str | None = None,
+    must_occur: bool = True,
+) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+    """Return labels as 0 and 1 (uint8), and warnings; refuse missing and other values.
+
+    Without `positive` labels are 0/1 of any number type, booleans, or the words t, f, true, false, 0,
+    1 in any case.  With it, as the user typed it, numbers are compared as numbers, booleans by these
+    words, all else as text; every other value is negative.  A positive class that no row has is an
+    error if it `must_occur`, else a warning.
+    """
+    advice = "label these rows, or leave them out by --unlabelled drop"
+    refuse_missing(column, where, "no label", advice, empty=True)
+    if positive is None:
+        return _binary_labels(column, where), ()
+    labels = read_only(_equal(column, positive).cast(pl.UInt8))
+    if labels.any():
+        return labels, ()
+    seen = ", ".join(shown(value) for value in _first_values(column))
+    message = f"column {column.name!r}: no row has the positive class {positive!r} (values: {seen})"
+    if not must_occur:
+        return labels, (message,)
+    file = where.source.parts[0].path
+    raise DataError(
+        f"{file}: {message}; name one of its values by --positive",
+        file=file,
+        column=column.name,
+        rows=column.len(),
+    )
+
+
+def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
+    kind = column.dtype
+    if kind == pl.Boolean:
+        return read_only(column.cast(pl.UInt8))
+    if kind.is_numeric():
+        odd, positive = (column != 0) & (column != 1), column
+    elif is_text(kind):
+        words = column.cast(pl.String).str.to_lowercase()
+        positive = words.is_in(_POSITIVE_TEXT)
+        odd = ~(positive | words.is_in(_NEGATIVE_TEXT))
+    else:
+        _refuse_labels(column, None, where)
+    if odd.any():
+        _refuse_labels(column, odd.to_numpy(), where)
+    return read_only(positive.cast(pl.UInt8))
+
+
+def _refuse_labels(column: pl.Series, odd: NDArray[np.bool_] | None, where: RowFinder) -> NoReturn:
+    values = column if odd is None else column.filter(pl.Series(odd))
+    seen = ", ".join(shown(value) for value in _first_values(values))
+    where.refuse(
+        column,
+        odd,
+        f"labels other than 0/1, true/false, t/f ({seen})",
+        "name the positive class by --positive VALUE",
+    )
+
+
+def _equal(column: pl.Series, positive: str) -> pl.Series:
+    """Return where a column equals a value that was typed; missing labels have been refused before."""
+    kind = column.dtype
+    if kind == pl.Boolean:
+        word = positive.strip().lower()
+        meant = {**dict.fromkeys(_POSITIVE_TEXT, True), **dict.fromkeys(_NEGATIVE_TEXT, False)}
+        return column.is_in([meant[word]] if word in meant else [])
+    if not kind.is_numeric():
+        return column.cast(pl.String) == positive
+    try:
+        number = Decimal(positive.strip())
+    except InvalidOperation:
+        return column.is_null()
+    if kind.is_float():
+        return column.eq(pl.Series([float(number)], dtype=pl.Float64).cast(kind))
+    if kind.is_decimal():
+        return column.cast(pl.Float64) == float(number)
+    lowest, highest = cast(int, column.min()), cast(int, column.max())
+    if not number.is_finite() or not lowest <= number <= highest or number % 1:
+        return column.is_null()
+    return column == int(number)
+
+
+def _first_values(column: pl.Series) -> list[Any]:
+    """Return the first distinct values in row order."""
+    return column.unique(maintain_order=True).head(_LISTED_VALUES).to_list()

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.numeric import numeric_column
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, refuse_missing
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 
@@ -21,17 +21,8 @@ from calibkit.files.sources import Source
 class Matched:
     """The columns that a pattern stands for, in natural order (`prob_2` before `prob_10`).
 
-    Attributes
-    ----------
-    pattern
-        As typed.
-    columns
-        Their names; one column of lists or arrays stands for all of them.
-    keys
-        What the pattern's first ``*`` matched in each column, else its index as text; empty for a
-        column of lists, whose length only its values tell.
-    nested
-        Whether there is one column of lists or arrays.
+    Their keys are what the pattern's first ``*`` matched in each, else its index as text.  Where there
+    is one column of lists or arrays (`nested`) there are none: only its values tell their length.
     """
 
     pattern: str
@@ -41,13 +32,7 @@ class Matched:
 
 
 def match_columns(source: Source, pattern: str, option: str) -> Matched:
-    """Return the columns that a shell glob matches, in natural order.
-
-    Raises
-    ------
-    UsageError
-        If none matches, or a column of lists is one of several.
-    """
+    """Return the columns that a shell glob matches: some, and no column of lists among several."""
     found = sorted((name for name in source.schema if fnmatchcase(name, pattern)), key=natural_key)
     if not found:
         raise UsageError(
@@ -101,21 +86,7 @@ def read_matrix(
 ) -> NDArray[np.float64]:
     """Return the matched columns as a matrix, one row a row, one column a key.
 
-    Parameters
-    ----------
-    frame
-        Holds the columns.
-    matched
-        What a pattern stands for.
-    where
-        Finds a row in the inputs.
-    low
-        The least value that is allowed.
-
-    Raises
-    ------
-    DataError
-        Missing values, infinities, text, values below `low`, lists of different lengths.
+    Missing values, infinities, text, values below `low` and lists of different lengths are refused.
     """
     if not matched.nested:
         advice = "" if low is None else f"values below {low:g} make no sense"
@@ -124,9 +95,7 @@ def read_matrix(
         ]
         return np.column_stack(columns).astype(np.float64, copy=False)
     column = frame[matched.columns[0]]
-    if column.null_count():
-        mask = column.is_null().to_numpy()
-        where.refuse(column, mask, "no value (null)", f"fill these rows, or {where.remedy}")
+    refuse_missing(column, where, "no value (null)", f"fill these rows, or {where.remedy}")
     lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
     lengths = lists.list.len()
     width = int(lengths[0]) if lengths.len() else 0
@@ -161,13 +130,7 @@ def class_keys(matched: Matched, width: int) -> tuple[str, ...]:
 
 
 def paired(first: Matched, second: Matched, options: Sequence[str]) -> Matched:
-    """Return `second` with its columns in the order of the keys of `first`.
-
-    Raises
-    ------
-    UsageError
-        If both are wide and their keys differ.
-    """
+    """Return `second` with its columns in the order of the keys of `first`, which are the same."""
     if first.nested or second.nested:
         return second
     if sorted(first.keys) != sorted(second.keys):
@@ -183,19 +146,8 @@ def paired(first: Matched, second: Matched, options: Sequence[str]) -> Matched:
 def find_features(source: Source, patterns: Sequence[str], taken: dict[str, str]) -> list[str]:
     """Return the feature columns that names and globs stand for, in the order they were typed.
 
-    Parameters
-    ----------
-    source
-        The inputs.
-    patterns
-        Names and shell globs; those of one glob come in natural order.
-    taken
-        Columns of other roles, with the option that named them: a glob passes them over.
-
-    Raises
-    ------
-    UsageError
-        A name or glob that matches nothing, or a name that has another role.
+    Those of one glob come in natural order.  Columns of other roles are `taken` by the option that
+    names them: a glob passes them over, a name is refused, and so is what matches nothing.
     """
     found: list[str] = []
     for pattern in patterns:

@@ -6,7 +6,6 @@ what it should, or that is on another scale than claimed.  Good data get none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import sqrt
 from typing import Any, Final
 
@@ -34,11 +33,6 @@ _CERTAIN: Final = 4.0
 Numbers = NDArray[Any]
 
 
-def constant_score(name: str) -> str:
-    """Say that a score is the same in all rows."""
-    return f"column {name!r}: one score in all rows, which tells no two of them apart"
-
-
 def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> str | None:
     """Say that scores claimed to be logits look like probabilities; None where they do not."""
     if scale != "logit" or not 0.0 <= low < high <= 1.0:
@@ -52,20 +46,10 @@ def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> 
 def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = None) -> str | None:
     """Say that higher scores go with fewer positives; None where they do not.
 
-    Parameters
-    ----------
-    name
-        The score's column.
-    rows, positives
-        Rows and positive rows (or their weights) of each distinct score, in rising order of scores.
-    size
-        How many rows there are, where `rows` are weights.
-
-    Notes
-    -----
-    The AUC of a score without any relation to the label has the variance ``(n + 1) / (12 P N)``
-    (Mann and Whitney, "On a test of whether one of two random variables is stochastically larger
-    than the other"; ties make it smaller).
+    Rows and positive rows (or their weights, of so many rows) are those of each distinct score, in
+    rising order of scores.  The AUC of a score without any relation to the label has the variance
+    ``(n + 1) / (12 P N)`` (Mann and Whitney, "On a test of whether one of two random variables is
+    stochastically larger than the other"; ties make it smaller).
     """
     hits = positives.astype(np.float64)
     misses = rows.astype(np.float64) - hits
@@ -89,13 +73,7 @@ def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = No
 
 
 def far_apart(rows: int, hits: int) -> str | None:
-    """Say that one class is too light beside the other to be added up to nine digits.
-
-    Parameters
-    ----------
-    rows, hits
-        Units of weight of all rows, and of positive rows.
-    """
+    """Say that one class is too light, in units, beside the other to be added up to nine digits."""
     lighter = min(hits, rows - hits)
     if rows < _ROUNDED or not 0 < lighter < _ENOUGH_UNITS:
         return None
@@ -119,17 +97,10 @@ def of_weights(label: Numbers, weight: Numbers | None) -> list[str]:
 def of_tally(
     name: str, scale: str, falling: Numbers, count: Numbers, positive: Numbers, size: int
 ) -> list[str]:
-    """Return the remarks on scores that were counted.
+    """Return the remarks on scores that were counted: so many rows.
 
-    Parameters
-    ----------
-    name, scale
-        The score's column, and what it is claimed to hold.
-    falling, count, positive
-        Scores by falling value (equal ones next to each other), and the weight of their rows and of
-        their positive rows.
-    size
-        How many rows there are.
+    Scores fall, equal ones next to each other; with them comes the weight of their rows and of their
+    positive rows.
     """
     score, rows, hits = falling[::-1], count[::-1], positive[::-1]
     if score.size > _BLOCKS:  # neighbours counted together: the AUC is as good, and it is cheap
@@ -141,19 +112,10 @@ def of_tally(
     rows, hits = (np.add.reduceat(part, starts, dtype=np.int64) for part in (rows, hits))
     if ends.size > 1 and ends[0] == ends[-1]:
         ends = ends[:1]
-    said = far_apart(int(rows.sum()), int(hits.sum()))
-    return [*([] if said is None else [said]), *_remarks(name, scale, ends, rows, hits, size)]
-
-
-def _remarks(
-    name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers, size: int
-) -> Iterator[str]:
-    if size < FEWEST:
-        return
-    if score.size == 1:
-        yield constant_score(name)
-        return
-    said = looks_like_probabilities(name, float(score[0]), float(score[-1]), scale)
-    for remark in (said, inverted(name, rows, hits, size)):
-        if remark is not None:
-            yield remark
+    said = [far_apart(int(rows.sum()), int(hits.sum()))]
+    if ends.size == 1 and size >= FEWEST:
+        said.append(f"column {name!r}: one score in all rows, which tells no two of them apart")
+    elif size >= FEWEST:
+        said.append(looks_like_probabilities(name, float(ends[0]), float(ends[-1]), scale))
+        said.append(inverted(name, rows, hits, size))
+    return [remark for remark in said if remark is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -18,25 +19,16 @@ from calibkit.files.sources import Source
 class RowFinder:
     """Where the rows of a frame stand in the inputs, for messages.
 
-    Parameters
-    ----------
-    source
-        The inputs.
-    kept
-        The numbers of the rows in the inputs, if some were dropped.
-    remedy
-        What the user can do about rows without a value, apart from filling them.
-    start
-        The number in the inputs of the row that counts as 0 here and in `kept`.
-    condensed
-        Whether rows have lost their places: messages then name none.
+    `kept` has the numbers of the rows in the inputs if some were dropped, less `start`; rows that were
+    `counted` have lost their places: messages then name none.  `remedy` is what the user can do about
+    rows without a value, apart from filling them.
     """
 
     source: Source
     kept: NDArray[np.int64] | None = None
     remedy: str = "leave them out by --on-missing drop"
     start: int = 0
-    condensed: bool = False
+    counted: bool = False
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of rows in the inputs, from 0."""
@@ -50,16 +42,13 @@ class RowFinder:
         advice: str,
     ) -> NoReturn:
         """Raise an `OffendingRows` about the rows of `column` that offend (None: all rows)."""
-        if offends is None:
-            count, rows = column.len(), np.arange(min(column.len(), FIRST_ROWS))
-        else:
-            rows = np.flatnonzero(offends)
-            count, rows = rows.size, rows[:FIRST_ROWS]
+        rows = np.arange(column.len()) if offends is None else np.flatnonzero(offends)
+        count, rows = rows.size, rows[:FIRST_ROWS]
         value = column.slice(int(rows[0]), 1).to_list()[0]
         if column.dtype == pl.Float32 and value is not None:
             value = np.float32(value)  # shown as it was written, not with the digits of float64
         file, local = self.source.parts[0].path, list[int]()
-        if not self.condensed:
+        if not self.counted:
             file, local = self.source.locate(self.numbers(rows).tolist())
         raise OffendingRows(file, column.name, problem, shown(value), advice, count, local)
 
@@ -67,14 +56,7 @@ class RowFinder:
 class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
     """Rows of a column whose value cannot be used; those of several batches add up.
 
-    Parameters
-    ----------
-    file, column
-        Where the first ones are.
-    problem, value, advice
-        What is wrong with them, the first value, and what to do.
-    count, first
-        How many there are, and the numbers of the first of them within `file`, from 1.
+    `count` is how many there are, `first` the numbers of the first of them within `file`, from 1.
     """
 
     def __init__(
@@ -114,8 +96,7 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
         )
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something the user has to be told about so many rows, or values."""
 
     before: str
@@ -155,19 +136,7 @@ class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Columns as read, after rows were dropped.
-
-    Parameters
-    ----------
-    frame
-        The columns that were asked for.
-    where
-        Finds a row of `frame` in the inputs.
-    rows_read, dropped
-        How many rows the inputs have, and how many of them are not in `frame`.
-    remarks
-        What was dropped and why.
-    """
+    """Columns as read, after rows were dropped, for the reasons in `remarks`."""
 
     frame: pl.DataFrame
     where: RowFinder
@@ -188,32 +157,22 @@ def read_rows(
     missing: Sequence[str] = (),
     unlabelled: str | None = None,
 ) -> Rows:
-    """Read columns together, without the rows that are to be dropped.
+    """Read columns together, without the rows that are to be dropped; `NothingLeft` if all are.
 
-    Parameters
-    ----------
-    source
-        The inputs.
-    columns
-        The columns to read.
-    missing
-        Columns whose nulls drop the row, and whose NaN does if they are floats.
-    unlabelled
-        The label column, if rows whose label is null, NaN or empty are to be dropped.
-
-    Raises
-    ------
-    UsageError
-        If a column is not there.
-    DataError
-        If no row is left.
+    Nulls of the columns `missing` drop their row, and NaN of those that are floats; so does a label
+    that is null, NaN or empty in the column `unlabelled`.
     """
     names = list(dict.fromkeys(columns))
     frame = source.read(names, rechunk=False)
     total, remarks = frame.height, list[Remark]()
     keep: NDArray[np.bool_] | None = None
-    numeric = [name for name in dict.fromkeys(missing) if _droppable(frame.schema[name])]
-    tasks = [(name, "--on-missing drop") for name in numeric]
+    tasks = [
+        (name, "--on-missing drop")
+        for name in dict.fromkeys(missing)
+        if (kind := frame.schema[name]).is_numeric()
+        or kind.is_nested()
+        or kind in (pl.Null, pl.Boolean)
+    ]
     tasks += [(unlabelled, "--unlabelled drop")] if unlabelled is not None else []
     for name, reason in tasks:
         absent = missing_mask(frame[name], empty=name == unlabelled)
@@ -251,13 +210,23 @@ def missing_mask(column: pl.Series, *, empty: bool) -> NDArray[np.bool_] | None:
     return None if absent is None else absent.to_numpy()
 
 
+def refuse_missing(
+    column: pl.Series,
+    where: RowFinder,
+    problem: str = "no value",
+    advice: str = "fill these rows, or leave them out",
+    *,
+    empty: bool = False,
+) -> None:
+    """Raise a `DataError` for rows that are null, NaN or (if `empty`) empty text."""
+    absent = missing_mask(column, empty=empty)
+    if absent is not None:
+        where.refuse(column, absent, problem, advice)
+
+
 def is_text(kind: pl.DataType) -> bool:
     """Tell whether a column holds text, also as categories."""
     return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
-
-
-def _droppable(kind: pl.DataType) -> bool:
-    return kind.is_numeric() or kind.is_nested() or kind in (pl.Null, pl.Boolean)
 
 
 def shown(value: Any) -> str:
@@ -268,15 +237,7 @@ def shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Rows that lack a value.
-
-    Attributes
-    ----------
-    count
-        How many there are.
-    first
-        The numbers in the inputs, from 0, of the first of them.
-    """
+    """Rows that lack a value: how many, and the numbers in the inputs, from 0, of the first of them."""
 
     count: int = 0
     first: tuple[int, ...] = ()

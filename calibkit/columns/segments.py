@@ -9,22 +9,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.patterns import natural_key
-from calibkit.columns.rows import RowFinder, missing_mask
+from calibkit.columns.rows import RowFinder, refuse_missing
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Which segment each row is in.
-
-    Attributes
-    ----------
-    column
-        The column's name.
-    code
-        The segment of each row, as a place in `names`.
-    names
-        The values of the column as text, in natural order.
-    """
+    """The segment of each row, as a place among the names of a column's values in natural order."""
 
     column: str
     code: NDArray[np.uint32]
@@ -34,16 +24,11 @@ class Segments:
 def read_segments(column: pl.Series, where: RowFinder) -> Segments:
     """Return the segments of a column of any type whose values have a text.
 
-    Whole floats are written as integers, so that a column reads the same from CSV and Parquet.
-
-    Raises
-    ------
-    DataError
-        For a row without a value.
+    Whole floats are written as integers, so that a column reads the same from CSV and Parquet.  A
+    row without a value is refused.
     """
-    absent = missing_mask(column, empty=True)
-    if absent is not None:
-        where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
+    advice = f"fill these rows, or {where.remedy}"
+    refuse_missing(column, where, advice=advice, empty=True)
     distinct = column.unique()
     names = tuple(sorted(set(map(segment_name, distinct.to_list())), key=natural_key))
     return Segments(column.name, _places(column, distinct, names).astype(np.uint32), names)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.rows import RowFinder, is_text, missing_mask
+from calibkit.columns.rows import RowFinder, is_text, refuse_missing
 
 Parts = NDArray[np.uint8]
 
@@ -18,39 +18,28 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> P
 
     A group's part is a hash of the seed and the group's value as text, so it does not depend on
     other groups, and the parts are of about equal size where groups are many.
-
-    Raises
-    ------
-    DataError
-        For a row without a group.
     """
     return (group_keys(groups, str(seed), where) % np.uint64(parts)).astype(np.uint8)
 
 
 def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> NDArray[np.uint64]:
-    """Return a hash of each row's group, as text, and of a salt; errors as `group_parts`."""
+    """Return a hash of each row's group, as text, and of a salt; refuse a row without a group."""
     refuse_missing(groups, where)
     if not groups.dtype.is_integer():
         groups = groups.cast(pl.String)
     values = groups.unique()
-    keys = [_hash(f"{salt}:{value}") for value in values.cast(pl.String)]
-    keys_of = pl.Series(keys, dtype=pl.UInt64)
-    found: NDArray[np.uint64] = groups.replace_strict(
-        values, keys_of, return_dtype=pl.UInt64
-    ).to_numpy()
-    return found
+    texts = (f"{salt}:{value}".encode() for value in values.cast(pl.String))
+    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    keys = pl.Series([int.from_bytes(one, "little") for one in digests], dtype=pl.UInt64)
+    found = groups.replace_strict(values, keys, return_dtype=pl.UInt64)
+    return found.to_numpy()
 
 
 def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
     """Return the block of each row: blocks of about equal size in the order of time.
 
     Any column that can be ordered will do: numbers, dates, times, text in ISO 8601; categories are
-    text.  Rows of one time are in one block.
-
-    Raises
-    ------
-    DataError
-        For a row without a time.
+    text.  Rows of one time are in one block; a row without a time is refused.
     """
     seen = TimeParts()
     seen.add(times, where)
@@ -64,13 +53,7 @@ class TimeParts:
         self._counts = pl.DataFrame()
 
     def add(self, times: pl.Series, where: RowFinder) -> None:
-        """Add rows.
-
-        Raises
-        ------
-        DataError
-            For a row without a time.
-        """
+        """Add rows; refuse one without a time."""
         refuse_missing(times, where)
         fresh = _as_times(times).to_frame().group_by("time").len("rows")
         if self._counts.height:
@@ -90,14 +73,3 @@ class TimeParts:
 
 def _as_times(times: pl.Series) -> pl.Series:
     return (times.cast(pl.String) if is_text(times.dtype) else times).alias("time")
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def refuse_missing(column: pl.Series, where: RowFinder) -> None:
-    """Raise a `DataError` for rows without a group or a time."""
-    absent = missing_mask(column, empty=False)
-    if absent is not None:
-        where.refuse(column, absent, "no value", "fill these rows, or leave them out")

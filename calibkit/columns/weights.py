@@ -20,14 +20,9 @@ T = TypeVar("T", int, float)
 
 @dataclass(frozen=True)
 class Unit:
-    """What one unit of a tally's counts is worth.
+    """The weight of one unit of a tally's counts: a power of two, 1.0 for rows and integer weights.
 
-    Attributes
-    ----------
-    size
-        The weight of one unit, a power of two (1.0 for rows and integer weights).
-    exact
-        Whether the integer counts stand for the weights without rounding.
+    Where it is `exact` the counts stand for the weights without rounding.
     """
 
     size: float = 1.0
@@ -56,10 +51,7 @@ _MOST_BITS = 62
 class ClassWeights:
     """How many units each unit of a positive and of a negative row counts as.
 
-    Attributes
-    ----------
-    positive, negative
-        Integers where they stand for the base rate exactly; else floats, and products are rounded.
+    They are integers where they stand for the base rate exactly; else floats, and products are rounded.
     """
 
     positive: int | float = 1
@@ -105,14 +97,9 @@ AS_THEY_ARE = ClassWeights()
 
 
 def at_prevalence(rows: int, positives: int, prevalence: Fraction | None) -> ClassWeights:
-    """Return the weights at which positives are a given share of all.
+    """Return the weights at which positives are a share of all between 0 and 1.
 
-    Parameters
-    ----------
-    rows, positives
-        All rows and the positive ones, in units; both classes occur, else rows stay as they are.
-    prevalence
-        The share, above 0 and below 1; None leaves rows as they are.
+    Without a share, or without rows (in units) of both classes, rows stay as they are.
     """
     negatives = rows - positives
     if prevalence is None or not positives or not negatives:
@@ -177,15 +164,7 @@ def bit_range(weight: NDArray[np.float64]) -> tuple[int, int]:
 
 
 def common_unit(rows: int, total: Fraction, top: int, last: int) -> Unit:
-    """Return the unit that `in_units` chooses, for weights of which only this is known.
-
-    Parameters
-    ----------
-    rows, total
-        How many weights there are, and their sum.
-    top, last
-        Of all of them, as `bit_range` has it.
-    """
+    """Return the unit that `in_units` chooses, for weights of such a number, sum and `bit_range`."""
     shift = max(0, -last)
     if shift + top <= 53 and total * 2**shift < 2**53:
         return Unit(2.0**-shift)
@@ -216,24 +195,10 @@ def carried(
     """Return rounded weights whose running sums are rounded, rather than each weight for itself.
 
     Roundings of many rows then do not add up: rows that are many times lighter than others keep
-    their digits in sums over a range of scores.
-
-    Parameters
-    ----------
-    weight
-        Weights as `in_units` got them.
-    unit
-        The unit it chose, not exact.
-    order
-        The places of the rows in the order of summation.
-    kind
-        Sums run over the rows of each kind apart.
-
-    Returns
-    -------
-    units
-        The sum of the first rows of a kind is off by at most half a unit, besides what rows lighter
-        than one unit gain, which are one.  It does not depend on the order of those rows.
+    their digits in sums over a range of scores.  The unit is the one, not exact, that `in_units` chose;
+    sums run over the rows of each kind apart, in an order of their places.  The sum of the first rows
+    of a kind is off by at most half a unit, besides what rows lighter than one unit gain, which are
+    one, and does not depend on the order of those rows.
     """
     exact = np.ldexp(weight, 1 - math.frexp(unit.size)[1])
     units = exact.astype(np.int64)

@@ -19,8 +19,7 @@ from calibkit.measures.rates import Level, wilson
 from calibkit.measures.result import Difference, Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise
-from calibkit.models.model import canonical_json
-from calibkit.models.page import Shown
+from calibkit.models.model import Shown
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.drift import DriftOptions
 from calibkit.version import __version__
@@ -94,10 +93,6 @@ class Drift(Shown):
         for name in ("metrics", "intervals"):
             found[name] = content[name]
         return {**found, "calibkit": __version__}
-
-    def to_json(self) -> bytes:
-        """Return the content of ``drift.json``."""
-        return canonical_json(self.as_dict())
 
     def _headline(self, name: str) -> dict[str, Any]:
         values = self.metrics.metrics[name][ALL]

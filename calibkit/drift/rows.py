@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
-from calibkit.columns.columns import RowFinder, label_column, weight_column
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import missing_mask, present_in
+from calibkit.columns.numeric import as_fitted, label_column, weight_column
+from calibkit.columns.rows import RowFinder, missing_mask, present_in
 from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source

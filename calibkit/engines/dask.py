@@ -12,13 +12,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError
-from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 from calibkit.version import __version__
 
@@ -48,23 +47,16 @@ R = TypeVar("R", bound=OfRows)
 class DaskEngine:
     """Works on parts; what the work on one raises is raised here, as it was.
 
-    Parameters
-    ----------
-    address
-        Of the scheduler, or `LOCAL`.
-    workers
-        How many processes a local cluster has.
-
-    Raises
-    ------
-    UsageError
-        Where `distributed` is not installed.
-    ResourceError
-        Where no scheduler answers.
+    The address is that of a scheduler, or `LOCAL`: a cluster of so many processes.
     """
 
     def __init__(self, address: str, workers: int = 1) -> None:
-        self._dask = _distributed()
+        try:
+            self._dask: Any = importlib.import_module("distributed")
+        except ImportError as error:
+            raise UsageError(
+                "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
+            ) from error
         self._address, self._workers = address, workers
         self._cluster: Any = None
         self._client: Any = None
@@ -74,10 +66,11 @@ class DaskEngine:
         self._level = quiet.level
         quiet.setLevel(logging.CRITICAL)  # what goes wrong is said once, by an error
         try:
-            target: Any = self._address
-            if target == LOCAL:
-                target = self._cluster = self._local_cluster()
-            self._client = self._dask.Client(target, timeout=_CONNECT, set_as_default=False)
+            if self._address == LOCAL:
+                self._cluster = self._local_cluster()
+            self._client = self._dask.Client(
+                self._cluster or self._address, timeout=_CONNECT, set_as_default=False
+            )
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
             raise ResourceError(
@@ -89,13 +82,21 @@ class DaskEngine:
     def _local_cluster(self) -> Any:
         # Each worker is one thread; polars would take all processors in each of them.
         own = {"distributed.nanny.pre-spawn-environ": {"POLARS_MAX_THREADS": 1}}
-        with importlib.import_module("dask").config.set(own), _quiet_helpers():
-            return self._dask.LocalCluster(
-                n_workers=self._workers,
-                threads_per_worker=1,
-                dashboard_address=":0",
-                silence_logs=logging.CRITICAL,
-            )
+        name = "PYTHONWARNINGS"
+        before = os.environ.get(name)
+        # The process that Python starts beside workers complains where they are ended at once.
+        os.environ[name] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+        try:
+            with importlib.import_module("dask").config.set(own):
+                return self._dask.LocalCluster(
+                    n_workers=self._workers,
+                    threads_per_worker=1,
+                    dashboard_address=":0",
+                    silence_logs=logging.CRITICAL,
+                )
+        finally:
+            del os.environ[name]
+            os.environ |= {} if before is None else {name: before}
 
     def __exit__(self, *error: object) -> None:
         lost = self._client is not None and self._client.status != "running"
@@ -211,11 +212,6 @@ class Results(Generic[R]):
             raise
 
 
-def worker_memory(memory: Memory, address: str, threads: int) -> Memory:
-    """Return what each worker may use: of this machine they all share what there is."""
-    return replace(memory, bytes=memory.bytes // threads) if address == LOCAL else memory
-
-
 def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:
     """Do the work on a part where the versions of both sides are one."""
     if version != __version__:
@@ -224,30 +220,6 @@ def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:
             "same version everywhere."
         )
     return function(part)
-
-
-@contextmanager
-def _quiet_helpers() -> Iterator[None]:
-    """Let the process that Python starts beside workers not complain where they are ended at once."""
-    name = "PYTHONWARNINGS"
-    before = os.environ.get(name)
-    os.environ[name] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-def _distributed() -> Any:
-    try:
-        return importlib.import_module("distributed")
-    except ImportError as error:
-        raise UsageError(
-            "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
-        ) from error
 
 
 def _first_line(error: BaseException) -> str:

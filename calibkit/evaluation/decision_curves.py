@@ -16,8 +16,7 @@ from calibkit.options.evaluate import EvaluateOptions
 
 def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
     """Return the decisions that are judged, if any, and each score at all thresholds."""
-    times = None if rows.condensing is None else rows.condensing.times
-    sample = partial(Sample, label=rows.label, weight=rows.weight, times=times)
+    sample = partial(Sample, label=rows.label, weight=rows.weight, times=rows.times)
     found = []
     for name, taken in rows.decisions.items():
         judged = confusion_of(sample(score=taken), name, ALL, options.settings)

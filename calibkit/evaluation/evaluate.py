@@ -53,13 +53,12 @@ def evaluate_rows(
 ) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
     findings = Findings(asked=options)
-    times = None if rows.condensing is None else rows.condensing.times
     check_names(options.tops, rows.segments)
     for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
-        small = part.small(options.min_rows, rows.label.size, times)
+        small = part.small(options.min_rows, rows.label.size, rows.times)
         views = _views(rows, part, options)
         _add_scores(findings, views, small)
-        if rows.condensing is not None and rows.condensing.score_bits is not None and not small:
+        if rows.score_bits is not None and not small:
             findings.spread(views.values())
         if rows.cells is not None:
             _add_cells(findings, rows.cells, views, part, small)
@@ -68,7 +67,7 @@ def evaluate_rows(
         if curves and not small:
             findings.drawn += [curve_rows(view, findings.confidence) for view in views.values()]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
-    found = findings.evaluated(rows.rows, warnings, rows.notes, rows.condensing)
+    found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
     return replace(found, net_benefit=partial(decision_curves, options, rows)) if curves else found
 
 
@@ -78,7 +77,7 @@ def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:
         label=part.of(rows.label),
         weight=None if rows.weight is None else part.of(rows.weight),
         group=None if rows.group is None else part.of(rows.group),
-        times=None if rows.condensing is None else part.of(rows.condensing.times),
+        times=None if rows.times is None else part.of(rows.times),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import numeric_column, weight_column
+from calibkit.columns.numeric import numeric_column, weight_column
 from calibkit.columns.patterns import match_columns, read_matrix
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError, nearest

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.columns.columns import Condensing
+from calibkit.columns.resolution import Range
 from calibkit.measures import intervals
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.ranges import ranges
@@ -16,7 +16,6 @@ from calibkit.measures.rates import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Metrics, Number
 from calibkit.measures.views import View
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.summaries.resolution import Range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +128,11 @@ class Findings:
         rows: int,
         warnings: tuple[str, ...],
         notes: tuple[str, ...] = (),
-        condensing: Condensing | None = None,
+        score_bits: int | None = None,
     ) -> Evaluated:
         """Return what was found on so many rows."""
         self.metrics.rows = rows
-        if condensing is not None and condensing.score_bits is not None:
-            self.metrics.resolution = Coarse(condensing.score_bits, self.ranges)
+        if score_bits is not None:
+            self.metrics.resolution = Coarse(score_bits, self.ranges)
         curves = pl.concat(self.drawn) if self.drawn else None
         return Evaluated(metrics=self.metrics, curves=curves, warnings=warnings, notes=notes)

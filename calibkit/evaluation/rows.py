@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import (
-    Condensing,
     ScoreRows,
     read_score_rows,
     resolve,
     score_column,
 )
-from calibkit.columns.labels import label_column
 from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import numeric_column
+from calibkit.columns.numeric import label_column, numeric_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder, missing_mask
 from calibkit.columns.segments import Segments, read_segments
@@ -72,8 +70,10 @@ class EvaluateRows:
         The share of positives among all rows.
     warnings, notes
         What the user has to be told, and what a summary should say.
-    condensing
+    times
         How many rows each of these stands for, where equal rows were counted.
+    score_bits
+        How many bits after the exponent scores kept; None: all.
     """
 
     scores: dict[str, Floats]
@@ -87,12 +87,13 @@ class EvaluateRows:
     base_rate: float
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    condensing: Condensing | None = None
+    times: NDArray[np.int64] | None = None
+    score_bits: int | None = None
 
     @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
-        return int(self.label.size if self.condensing is None else self.condensing.times.sum())
+        return int(self.label.size if self.times is None else self.times.sum())
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
@@ -241,7 +242,8 @@ def rows_of(
         base_rate=_base_rate(rows.label, weight),
         warnings=rows.warnings,
         notes=rows.notes,
-        condensing=rows.condensing,
+        times=rows.times,
+        score_bits=None if rows.resolution is None else rows.resolution.score_bits,
     )
 
 

@@ -17,11 +17,10 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
-from calibkit.summaries.states import State
+from calibkit.summaries.score_states import rows_of_state, score_state
+from calibkit.summaries.states import State, from_plain
 
 __all__ = ["finish", "fit", "plan", "state"]
 
@@ -72,7 +71,7 @@ def state(options: EvaluateOptions, source: Source) -> State:
         columns=(options.uncertainty, options.grid_score),
         shape=None if table is None else table.grid.shape,
     )
-    return score_state(KIND, {"problem": as_plain(problem)}, summary)
+    return score_state(KIND, {"problem": msgspec.to_builtins(problem)}, summary)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Evaluated:
@@ -87,7 +86,5 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     """
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
-    rows = summary_of(state).rows(source_of(state), memory)
-    if options.needs_each is not None:
-        rows.need_each(options.needs_each)
+    rows = rows_of_state(state, memory, options.needs_each)
     return evaluate_rows(options, rows_of(options, rows, problem.shape))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from typing import Final
 
 import polars as pl
 
@@ -31,26 +31,13 @@ _FIRST: Final = 64
 
 @dataclass(frozen=True)
 class Way:
-    """A way to write dates.
+    """A way to write dates."""
 
-    Attributes
-    ----------
-    name
-        Its format.
-    pattern
-        What days look like; None: the format says all, as the user does.
-    parts, form
-        The parts of a day, and their format when hyphens stand between them; a part that is not there
-        is 1.
-    zoned
-        Whether a zone stands behind the clock.
-    """
-
-    name: str
-    pattern: str | None = None
-    parts: tuple[str, ...] = ("year", "month", "day")
-    form: str = "%Y-%m-%d"
-    zoned: bool = False
+    name: str  # its format
+    pattern: str | None = None  # what days look like; None: the format says all, as the user does
+    parts: tuple[str, ...] = ("year", "month", "day")  # of a day; what is not there is 1
+    form: str = "%Y-%m-%d"  # the format of the parts when hyphens stand between them
+    zoned: bool = False  # whether a zone stands behind the clock
 
     def read(self, name: str, dialect: Dialect) -> pl.Expr:
         """Return the moments of a column of text, in UTC where they are zoned, else null."""
@@ -72,16 +59,11 @@ class Way:
         zone = part("zone")
         if not self.zoned:
             return pl.when(zone.is_null()).then(found)
-        moment = (found - _offset(zone)).dt.replace_time_zone("UTC")
-        return pl.when(zone.is_not_null()).then(moment)
-
-
-def _offset(zone: pl.Expr) -> pl.Expr:
-    """Return how far a zone is before UTC."""
-    digits = zone.str.replace(":", "", literal=True).str
-    hours, minutes = (digits.slice(place, 2).cast(pl.Int64, strict=False) for place in (1, 3))
-    total = hours.fill_null(0) * 60 + minutes.fill_null(0)
-    return pl.duration(minutes=pl.when(digits.starts_with("-")).then(-total).otherwise(total))
+        digits = zone.str.replace(":", "", literal=True).str
+        hours, minutes = (digits.slice(place, 2).cast(pl.Int64, strict=False) for place in (1, 3))
+        total = hours.fill_null(0) * 60 + minutes.fill_null(0)
+        offset = pl.duration(minutes=pl.when(digits.starts_with("-")).then(-total).otherwise(total))
+        return pl.when(zone.is_not_null()).then((found - offset).dt.replace_time_zone("UTC"))
 
 
 _WAYS: Final = (
@@ -99,98 +81,93 @@ _WAYS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Texts:
-    """A column of text that is to be one of dates: its name, and the inputs by their names."""
+def way_of(name: str, tables: Sequence[tuple[str, Table]], dialect: Dialect) -> Way | None:
+    """Return how the dates of a column of text are written; None where there is no value.
 
-    name: str
-    tables: Sequence[tuple[str, Table]]
-    dialect: Dialect
+    `tables`: the inputs by their names.
 
-    def way(self) -> Way | None:
-        """Return how the dates are written; None where there is no value.
-
-        Raises
-        ------
-        DataError
-            Dates that can be read in two ways, or values that are no dates in any one way.
-        UsageError
-            A format that is none.
-        """
-        ways = [replace(way, zoned=zoned) for way in _WAYS for zoned in (False, True)]
-        if self.dialect.date_format is not None:
-            ways = [Way(self.dialect.date_format)]
-        for first in (_FIRST, None):
-            filled, *counts = self._counts(ways, first)
-            if not filled:
-                return None
-            if max(counts) < filled:
-                self._refuse(ways[counts.index(max(counts))])
-            ways = [way for way, count in zip(ways, counts, strict=True) if count == filled]
-        for other in ways[1:]:
-            self._refuse_two(ways[0], other)
-        return ways[0]
-
-    def _counts(self, ways: Sequence[Way], first: int | None) -> list[int]:
-        """Return of how many of the first rows there is a value, and one written in each way."""
-        total = [0] * (1 + len(ways))
-        for path, table in self.tables:
-            read = [way.read(self.name, self.dialect) for way in ways]
-            columns = [present(self.name, self.dialect), *read]
-            rows = table.frame.lazy() if first is None else table.frame.lazy().head(first)
-            counts = rows.select(one.count().alias(str(k)) for k, one in enumerate(columns))
-            with reading(path):
-                found = self._collected(counts).row(0)
-            total = [sum(pair) for pair in zip(total, found, strict=True)]
-        return total
-
-    def _collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        try:
-            return rows.collect(engine="streaming")
-        except pl.exceptions.ComputeError as error:
-            if self.dialect.date_format is None:
-                raise
-            raise UsageError(
-                f"--date-format {self.dialect.date_format!r} is no format of dates ({error}); give one "
-                "such as '%d.%m.%Y', or text"
-            ) from None
-
-    def _refuse(self, way: Way) -> NoReturn:
-        """Refuse values that are not written in a way."""
-        said = self.dialect.date_format is not None
-        zone = " with a zone" if way.zoned else ""
-        problem = f"no date of the format {way.name}{zone}" + ("" if said else ", as others are,")
-        advice = "give --date-format, such as '%d.%m.%Y', or text for the order of text"
-        self._refuse_rows(way.read(self.name, self.dialect).is_null(), problem, advice)
-        raise AssertionError(way)
-
-    def _refuse_two(self, way: Way, other: Way) -> None:
-        """Refuse dates that mean two days."""
-        one, two = (each.read(self.name, self.dialect) for each in (way, other))
-        self._refuse_rows(
-            one != two,
-            f"a date that may be {way.name} or {other.name}",
-            f"say which: --date-format {way.name} or --date-format {other.name}",
-        )
-
-    def _refuse_rows(self, offends: pl.Expr, problem: str, advice: str) -> None:
-        """Raise a `DataError` about the rows of the first file in which some offend."""
-        text = present(self.name, self.dialect)
-        for path, table in self.tables:
-            rows = table.frame.lazy().select(text.alias("text"), offends.alias("odd"))
-            rows = rows.with_row_index("row", 1).filter(
-                pl.col("odd") & pl.col("text").is_not_null()
+    Raises `DataError` for dates that can be read in two ways, or values that are no dates in any
+    one way; `UsageError` for a format that is none.
+    """
+    ways = [replace(way, zoned=zoned) for way in _WAYS for zoned in (False, True)]
+    said = dialect.date_format
+    if said is not None:
+        ways = [Way(said)]
+    for first in (_FIRST, None):
+        filled, *counts = _counts(name, tables, dialect, ways, first)
+        if not filled:
+            return None
+        if max(counts) < filled:
+            way = ways[counts.index(max(counts))]
+            zone = " with a zone" if way.zoned else ""
+            problem = f"no date of the format {way.name}{zone}" + (
+                "" if said else ", as others are,"
             )
-            with reading(path):
-                found = rows.collect(engine="streaming")
-            if found.height:
-                first = found["row"].head(FIRST_ROWS).to_list()
-                plural = "s" if found.height > 1 else ""
-                raise DataError(
-                    f"{path}: column {self.name!r}: {problem} in {found.height} row{plural} "
-                    f"(first: row {first[0]}; value {found['text'][0]!r}); {advice}",
-                    file=path,
-                    column=self.name,
-                    rows=found.height,
-                    first_rows=first,
-                )
+            advice = "give --date-format, such as '%d.%m.%Y', or text for the order of text"
+            _refuse(name, tables, dialect, way.read(name, dialect).is_null(), problem, advice)
+        ways = [way for way, count in zip(ways, counts, strict=True) if count == filled]
+    for other in ways[1:]:
+        _refuse(
+            name,
+            tables,
+            dialect,
+            ways[0].read(name, dialect) != other.read(name, dialect),
+            f"a date that may be {ways[0].name} or {other.name}",
+            f"say which: --date-format {ways[0].name} or --date-format {other.name}",
+        )
+    return ways[0]
+
+
+def _counts(
+    name: str,
+    tables: Sequence[tuple[str, Table]],
+    dialect: Dialect,
+    ways: Sequence[Way],
+    first: int | None,
+) -> list[int]:
+    """Return of how many of the first rows there is a value, and one written in each way."""
+    columns = [present(name, dialect), *(way.read(name, dialect) for way in ways)]
+    total = [0] * len(columns)
+    for path, table in tables:
+        rows = table.frame.lazy() if first is None else table.frame.lazy().head(first)
+        counts = rows.select(one.count().alias(str(k)) for k, one in enumerate(columns))
+        with reading(path):
+            try:
+                found = counts.collect(engine="streaming").row(0)
+            except pl.exceptions.ComputeError as error:
+                if dialect.date_format is None:
+                    raise
+                raise UsageError(
+                    f"--date-format {dialect.date_format!r} is no format of dates ({error}); give one "
+                    "such as '%d.%m.%Y', or text"
+                ) from None
+        total = [sum(pair) for pair in zip(total, found, strict=True)]
+    return total
+
+
+def _refuse(
+    name: str,
+    tables: Sequence[tuple[str, Table]],
+    dialect: Dialect,
+    offends: pl.Expr,
+    problem: str,
+    advice: str,
+) -> None:
+    """Raise a `DataError` about the rows of the first file in which some offend."""
+    text = present(name, dialect)
+    for path, table in tables:
+        rows = table.frame.lazy().select(text.alias("text"), offends.alias("odd"))
+        rows = rows.with_row_index("row", 1).filter(pl.col("odd") & pl.col("text").is_not_null())
+        with reading(path):
+            found = rows.collect(engine="streaming")
+        if found.height:
+            first = found["row"].head(FIRST_ROWS).to_list()
+            plural = "s" if found.height > 1 else ""
+            raise DataError.of(
+                path,
+                f"column {name!r}: {problem} in {found.height} row{plural} "
+                f"(first: row {first[0]}; value {found['text'][0]!r}); {advice}",
+                column=name,
+                rows=found.height,
+                first_rows=first,
+            )

@@ -37,54 +37,29 @@ Mark = Literal[".", ","]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How text is written; None is told from the text.
+    """How text is written; None is told from the text."""
 
-    Parameters
-    ----------
-    delimiter
-        What stands between the fields of a line, one character.
-    decimal
-        ``"."`` or ``","``.
-    null_values
-        What stands for a missing value among numbers, besides empty text.
-    encoding
-        Any that Python knows.
-    date_format
-        How dates are written; `AS_TEXT`: in the order of text.
-    marks
-        The decimal marks that numbers of other inputs have for certain.
-    """
-
-    delimiter: str | None = None
+    delimiter: str | None = None  # one character
     decimal: Mark | None = None
-    null_values: tuple[str, ...] | None = None
-    encoding: str | None = None
-    date_format: str | None = None
-    marks: tuple[Mark, ...] = ()
-
-    @property
-    def guesses(self) -> bool:
-        """Whether numbers may be what they look like."""
-        return self.decimal is None and self.null_values is None
+    null_values: tuple[str, ...] | None = None  # stand for missing numbers, besides empty text
+    encoding: str | None = None  # any that Python knows
+    date_format: str | None = None  # `AS_TEXT`: dates are in the order of text
+    marks: tuple[Mark, ...] = ()  # the decimal marks that numbers of other inputs have for certain
+    dtype: str = "float64"  # what fractional numbers become, or "float32"
 
     def settled(self, sample: bytes, format_name: str) -> Dialect:
         """Return this with encoding and delimiter filled in for a text that begins with `sample`."""
-        encoding = self.encoding or told_encoding(sample)
+        encoding = self.encoding or _told_encoding(sample)
         if format_name not in SEPARATORS:
             return replace(self, encoding=encoding)
-        usual = SEPARATORS[format_name]
-        delimiter = self.delimiter or told_delimiter(_text(sample, encoding), usual)
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        text = decoder.decode(sample.removeprefix(UTF8_BOM)).removeprefix("\ufeff")
+        delimiter = self.delimiter or _told_delimiter(text, SEPARATORS[format_name])
         return replace(self, encoding=encoding, delimiter=delimiter)
 
 
 def codec(name: str) -> str:
-    """Return the name of an encoding.
-
-    Raises
-    ------
-    UsageError
-        For one that is not known.
-    """
+    """Return the name of an encoding; a `UsageError` is raised for one that is not known."""
     try:
         known = codecs.lookup(name.strip())
         "".encode(known.name)
@@ -97,13 +72,7 @@ def codec(name: str) -> str:
 
 
 def separator(text: str) -> str:
-    """Return the delimiter that was typed: a character, or ``tab``.
-
-    Raises
-    ------
-    UsageError
-        For anything else.
-    """
+    """Return the delimiter that was typed: a character, or ``tab``; else raise a `UsageError`."""
     found = "\t" if text.lower() in ("tab", r"\t") else text
     if len(found) != 1 or not found.isascii() or found in '"\r\n\0' or found.isalnum():
         raise UsageError(
@@ -112,13 +81,17 @@ def separator(text: str) -> str:
     return found
 
 
-def told_encoding(sample: bytes) -> str:
+def _told_encoding(sample: bytes) -> str:
     """Return the encoding that the first bytes of a text show; UTF-8 where nothing else fits."""
     if sample.startswith(UTF16_BOMS):
         return "utf-16"
     if sample[:4].count(0) == 2 and len(sample) >= 4:  # a header of Latin letters, without a mark
         return "utf-16-le" if sample[1] == 0 == sample[3] else "utf-16-be"
-    return UTF8 if _decodes(sample) else western(sample)
+    try:
+        codecs.getincrementaldecoder(UTF8)().decode(sample)
+    except UnicodeDecodeError:
+        return western(sample)
+    return UTF8
 
 
 def western(data: bytes) -> str:
@@ -130,20 +103,7 @@ def western(data: bytes) -> str:
     return UTF8 if _CONTROLS.intersection(data) else _WESTERN
 
 
-def _decodes(sample: bytes) -> bool:
-    try:
-        codecs.getincrementaldecoder(UTF8)().decode(sample)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _text(sample: bytes, encoding: str) -> str:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    return decoder.decode(sample.removeprefix(UTF8_BOM)).removeprefix("\ufeff")
-
-
-def told_delimiter(text: str, usual: str) -> str:
+def _told_delimiter(text: str, usual: str) -> str:
     """Return the delimiter of a text: the usual one, unless another one fits and this does not.
 
     One fits if it cuts all of the first lines into the same number of fields, two or more.  Where
@@ -177,13 +137,7 @@ def _widths(lines: list[str], delimiter: str) -> list[int]:
 
 
 def in_utf8(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Yield text of an encoding as UTF-8, without a byte order mark.
-
-    Raises
-    ------
-    UnicodeDecodeError
-        Bytes that the encoding does not have.
-    """
+    """Yield text of an encoding as UTF-8, without a byte order mark; `UnicodeDecodeError` if none."""
     decoder = codecs.getincrementaldecoder(encoding)()
     first = True
     for chunk in chunks:

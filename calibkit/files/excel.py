@@ -15,8 +15,9 @@ import polars as pl
 from calibkit.errors import DataError, UsageError
 from calibkit.files.dialect import Dialect
 from calibkit.files.explain import repeated_name
+from calibkit.files.inputs import Part
 from calibkit.files.table import Table
-from calibkit.files.values import counts_of, kind_of
+from calibkit.files.values import counts_of, floats_of, kinds_of
 
 #: The rows that a sheet holds under its header.
 _MOST_ROWS: Final = 2**20 - 1
@@ -39,74 +40,53 @@ def _needed(package: str) -> Any:
         ) from None
 
 
-def excel_table(source: Path | bytes | str, path: str, dtype: str, dialect: Dialect) -> Table:
+def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Table:
     """Return the rows of the first sheet of a workbook, under its first row as a header.
 
     Numbers that stand as text are read as those of CSV are, and so is text for missing values.
 
-    Parameters
-    ----------
-    source, path
-        Where the workbook is, and what messages call it.
-    dtype, dialect
-        See `calibkit.files.text.text_table`.
-
-    Raises
-    ------
-    UsageError
-        Without the packages that read workbooks, or for an address.
-    DataError
-        What is no workbook, no rows, or columns of one name.
+    Raises `UsageError` without the packages that read workbooks, or for an address; `DataError` for
+    what is no workbook, no rows, or columns of one name.
     """
     if isinstance(source, str):
-        raise UsageError(f"{path}: Excel files are not read over the network; download it first")
+        raise UsageError(
+            f"{part.path}: Excel files are not read over the network; download it first"
+        )
     fastexcel = _needed("fastexcel")
     try:
         workbook = fastexcel.read_excel(source)
         head = workbook.load_sheet(0, header_row=None, n_rows=1, dtypes="string").to_polars()
     except fastexcel.FastExcelError as error:
-        raise DataError(
-            f"{path}: the file is no Excel workbook, or a damaged one ({error}); save it again",
-            file=path,
+        raise DataError.of(
+            part.path, f"the file is no Excel workbook, or a damaged one ({error}); save it again"
         ) from None
     names = [str(name) for name in head.row(0)] if head.height else []
     if len(set(names)) < len(names):
-        raise repeated_name(names, path)
+        raise repeated_name(names, part.path)
     file = BytesIO(source) if isinstance(source, bytes) else source
     frame = pl.read_excel(file, infer_schema_length=None, raise_if_empty=False)
-    floats: pl.DataType = pl.Float32() if dtype == "float32" else pl.Float64()
-    frame = frame.with_columns(pl.col(pl.Float64).cast(floats))
-    return _with_numbers(Table.of(frame), frame, dialect, floats)
-
-
-def _with_numbers(
-    table: Table, frame: pl.DataFrame, dialect: Dialect, floats: pl.DataType
-) -> Table:
-    """Return a table whose columns of text that stands for numbers are read as such."""
+    frame = frame.with_columns(pl.col(pl.Float64).cast(floats_of(dialect)))
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    seen = counts_of(frame.lazy(), texts, dialect, floats)
-    found = {name: kind_of(one, dialect, floats, ()) for name, one in seen.items()}
-    votes = {one.decimal for one in found.values() if one.voting}
-    for name, one in seen.items():
-        kind = kind_of(one, dialect, floats, votes)
-        if kind.kind not in (pl.String, pl.Null):
-            table = table.as_read(name, partial(kind.read, dialect=dialect))
+    seen = counts_of(frame.lazy(), texts, dialect)
+    votes = {one.decimal for one in kinds_of(seen, dialect).values() if one.voting}
+    table = Table.of(part, frame)
+    for name, one in kinds_of(seen, dialect, votes).items():
+        if one.kind not in (pl.String, pl.Null):
+            table = table.as_read(name, partial(one.read, dialect=dialect))
     return table
 
 
 def write_excel(frames: Iterable[pl.DataFrame], output: str, file: IO[bytes]) -> None:
     """Write a table as the only sheet of a workbook; equal tables give equal bytes.
 
-    Raises
-    ------
-    UsageError
-        Without the package that writes workbooks, more rows than a sheet holds, or lists.
+    Raises `UsageError` without the package that writes workbooks, for more rows than a sheet holds,
+    and for lists.
     """
     xlsxwriter = _needed("xlsxwriter")
     rows = pl.concat(list(frames))
     if rows.height > _MOST_ROWS or any(kind.is_nested() for kind in rows.dtypes):
         said = "lists" if rows.height <= _MOST_ROWS else f"more than {_MOST_ROWS:,} rows"
-        raise UsageError(f"{output}: Excel cannot hold {said}; write Parquet or CSV", file=output)
+        raise UsageError.of(output, f"Excel cannot hold {said}; write Parquet or CSV")
     made = BytesIO()
     with xlsxwriter.Workbook(made, _PLAIN) as workbook:
         workbook.set_properties({"created": datetime(2000, 1, 1, tzinfo=UTC)})

@@ -34,14 +34,9 @@ _NOT_WRITABLE: Final = _NOT_READABLE | {errno.EROFS, errno.EINVAL, errno.ELOOP}
 def reading(path: str) -> Iterator[None]:
     """Turn whatever goes wrong while `path` is read into the error that tells the user.
 
-    Raises
-    ------
-    UsageError
-        The file is not there or may not be read.
-    ResourceError
-        The machine or the network failed, or memory ran out.
-    DataError
-        Everything else: the content is truncated, corrupt or not of its format.
+    Raises `UsageError` where the file is not there or may not be read; `ResourceError` where the
+    machine or the network failed, or memory ran out; `DataError` for everything else: the content
+    is truncated, corrupt or not of its format.
     """
     try:
         yield
@@ -62,9 +57,13 @@ def explain(path: str, error: BaseException) -> CalibkitError:
     """Return what the error of a reader means for the file that it read; see `reading`."""
     said = str(error)
     starved = isinstance(error, MemoryError) or "out of memory" in said.lower()
-    if starved and not _is_nonsense(path, said):
-        problem = "memory ran out while it was read; read fewer columns or smaller files"
-        return ResourceError(f"{path}: {problem}", file=path)
+    wanted, found = _ALLOCATION.search(said), Path(path)
+    if wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size:
+        starved = False  # more than what the file holds can expand to: it is damaged
+    if starved:
+        return ResourceError.of(
+            path, "memory ran out while it was read; read fewer columns or smaller files"
+        )
     if _STORE in said or ("://" in path and isinstance(error, OSError)):
         return _of_the_network(path, error)
     repeated = _REPEATED.search(said)
@@ -73,26 +72,25 @@ def explain(path: str, error: BaseException) -> CalibkitError:
     system = _system_error(error)
     if system is None or system.errno in _NONSENSE:
         reason = (said.strip() or type(error).__name__).splitlines()[0]
-        return DataError(
-            f"{path}: the file is truncated, corrupt or not of its format ({reason}); "
+        return DataError.of(
+            path,
+            f"the file is truncated, corrupt or not of its format ({reason}); "
             "write it again, or name its format by --input-format",
-            file=path,
         )
     reason = (system.strerror or str(system)).splitlines()[0]
     if system.errno in _NOT_READABLE:
         kind = MissingFileError if system.errno == errno.ENOENT else UsageError
-        problem = f"cannot be read ({reason}); check the path and its permissions"
-        return kind(f"{path}: {problem}", file=path)
-    return ResourceError(f"{path}: read error ({reason}); try again", file=path)
+        return kind.of(path, f"cannot be read ({reason}); check the path and its permissions")
+    return ResourceError.of(path, f"read error ({reason}); try again")
 
 
 def repeated_name(names: Sequence[str], path: str) -> DataError:
     """Return what is said of columns of which at least one name comes twice."""
     name = min(name for name in names if names.count(name) > 1)
-    return DataError(
-        f"{path}: the header names column {name!r} {names.count(name)} times; "
+    return DataError.of(
+        path,
+        f"the header names column {name!r} {names.count(name)} times; "
         "give every column a name of its own",
-        file=path,
         column=name,
     )
 
@@ -109,15 +107,7 @@ def _of_the_network(path: str, error: BaseException) -> CalibkitError:
         problem = "its server does not serve parts of files; download it first"
     else:
         kind, problem = ResourceError, f"could not be read over the network ({reason}); try again"
-    return kind(f"{path}: {problem}", file=path)
-
-
-def _is_nonsense(path: str, said: str) -> bool:
-    """Whether a file asks for more memory than what it holds can expand to: it is damaged."""
-    wanted, found = _ALLOCATION.search(said), Path(path)
-    return bool(
-        wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size
-    )
+    return kind.of(path, problem)
 
 
 def _system_error(error: BaseException) -> OSError | None:
@@ -137,22 +127,16 @@ def _system_error(error: BaseException) -> OSError | None:
 def writing(output: str) -> Iterator[None]:
     """Turn whatever goes wrong while `output` is written into the error that tells the user.
 
-    Raises
-    ------
-    UsageError
-        The file cannot be created, or CSV is asked to hold lists.
-    ResourceError
-        The disk is full or fails, or memory ran out.
-    BrokenPipeError
-        The reader of a pipe has gone.
+    Raises `UsageError` where the file cannot be created, or CSV is asked to hold lists;
+    `ResourceError` where the disk is full or fails, or memory ran out; `BrokenPipeError` where the
+    reader of a pipe has gone.
     """
     try:
         yield
     except CalibkitError:
         raise
     except MemoryError as error:
-        problem = "memory ran out while it was written"
-        raise ResourceError(f"{output}: {problem}", file=output) from error
+        raise ResourceError.of(output, "memory ran out while it was written") from error
     except (OSError, _of_polars()[0]) as error:
         system = _system_error(error)
         if isinstance(system, BrokenPipeError):
@@ -160,10 +144,10 @@ def writing(output: str) -> Iterator[None]:
         if system is not None:
             reason = os.strerror(system.errno or errno.EIO)
             if system.errno in _NOT_WRITABLE:
-                raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
+                raise UsageError.of(output, f"cannot be written ({reason})") from error
             problem = f"could not be written ({reason}); nothing of it was kept"
-            raise ResourceError(f"{output}: {problem}", file=output) from error
+            raise ResourceError.of(output, problem) from error
         if not isinstance(error, OSError) and "nested" in str(error):
             problem = "CSV cannot hold list or struct columns; write Parquet or NDJSON"
-            raise UsageError(f"{output}: {problem}", file=output) from error
+            raise UsageError.of(output, problem) from error
         raise

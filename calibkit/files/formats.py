@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final, Literal
 
 from calibkit.errors import UsageError, nearest
@@ -79,38 +79,25 @@ def known_suffixes() -> str:
 
 def unknown_suffix(path: str, option: str) -> UsageError:
     """Return the error for a table whose name tells no format; `option` would."""
-    return UsageError(
-        f"{path}: the suffix tells no format; name it by {option}, or use one of "
-        + known_suffixes(),
-        file=path,
+    return UsageError.of(
+        path, f"the suffix tells no format; name it by {option}, or use one of " + known_suffixes()
     )
 
 
 def named_format(name: str, option: str) -> str:
     """Return the format that the value of `option` names.
 
-    Parameters
-    ----------
-    name
-        A format, or one of the suffixes of a format without its dot (``jsonl``, ``feather``).
-    option
-        The option the name came from, for the message.
+    That is a format, or one of the suffixes of a format without its dot (``jsonl``, ``feather``).
 
-    Raises
-    ------
-    UsageError
-        If there is no such format.
+    Raises `UsageError` if there is no such format.
     """
-    lowered = name.strip().lower()
-    if lowered in FORMATS:
-        return lowered
-    alias = _BY_SUFFIX.get("." + lowered)
-    if alias is not None:
-        return alias
-    raise UsageError(
-        f"{option} {name!r} is not a format{nearest(name, FORMATS)}; use one of "
-        + ", ".join(FORMATS)
-    )
+    found = _BY_SUFFIX.get("." + name.strip().lower())
+    if found is None:
+        raise UsageError(
+            f"{option} {name!r} is not a format{nearest(name, FORMATS)}; use one of "
+            + ", ".join(FORMATS)
+        )
+    return found
 
 
 def sniff_format(head: bytes) -> str:
@@ -126,21 +113,14 @@ def sniff_format(head: bytes) -> str:
     return "csv"
 
 
-def text_problem(head: bytes) -> str | None:
-    """Return why bytes that should begin a text table cannot, or None.
-
-    Compressed bytes are taken as text: the readers decompress them.
-    """
-    if head.startswith((*_PARQUET, _ARROW_FILE, ARROW_STREAM, _WORKBOOK)):
-        return f"it holds {sniff_format(head)} data, not text; name the format by --input-format"
-    return None
-
-
-def without_bom(data: bytes) -> bytes:
-    """Return `data` without a leading UTF-8 byte order mark."""
-    return data.removeprefix(UTF8_BOM)
-
-
 def is_compressed(head: bytes) -> bool:
     """Tell whether leading bytes are those of a gzip or zstd stream."""
     return head.startswith((GZIP, _ZSTD))
+
+
+def head_of(source: Path | bytes | str) -> bytes:
+    """Return the first bytes of an input; of an address none."""
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    return source[:HEAD_BYTES] if isinstance(source, bytes) else b""

@@ -57,31 +57,17 @@ def open_frame(
 ) -> Source:
     """Return rows as the functions of the library read them.
 
-    Parameters
-    ----------
-    frame
-        See `Frame`.
-    name
-        What messages call it.
-    dtype
-        What numbers of a text file become.
-    dialect
-        How it is written; None tells it from the text.
+    Messages call a frame `name`.  `dtype` is what numbers of a text file become; `dialect` how it is
+    written, None tells it from the text.
 
-    Raises
-    ------
-    UsageError
-        Something that polars cannot read, or a file that is not there.
-    DataError
-        No rows, or a damaged file.
+    Raises `UsageError` for something that polars cannot read, or a file that is not there;
+    `DataError` for no rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
         return open_source([os.fspath(frame)], dtype=dtype, dialect=dialect)
     if is_array("score", frame) and not isinstance(frame, list):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
-    source = Source.from_frame(frame, name)
-    source.dialect = dialect or source.dialect
-    return source
+    return Source.from_frame(frame, name, dialect)
 
 
 def names(value: Names | None) -> list[str]:
@@ -108,14 +94,9 @@ def frame_of_arrays(
 ) -> tuple[Frame, dict[str, Names]]:
     """Return a frame with a column for each role that is given as values.
 
-    Parameters
-    ----------
-    roles
-        Each role as values, or as a function takes it otherwise: names or None, which stay as they
-        are.  Roles that may have several columns (`members`, `probs`, `counts`, `features`,
-        `scores`) take rows x columns, or a frame, too.
-    frame
-        What else there is: the arrays come beside its columns, in place of those of their name.
+    Other roles, names or None, stay as they are.  Roles that may have several columns (`members`,
+    `probs`, `counts`, `features`, `scores`) take rows x columns, or a frame, too.  The arrays come
+    beside the columns of `frame`, in place of those of their name.
 
     Returns
     -------
@@ -124,11 +105,8 @@ def frame_of_arrays(
         columns ``feature_0``, ``feature_1``, …, by the column's number in the array, those of a
         frame by their own names.
 
-    Raises
-    ------
-    UsageError
-        Neither a frame nor arrays; arrays of different lengths, or of more dimensions than their
-        role has.
+    Raises `UsageError` without a frame or arrays, for arrays of different lengths, or of more
+    dimensions than their role has.
     """
     made = {
         role: _columns(role, values) for role, values in roles.items() if is_array(role, values)
@@ -189,26 +167,12 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
 def returned(
     frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: NDArray[np.int64] | None
 ) -> Any:
-    """Return a result as the kind of frame that it was made of.
+    """Return a result, some columns of `frame` and the added ones, as the kind of frame that came in.
 
-    Parameters
-    ----------
-    frame
-        What came in.
-    result
-        Some of its columns, and the added ones.
-    added
-        The names of these.
-    rows
-        Which rows of `frame` these are; None: all.
-
-    Returns
-    -------
-    object
-        Of a polars frame or a file a polars frame, a lazy one of a lazy one; of pandas and of a
-        pyarrow table the columns that came in, as they were (with the index of pandas), and the
-        added ones; of a mapping a dictionary of numpy arrays; of everything else, such as a DuckDB
-        relation, a pyarrow table.
+    Of a polars frame or a file that is a polars frame, a lazy one of a lazy one; of pandas and of a
+    pyarrow table the columns that came in, as they were (with the index of pandas), and the added
+    ones; of a mapping a dictionary of numpy arrays; of everything else, such as a DuckDB relation, a
+    pyarrow table.  `rows`: which rows of `frame` these are; None: all.
     """
     if isinstance(frame, pl.LazyFrame):
         return result.lazy()

@@ -6,11 +6,10 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from calibkit.errors import DataError, MissingFileError, UsageError, nearest
 from calibkit.files.explain import reading
@@ -26,43 +25,30 @@ _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the inputs.
+    """One file of the inputs."""
 
-    Parameters
-    ----------
-    path
-        The file; ``-`` is standard input.
-    format
-        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
-    keys
-        The ``key=value`` folders between the folder that was named and the file.
-    rows
-        The number of rows.
-    relative
-        The path within the folder that was named; of a file the name alone.
-    """
-
-    path: str
-    format: str
-    keys: dict[str, str]
-    rows: int
-    relative: str = ""
+    path: str  # ``-`` is standard input
+    format: str  # one of `calibkit.files.formats.FORMATS`
+    relative: str = ""  # the path within the folder that was named; of a file the name alone
+    #: The ``key=value`` folders between the folder that was named and the file.
+    keys: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Named(str):
-    """The path of a file that messages and models call by another name."""
+    """The path of a file that messages and models call by another name, and its `Part.relative`."""
 
     known_as: str
+    relative: str
 
-    def __new__(cls, path: str, known_as: str) -> Named:
+    def __new__(cls, path: str, known_as: str, relative: str = "") -> Named:
         """Return a path with a name."""
         made = super().__new__(cls, path)
-        made.known_as = known_as
+        made.known_as, made.relative = known_as, relative
         return made
 
-    def __reduce__(self) -> tuple[type[Named], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[Named], tuple[str, str, str]]:
         """Travel with the name."""
-        return Named, (str(self), self.known_as)
+        return Named, (str(self), self.known_as, self.relative)
 
 
 def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
@@ -71,10 +57,7 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
     those of a glob, come sorted by name.  ``-`` and addresses stay as they are.
 
-    Raises
-    ------
-    UsageError
-        No such file, or none that may be read.
+    Raises `UsageError` where there is no such file, or none that may be read.
     """
     if not inputs:
         raise UsageError("no input; name a file, a glob, a folder or - for standard input")
@@ -84,10 +67,10 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
             found += _expanded(name)
     for path, _ in found:
         if not path.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in path):
-            raise UsageError(
-                f"{path}: the name is not UTF-8, which the readers need; rename the file, or read it "
+            raise UsageError.of(
+                path,
+                "the name is not UTF-8, which the readers need; rename the file, or read it "
                 "by < on standard input",
-                file=path,
             )
     if sum(path == STDIN for path, _ in found) > 1:
         raise UsageError("standard input (-) can be read once only; name it once")
@@ -95,58 +78,46 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def is_remote(name: str) -> bool:
-    """Tell whether an input is an address.
-
-    Raises
-    ------
-    UsageError
-        For an address of a kind that polars does not read.
-    """
+    """Tell whether an input is an address; `UsageError` for one of a kind that polars does not read."""
     found = _ADDRESS.match(name)
     if found is None:
         return False
     if found[1].lower() not in SCHEMES:
-        raise UsageError(
-            f"{name}: addresses of {found[1]}:// are not read; those of "
+        raise UsageError.of(
+            name,
+            f"addresses of {found[1]}:// are not read; those of "
             f"{', '.join(f'{one}://' for one in SCHEMES)} are",
-            file=name,
         )
     return True
 
 
 def _expanded(name: str) -> Iterator[tuple[str, str]]:
     """Yield the files that an input names, each with its path within the named folder."""
-    if name == STDIN:
-        yield name, name
-        return
-    if is_remote(name):
-        yield name, name.rpartition("/")[2]
-        return
     path = Path(name)
-    if path.is_dir():
+    if isinstance(name, Named) and name.relative:
+        yield name, name.relative
+    elif name == STDIN or is_remote(name):
+        yield name, name.rpartition("/")[2]
+    elif path.is_dir():
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
         if not path.exists():
             known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
-            raise MissingFileError(
-                f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
+            raise MissingFileError.of(
+                name, f"no such file{nearest(path.name, known)}; check the path"
             )
         yield name, path.name
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
         if not matches:
-            raise MissingFileError(
-                f"{name}: no file matches this pattern; check the path", file=name
-            )
-        recursive = "**" in name
-        typed = Path(name).parts
+            raise MissingFileError.of(name, "no file matches this pattern; check the path")
         for match in matches:
-            folders = Path(match).parts[:-1]
-            if any(folder.startswith("_") and folder not in typed for folder in folders):
+            *folders, last = Path(match).parts
+            if any(folder.startswith("_") and folder not in path.parts for folder in folders):
                 continue
             if not Path(match).is_dir():
-                yield match, Path(match).name
-            elif not recursive:
+                yield match, last
+            elif "**" not in name:
                 yield from _walk(Path(match))
 
 
@@ -168,40 +139,17 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
         yield str(path), str(path.relative_to(folder))
 
 
-def folder_keys(relative: str) -> Iterator[tuple[str, str]]:
-    """Yield the key and value of every ``key=value`` folder in a path."""
-    for folder in Path(relative).parts[:-1]:
-        key, equals, value = folder.partition("=")
-        if equals and key:
-            yield unquote(key), unquote(value)
-
-
-def repeated(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return a warning for each file that is among the inputs more than once."""
-    paths = [part.path for part in parts]
-    twice = sorted({path for path in paths if paths.count(path) > 1})
-    return tuple(
-        f"{path} is among the inputs more than once: its rows count each time" for path in twice
-    )
-
-
-def check_rows(part: Part, rows: int) -> None:
+def check_rows(path: str, rows: int, expected: int) -> None:
     """Raise a `DataError` where a file gave another number of rows than it had."""
-    if rows != part.rows:
-        raise DataError(
-            f"{part.path}: {rows} rows instead of {part.rows}: the file changed while it was read; "
+    if rows != expected:
+        raise DataError.of(
+            path,
+            f"{rows} rows instead of {expected}: the file changed while it was read; "
             "run again when it is complete",
-            file=part.path,
         )
 
 
 def read_bytes(path: str) -> bytes:
-    """Return all bytes of a file; ``-`` is standard input.
-
-    Raises
-    ------
-    UsageError, ResourceError
-        As `calibkit.files.explain.reading`.
-    """
+    """Return all bytes of a file, ``-`` is standard input; errors as of `reading`."""
     with reading(path):
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()

@@ -35,24 +35,14 @@ def check_output(
 ) -> None:
     """Raise before any long work if an output cannot be written.
 
-    Parameters
-    ----------
-    output
-        A file or ``-``.
-    table
-        Whether a table goes there, so that its suffix has to tell a format ...
-    format
-        ... unless this does.
+    `table`: whether a table goes there, so that its suffix has to tell a format unless `format` does.
 
-    Raises
-    ------
-    UsageError
-        No such folder, a folder itself, not writable, or an unknown suffix.
+    Raises `UsageError`: no such folder, a folder itself, not writable, or an unknown suffix.
     """
     if not output:
         raise UsageError("the output has no name; name a file, or - for standard output")
     if output.endswith("/") or _is_folder(output):
-        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+        raise UsageError.of(output, "is a folder; name a file in it")
     stream = is_stream(output)
     if table and format is None and not stream and suffix_format(output) is None:
         raise unknown_suffix(output, "--output-format")
@@ -60,36 +50,31 @@ def check_output(
         return
     path = Path(os.path.realpath(output))
     if len(os.fsencode(path.name)) > _LONGEST_NAME:
-        raise UsageError(
-            f"{output}: the name has more than {_LONGEST_NAME} bytes; give it a shorter one",
-            file=output,
+        raise UsageError.of(
+            output, f"the name has more than {_LONGEST_NAME} bytes; give it a shorter one"
         )
     if not _is_folder(path.parent):
         above = path.parent.parent
         known = [entry.name for entry in above.iterdir()] if _is_folder(above) else []
-        raise UsageError(
-            f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
-            file=output,
+        raise UsageError.of(
+            output, f"no such folder{nearest(path.parent.name, known)}; create it first"
         )
     folder_writable = os.access(path.parent, os.W_OK | os.X_OK)
     if not folder_writable or (path.exists() and not os.access(path, os.W_OK)):
-        raise UsageError(f"{output}: is not writable; check its permissions", file=output)
+        raise UsageError.of(output, "is not writable; check its permissions")
 
 
 def check_folder(directory: str) -> None:
     """Raise before any long work if a folder of outputs cannot be made or written.
 
-    Raises
-    ------
-    UsageError
-        The folder it is to stand in does not exist, or is not writable.
+    Raises `UsageError` where the folder it is to stand in does not exist, or is not writable.
     """
     path = Path(directory)
     place = path if path.exists() else path.parent
     if not _is_folder(place):
-        raise UsageError(f"{directory}: no such folder as {place}; create it first", file=directory)
+        raise UsageError.of(directory, f"no such folder as {place}; create it first")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"{directory}: is not writable; check its permissions", file=directory)
+        raise UsageError.of(directory, "is not writable; check its permissions")
 
 
 def is_stream(output: str) -> bool:
@@ -114,21 +99,10 @@ def directory_outputs(
 ) -> list[str]:
     """Return one output per input, under the same relative name.
 
-    Parameters
-    ----------
-    directory
-        The folder; nothing is created here (see `make_folders`).
-    parts
-        The inputs.
-    format
-        The format of the outputs; None keeps each input's own suffix.
-    suffix
-        The suffix of outputs that are no tables, such as ``.json``.
+    Nothing is created here (see `make_folders`).  `format` is that of the outputs, None keeps each
+    input's own suffix; `suffix` that of outputs that are no tables, such as ``.json``.
 
-    Raises
-    ------
-    UsageError
-        If two inputs would be written to the same file, or an output over an input.
+    Raises `UsageError` if two inputs would be written to the same file, or an output over an input.
     """
     outputs: dict[str, Part] = {}
     for part in parts:
@@ -140,26 +114,20 @@ def directory_outputs(
         elif suffix_format(name) is None:
             name += f".{part.format}"
         output = str(Path(directory) / name)
-        _spare(output, parts)
+        # What may not be looked at is none; one file may have two names.
+        if os.path.exists(output) and any(  # noqa: PTH110
+            os.path.exists(one.path) and os.path.samefile(output, one.path)  # noqa: PTH110, PTH121
+            for one in parts
+        ):
+            raise UsageError.of(output, "this input would be written over; name another output")
         if output in outputs:
-            raise UsageError(
-                f"{output}: {outputs[output].path} and {part.path} would both be written there; "
+            raise UsageError.of(
+                output,
+                f"{outputs[output].path} and {part.path} would both be written there; "
                 "run them one at a time",
-                file=output,
             )
         outputs[output] = part
     return list(outputs)
-
-
-def _spare(output: str, parts: Sequence[Part]) -> None:
-    """Raise a `UsageError` where an output would replace one of the inputs, also one with two names."""
-    if os.path.exists(output) and any(  # noqa: PTH110 (what may not be looked at is none)
-        os.path.exists(part.path) and os.path.samefile(output, part.path)  # noqa: PTH110, PTH121
-        for part in parts
-    ):
-        raise UsageError(
-            f"{output}: this input would be written over; name another output", file=output
-        )
 
 
 def final_path(output: str) -> Path | None:
@@ -172,7 +140,7 @@ def final_path(output: str) -> Path | None:
     except OSError:
         return path  # not there, or not ours to see: opening it will tell
     if stat.S_ISDIR(mode):
-        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+        raise UsageError.of(output, "is a folder; name a file in it")
     return path if stat.S_ISREG(mode) else None
 
 
@@ -180,30 +148,26 @@ def _host() -> str:
     return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
 
 
-def temporary_path(final: Path) -> Path:
-    """Return a name beside a file, for what is written until it is whole."""
-    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
-    return final.with_name(f".{name}.calibkit-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+def fresh_path(final: Path) -> Path:
+    """Return a name beside a file, for what is written until it is whole.
 
-
-def remove_stale(final: Path) -> None:
-    """Remove temporary files of `final` that killed processes of this machine have left."""
-    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
-    pattern = re.compile(rf"\.{re.escape(name)}\.calibkit-{_host()}-(\d+)-[0-9a-f]+\.tmp")
+    Such files that killed processes of this machine have left are removed.
+    """
+    before = f".{os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])}.calibkit-{_host()}-"
+    stale = re.compile(rf"{re.escape(before)}(\d+)-[0-9a-f]+\.tmp")
     for entry in os.scandir(final.parent):
-        found = pattern.fullmatch(entry.name)
+        found = stale.fullmatch(entry.name)
         if found and not _alive(int(found[1])):
             with suppress(OSError):
                 Path(entry.path).unlink(missing_ok=True)
+    return final.with_name(f"{before}{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
+    except (OSError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

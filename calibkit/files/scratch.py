@@ -15,17 +15,8 @@ from calibkit.errors import ResourceError
 class Scratch:
     """A file in the temporary folder (``TMPDIR``), open for writing at first.
 
-    Attributes
-    ----------
-    path
-        Where it is, as long as this object is held.
-    remove
-        Removes it before.
-
-    Raises
-    ------
-    ResourceError
-        What the disk refuses, now or while it is written.
+    It is at `path` as long as this object is held, or until `remove` is called.  A `ResourceError`
+    says what the disk refuses, now or while it is written.
     """
 
     def __init__(self) -> None:
@@ -65,13 +56,7 @@ _HELD: weakref.WeakSet[Scratch] = weakref.WeakSet()
 
 
 def unnamed_file() -> IO[bytes]:
-    """Return a file in the temporary folder that has no name: it is gone once it is closed.
-
-    Raises
-    ------
-    OSError
-        What the disk refuses.
-    """
+    """Return a file in the temporary folder that has no name: it is gone once it is closed."""
     return tempfile.TemporaryFile()
 
 
@@ -85,11 +70,11 @@ def disk_room(size: int = 0) -> Iterator[None]:
     except OSError as error:
         folder = tempfile.gettempdir()
         needed = f", {size:,} bytes are needed" if size else ""
-        raise ResourceError(
-            f"{folder}: what does not fit into --memory cannot be written there "
+        raise ResourceError.of(
+            folder,
+            f"what does not fit into --memory cannot be written there "
             f"({error.strerror or error}{needed}); name a folder with more room by TMPDIR, or raise "
             "--memory",
-            file=folder,
         ) from error
 
 

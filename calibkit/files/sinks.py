@@ -12,47 +12,38 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from queue import Full, Queue
+from threading import Event
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from calibkit.errors import UsageError
 from calibkit.files.excel import write_excel
 from calibkit.files.explain import writing
 from calibkit.files.formats import SEPARATORS, suffix_compression, suffix_format, unknown_suffix
-from calibkit.files.outputs import (
-    STDOUT,
-    STDOUT_NAMES,
-    check_output,
-    directory_outputs,
-    final_path,
-    is_directory_output,
-    is_stream,
-    remove_stale,
-    temporary_path,
-)
-from calibkit.files.row_groups import write_groups
-
-__all__ = [
-    "STDOUT",
-    "Transaction",
-    "check_output",
-    "directory_outputs",
-    "is_directory_output",
-    "is_stream",
-    "make_folders",
-    "write_bytes",
-    "write_frames",
-]
+from calibkit.files.outputs import STDOUT_NAMES, final_path, fresh_path
 
 #: Rows of a row group in Parquet, and of a record batch in Arrow files, if rows are not wide: always
 #: the same, so that the bytes of a file do not depend on the frames that it was written from.
 _GROUP_ROWS: Final = 131_072
+
+#: Bytes of a group, about, beyond which it has fewer rows; and the rows that it always has.
+_MOST_BYTES, _FEWEST_ROWS = 2**25, 2**12
+
+#: Seconds between two looks at whether the writer is still there.
+_LOOK: Final = 0.2
+
+#: Writes all rows of a lazy frame to a file, in groups of so many rows.
+Sink = Callable[[pl.LazyFrame, Any, int], None]
 
 Write = Callable[[IO[bytes]], object]
 
@@ -83,7 +74,13 @@ class Transaction:
             if kind is None:
                 for output, write in self._streams:
                     with writing(output):
-                        _write_stream(output, write)
+                        if output in STDOUT_NAMES:
+                            sys.stdout.flush()
+                            write(sys.stdout.buffer)
+                            sys.stdout.buffer.flush()
+                        else:
+                            with Path(output).open("wb") as file:
+                                write(file)
                 for output, final, temporary in self._files:
                     with writing(output):
                         temporary.replace(final)
@@ -126,7 +123,7 @@ class Transaction:
         """
         final = final_path(output)
         if final is None:
-            raise UsageError(f"{output}: is no file that others could write", file=output)
+            raise UsageError.of(output, "is no file that others could write")
         return str(self._place(output, final))
 
     def _place(self, output: str, final: Path) -> Path:
@@ -134,8 +131,7 @@ class Transaction:
         if any(other == final for _, other, _ in self._files):
             raise UsageError(f"{output}: two outputs have this name; give each its own")
         with writing(output):
-            remove_stale(final)
-        temporary = temporary_path(final)
+            temporary = fresh_path(final)
         self._files.append((output, final, temporary))
         return temporary
 
@@ -143,14 +139,7 @@ class Transaction:
 def write_bytes(data: bytes, output: str) -> None:
     """Write `data` to a file or, if `output` is ``-``, to standard output.
 
-    Raises
-    ------
-    UsageError
-        If the output cannot be created.
-    ResourceError
-        If the disk is full or fails.
-    BrokenPipeError
-        If the reader of a pipe has gone.
+    Raises what `calibkit.files.explain.writing` says.
     """
     with Transaction() as outputs:
         outputs.write_bytes(data, output)
@@ -166,32 +155,13 @@ def write_frames(
 ) -> None:
     """Write a table that comes in frames of one schema, of which few are in memory at a time.
 
-    The bytes are those of all rows in one frame, wherever they were cut.
+    The bytes are those of all rows in one frame, wherever they were cut.  Each frame is taken when
+    there is room for it; an exception that one raises ends the writing, and nothing is left of a
+    file.  The format is told by the suffix if not by `format`; ``.gz`` and ``.zst`` compress text.
+    `metadata` is kept in the footer of a Parquet file; other formats have no place for it.  `place`:
+    where a transaction expects the file, see `Transaction.expect`; an earlier try is replaced.
 
-    Parameters
-    ----------
-    frames
-        One or more, each taken when there is room for it; an exception that one raises ends the
-        writing, and nothing is left of a file.
-    output
-        A file, or ``-`` for standard output.  ``.gz`` and ``.zst`` compress text formats.
-    format
-        One of `calibkit.files.formats.FORMATS`; None tells it by the suffix.
-    metadata
-        Keys and values kept in the footer of a Parquet file; other formats have no place for
-        them and leave them out.
-    place
-        Where to write what a transaction expects, as `Transaction.expect` says; what is there, a
-        part of an earlier try, is replaced.
-
-    Raises
-    ------
-    UsageError
-        If the suffix is unknown, the file cannot be created, or CSV is asked to hold lists.
-    ResourceError
-        If the disk is full or fails.
-    BrokenPipeError
-        If the reader of a pipe has gone.
+    Raises `UsageError` if the suffix is unknown; else what `calibkit.files.explain.writing` says.
     """
     if place is None:
         with Transaction() as outputs:
@@ -223,10 +193,7 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
 def make_folders(outputs: Sequence[str]) -> None:
     """Create the folders that `outputs` need.
 
-    Raises
-    ------
-    UsageError, ResourceError
-        If one cannot be created.
+    Raises `UsageError`, `ResourceError` if one cannot be created.
     """
     for output in outputs:
         with writing(output):
@@ -245,16 +212,6 @@ def _write_synced(temporary: Path, final: Path, write: Write) -> None:
         write(file)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _write_stream(output: str, write: Write) -> None:
-    if output in STDOUT_NAMES:
-        sys.stdout.flush()
-        write(sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return
-    with Path(output).open("wb") as file:
-        write(file)
 
 
 def _table(
@@ -285,3 +242,115 @@ def _table(
             rows.sink_csv(out, separator=separator, compression=packed, check_extension=False)
 
     return lambda file: write_groups(frames, _GROUP_ROWS, file, sink)
+
+
+class _Output:
+    """A file, open for writing, that remembers how writing failed.
+
+    Polars would go on asking for frames, and tell of the error when it has them all.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.flush = file.flush
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write bytes, as files do."""
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def close(self) -> None:
+        """Do nothing: the file belongs to whoever opened it."""
+
+
+def row_bytes(schema: Mapping[str, pl.DataType]) -> int:
+    """Return about how many bytes a row takes in memory: what its types alone tell."""
+    fixed = (one for one in schema.values() if not one.is_nested())
+    sizes = [
+        8 if one.is_numeric() or one.is_temporal() or one == pl.Boolean else 32 for one in fixed
+    ]
+    return sum(sizes) + 128 * (len(schema) - len(sizes))
+
+
+def group_size(schema: Mapping[str, pl.DataType], most: int) -> int:
+    """Return how many rows a group has: `most`, of wide rows a half, a quarter … of it.
+
+    A function of the schema alone, so that files have the same bytes whatever the memory.
+    """
+    while most > _FEWEST_ROWS and most * row_bytes(schema) > _MOST_BYTES:
+        most //= 2
+    return most
+
+
+def write_groups(frames: Iterable[pl.DataFrame], most: int, file: IO[bytes], sink: Sink) -> None:
+    """Write the rows of frames in groups of `most` rows, fewer if they are wide.
+
+    What the sink, which runs beside the caller, gets depends on the rows alone, not on the frames in
+    which they come.  These are made in the thread of the caller, so that signals reach it: polars
+    looks for none while it waits for a frame.
+
+    Raises `OSError` as the file raised it: no further frame is made then.
+    """
+    output = _Output(file)
+    coming = iter(frames)
+    first = next(coming)
+    size = group_size(first.schema, most)
+    groups = _groups(chain((first,), coming), size)
+    ready: Queue[pl.DataFrame | None] = Queue(1)
+    stopped = Event()
+
+    def taken(*_: Any) -> Iterator[pl.DataFrame]:
+        while (group := ready.get()) is not None:
+            yield group
+        if stopped.is_set():
+            raise EOFError("the frames of a table end before they are all there")
+
+    rows = register_io_source(taken, schema=dict(first.schema))
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(sink, rows, output, size)
+
+        def put(group: pl.DataFrame | None) -> None:
+            while not written.done():
+                with suppress(Full):
+                    ready.put(group, timeout=_LOOK)
+                    break
+
+        try:
+            for group in groups:
+                put(group)
+                if output.error is not None or written.done():
+                    break
+        except BaseException:
+            stopped.set()
+            raise
+        finally:
+            put(None)
+        error = written.exception()
+    if error is not None:
+        raise output.error or error  # polars says it in other words
+
+
+def _groups(frames: Iterable[pl.DataFrame], size: int) -> Iterator[pl.DataFrame]:
+    held: list[pl.DataFrame] = []
+    room = size
+    for frame in frames:
+        start = 0
+        while frame.height - start > room:  # not where it just fits: the last group has rows
+            yield _one_chunk([*held, frame.slice(start, room)])
+            start, room, held = start + room, size, []
+        held.append(frame.slice(start))
+        room -= frame.height - start
+    yield _one_chunk(held)
+
+
+def _one_chunk(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return frames as one of one chunk a column: chunks would show in the bytes of a file."""
+    filled = [frame for frame in frames if frame.height] or frames[:1]
+    if len(filled) == 1:
+        # In two, so that it is copied: a view of a larger frame differs in its padding.
+        filled = [filled[0].head(1), filled[0].slice(1)]
+    return pl.concat(filled, rechunk=True)

@@ -17,115 +17,64 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.dates import Texts
+from calibkit.files.dates import way_of
 from calibkit.files.dialect import AS_TEXT, Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import named_format
-from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
+from calibkit.files.inputs import Part, check_rows, find_files
 from calibkit.files.opening import open_part
-from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
-from calibkit.files.table import Schema, Table, settled
+from calibkit.files.table import Schema, Table, in_one_schema
+from calibkit.files.text import settled
 from calibkit.files.told import Told, together
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 
-__all__ = ["STDIN", "Part", "Source", "open_source"]
-
 
 class Source:
-    """All inputs of a command as one table, in the order of `parts`.
+    """All inputs of a command as one table, in the order of `parts`; see `open_source`."""
 
-    Attributes
-    ----------
-    parts
-        The files, those of a glob or folder sorted by name.
-    schema
-        Column names and types; columns from folder names come last.
-    warnings
-        What the user should know about the inputs.
-    remarks
-        How inputs were read that are not written as calibkit writes them, a line each.
-    as_named
-        What the inputs call columns that are called otherwise here.
-    whole
-        Whether these are all rows, not a window of them.
-    input_format, dtype, memory, dialect
-        How it was opened: see `open_source`.
-    """
-
-    whole = True
-    input_format: str | None = None
-    dtype: str = "float64"
-    memory: Memory | None = None
-    dialect: Dialect = Dialect()
-    #: How many rows of the first part stand before the window.
-    _begin = 0
-    #: How dates are written, where some were read.
-    _dates: str | None = None
-
-    def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
-        self.parts: tuple[Part, ...] = tuple(parts)
-        self._tables = in_one_schema(parts, tables)
-        self._ends = list(accumulate(part.rows for part in parts))
-        self.schema: Schema = self._tables[0].schema
-        self.warnings: tuple[str, ...] = repeated(parts)
-        self.remarks: list[str] = _how_read(parts, tables)
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        *,
+        input_format: str | None = None,
+        memory: Memory | None = None,
+        dialect: Dialect | None = None,
+    ) -> None:
+        self._tables = in_one_schema(tables)
+        self._ends = list(accumulate(table.rows for table in tables))
+        self.schema: Schema = self._tables[0].schema  # columns from folder names come last
+        paths = self.paths
+        self.warnings = tuple(
+            f"{path} is among the inputs more than once: its rows count each time"
+            for path in sorted({path for path in paths if paths.count(path) > 1})
+        )
+        #: How inputs were read that are not written as calibkit writes them, a line each.
+        self.remarks: list[str] = []
+        odd = [table.part.path for table in tables if table.remarks]
+        if odd:
+            found = dict.fromkeys(remark for table in tables for remark in table.remarks)
+            more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+            self.remarks.append(f"Read {odd[0]}{more} with {'; '.join(found)}.")
+        #: What the inputs call columns that are called otherwise here.
         self.as_named: Mapping[str, str] = {}
-        self._used: set[str] = set()  # shared with the windows
         self.progress: Progress = silent
+        self.input_format, self.memory = input_format, memory
+        self.dialect = dialect or Dialect()
+        self.whole = True  # these are all rows, not a window of them
+        self._begin = 0  # how many rows of the first part stand before the window
+        self._dates: str | None = None  # how dates are written, where some were read
+        self._used: set[str] = set()  # shared with the windows
+
+    @property
+    def parts(self) -> list[Part]:
+        """The files, those of a glob or folder sorted by name."""
+        return [table.part for table in self._tables]
 
     @property
     def paths(self) -> list[str]:
         """The names of the files, in order."""
         return [part.path for part in self.parts]
-
-    @classmethod
-    def from_frame(cls, data: Any, name: str = "frame") -> Source:
-        """Return a source of one part that holds a data frame.
-
-        Parameters
-        ----------
-        data
-            A polars frame (also lazy) or any object with the Arrow C stream interface.
-        name
-            What messages call it.
-
-        Raises
-        ------
-        UsageError
-            If polars cannot read `data`.
-        DataError
-            If it has no rows.
-        """
-        try:
-            frame = data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
-        if not frame.height:
-            raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
-        part = Part(name, "arrow", {}, frame.height, name)
-        return cls([part], [Table.of(frame)])
-
-    def beside(self, rows: Any, name: str) -> Source:
-        """Return further rows: files opened as these were, or a frame.
-
-        Parameters
-        ----------
-        rows
-            A file, glob or folder, several of them, or what `from_frame` takes.
-        name
-            What messages call a frame.
-        """
-        one = isinstance(rows, str | os.PathLike)
-        if not one and not (isinstance(rows, tuple | list) and rows):
-            return Source.from_frame(rows, name)
-        return open_source(
-            [os.fspath(rows)] if one else rows,
-            input_format=self.input_format,
-            dtype=self.dtype,
-            memory=self.memory,
-            dialect=self.dialect,
-        )
 
     @property
     def format(self) -> str:
@@ -137,50 +86,83 @@ class Source:
         """The number of rows of all parts."""
         return self._ends[-1]
 
+    @classmethod
+    def from_frame(cls, data: Any, name: str = "frame", dialect: Dialect | None = None) -> Source:
+        """Return a source of one part that holds a data frame, which messages call `name`.
+
+        `data`: a polars frame (also lazy) or any object with the Arrow C stream interface.
+
+        Raises `UsageError` if polars cannot read `data`; `DataError` if it has no rows.
+        """
+        try:
+            frame = data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
+        if not frame.height:
+            raise DataError.of(name, "the frame is empty (0 rows)")
+        return cls([Table.of(Part(name, "arrow", name), frame)], dialect=dialect)
+
+    def beside(self, rows: Any, name: str) -> Source:
+        """Return further rows: files opened as these were, or a frame, which messages call `name`.
+
+        `rows`: a file, glob or folder, several of them, or what `from_frame` takes.
+        """
+        one = isinstance(rows, str | os.PathLike)
+        if not one and not (isinstance(rows, tuple | list) and rows):
+            return Source.from_frame(rows, name)
+        return open_source(
+            [os.fspath(rows)] if one else rows,
+            input_format=self.input_format,
+            dtype=self.dialect.dtype,
+            memory=self.memory,
+            dialect=self.dialect,
+        )
+
     def require(self, columns: Sequence[str], role: str = "column") -> None:
         """See to it that columns are there, and are read as their role needs it.
 
         A name that no column has is that of the column that differs from it by case and blanks around
-        only, if there is one.
+        only, if there is one.  `role`: what messages call them, usually the option that named them.
 
-        Parameters
-        ----------
-        columns
-            The names that are needed.
-        role
-            What the message calls them: usually the option that named them.
-
-        Raises
-        ------
-        UsageError
-            With the nearest names, if one of `columns` is not there.
+        Raises `UsageError`, with the nearest names, if one of `columns` is not there.
         """
         for name in columns:
             if name not in self.schema:
-                self._call(self._alike(name, role), name)
-            if role != "column":
-                self._take_as_written(name, role)
-                refuse_pattern(name, role, self.parts[0].path)
+                old = self._alike(name, role)
+                self._put(table.renamed(old, name) for table in self._tables)
+                self.as_named = {**self.as_named, name: old}
+                said = f"Column {old!r} is read as {name!r}."
+                if said not in self.remarks:
+                    self.remarks.append(said)
+            if role == "column":
+                continue
+            if "--by" in role or "--groups" in role:
+                # Nothing is missing that has a name.
+                self.as_written([name])
+            if name.startswith("^") and name.endswith("$"):
+                path = self.parts[0].path
+                raise UsageError.of(
+                    path,
+                    f"column {name!r} for {role} has the form of a pattern (^…$), which polars "
+                    "would take for other columns; rename it",
+                    column=name,
+                )
 
     def _alike(self, name: str, role: str) -> str:
         """Return the column that is called nearly so."""
-        path = self.parts[0].path
-        alike = [one for one in self.schema if _loosely(one) == _loosely(name)]
+        path, wanted = self.parts[0].path, name.strip().casefold()
+        alike = [one for one in self.schema if one.strip().casefold() == wanted]
         if len(alike) == 1:
             return alike[0]
+        close = nearest(name, self.schema)
         if alike:
             problem = f"both {' and '.join(map(repr, alike))} could be meant; name one exactly"
         else:
             known = ", ".join(repr(other) for other in list(self.schema)[:20])
-            problem = f"the columns are {known}{misread(list(self.schema))}"
-        close = nearest(name, self.schema)
-        if role == "--label" and not alike and not close:
-            problem += self._labels()
-        raise UsageError(
-            f"{path}: no column {name!r} for {role}{close}; {problem}",
-            file=path,
-            column=name,
-        )
+            problem = f"the columns are {known}{_misread(list(self.schema))}"
+            if role == "--label" and not close:
+                problem += self._labels()
+        raise UsageError.of(path, f"no column {name!r} for {role}{close}; {problem}", column=name)
 
     def _labels(self) -> str:
         """Return which columns could be labels."""
@@ -194,21 +176,32 @@ class Source:
             return ""
         return f"; of 0 and 1 are {', '.join(map(repr, found))}: name the label by --label"
 
-    def _call(self, old: str, new: str) -> None:
-        """Call a column by the name that was asked for."""
-        self._tables = tuple(table.renamed(old, new) for table in self._tables)
+    def _put(self, tables: Iterator[Table]) -> None:
+        self._tables = tuple(tables)
         self.schema = self._tables[0].schema
-        self.as_named = {**self.as_named, new: old}
-        said = f"Column {old!r} is read as {new!r}."
-        if said not in self.remarks:
-            self.remarks.append(said)
 
     def as_written(self, names: Sequence[str]) -> None:
         """Take columns as the text that they are written as, where they might be numbers."""
         for name in names:
             if any(name in table.readings for table in self._tables):
-                self._tables = tuple(table.as_text(name) for table in self._tables)
-                self.schema = self._tables[0].schema
+                self._put(table.as_text(name) for table in self._tables)
+
+    def as_dates(self, names: Sequence[str]) -> None:
+        """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
+
+        Raises what `calibkit.files.dates.way_of` says.
+        """
+        for name in names:
+            if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
+                continue
+            tables = [table.as_text(name) for table in self._tables]
+            way = None
+            if self.dialect.date_format != AS_TEXT:
+                way = way_of(name, list(zip(self.paths, tables, strict=True)), self.dialect)
+            self._dates = AS_TEXT if way is None else way.name
+            if way is not None:
+                read = partial(way.read, dialect=self.dialect)
+                self._put(table.as_read(name, read) for table in tables)
 
     @property
     def told(self) -> Told | None:
@@ -216,108 +209,61 @@ class Source:
         numbers = [name for name in self._used if self.schema[name].is_numeric()]
         own = {self.as_named.get(name, name) for name in numbers}
         found = list[tuple[str, Told | None]]()
-        for part, table in zip(self.parts, self._tables, strict=True):
-            with reading(part.path):
-                found.append((part.path, None if table.told is None else table.told(own)))
+        for table in self._tables:
+            path = table.part.path
+            with reading(path):
+                found.append((path, None if table.told is None else table.told(own)))
         if self._dates is not None:
-            found.append(
-                (self.parts[0].path, Told(null_values=self.dialect.null_values, dates=self._dates))
-            )
+            dates = Told(null_values=self.dialect.null_values, dates=self._dates)
+            found.append((self.parts[0].path, dates))
         return together(found)
 
-    def as_dates(self, names: Sequence[str]) -> None:
-        """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
-
-        Raises
-        ------
-        DataError, UsageError
-            See `calibkit.files.dates.Texts`.
-        """
-        for name in names:
-            if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
-                continue
-            tables = [table.as_text(name) for table in self._tables]
-            texts = Texts(name, list(zip(self.paths, tables, strict=True)), self.dialect)
-            way = None if self.dialect.date_format == AS_TEXT else texts.way()
-            self._dates = AS_TEXT if way is None else way.name
-            if way is not None:
-                read = partial(way.read, dialect=self.dialect)
-                self._tables = tuple(table.as_read(name, read) for table in tables)
-                self.schema = self._tables[0].schema
-
-    def _take_as_written(self, name: str, role: str) -> None:
-        """Take the names of segments and groups as text: nothing is missing that has a name."""
-        if "--by" in role or "--groups" in role:
-            self.as_written([name])
-
     def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
-        """Return the rows of all parts.
+        """Return the rows of all parts: the columns in this order, None reads all.
 
-        Parameters
-        ----------
-        columns
-            The columns to read, in this order; None reads all.
-        rechunk
-            Whether each column comes in one chunk.  Without it there is one copy less.
+        Each column comes in one chunk; without `rechunk` there is one copy less.
 
-        Raises
-        ------
-        UsageError
-            If a column is not there.
-        DataError, ResourceError
-            If a file cannot be read.
+        Raises `UsageError` if a column is not there; `DataError`, `ResourceError` if a file cannot
+        be read.
         """
         names = self._names(columns)
         frames = list[pl.DataFrame]()
-        for part, table in zip(self.parts, self._tables, strict=True):
-            with reading(part.path):
+        for table in self._tables:
+            with reading(table.part.path):
                 frames.append(table.read(names))
-            check_rows(part, frames[-1].height)
+            check_rows(table.part.path, frames[-1].height, table.rows)
         if len(frames) > 1:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
 
     def windows(self, columns: Sequence[str] | None = None, *, rows: int) -> Iterator[Source]:
-        """Yield the rows of all parts as sources of some rows each, which messages number rightly.
+        """Yield the rows of all parts as sources of at most so many rows, each of one part.
 
-        Parameters
-        ----------
-        columns
-            The columns that will be read of them; None is all.
-        rows
-            The most rows of a window, all of one part.
-
-        Raises
-        ------
-        UsageError, DataError, ResourceError
-            As `read`.
+        Messages number their rows rightly.  Columns and errors are as of `read`.
         """
         names = self._names(columns)
         told = 0
-        for part, table in zip(self.parts, self._tables, strict=True):
+        for table in self._tables:
             done = 0
-            with reading(part.path):
+            with reading(table.part.path):
                 for frame in table.batches(names, rows):
-                    yield self._only(part, Table.of(frame), done)
+                    yield self._only(Table.of(table.part, frame), done)
                     done, told = done + frame.height, told + frame.height
                     self.progress(told, self.rows)
-            check_rows(part, done)
+            check_rows(table.part.path, done, table.rows)
 
     def stretch(self, first: int, rows: int) -> Source:
         """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
-        return self._only(self.parts[0], self._tables[0].stretch(first, rows), first)
+        return self._only(self._tables[0].stretch(first, rows), first)
 
     def split(self) -> list[Source]:
         """Return a source for each part alone, with the schema that all of them share."""
-        return [
-            self._only(part, table) for part, table in zip(self.parts, self._tables, strict=True)
-        ]
+        return list(map(self._only, self._tables))
 
-    def _only(self, part: Part, table: Table, begin: int | None = None) -> Source:
+    def _only(self, table: Table, begin: int | None = None) -> Source:
         """Return rows of one part: all of them, or a window that begins at a row of it."""
         only = copy(self)
-        only.parts, only._tables = (replace(part, rows=table.rows),), (table,)
-        only._ends, only.warnings = [table.rows], ()
+        only._tables, only._ends, only.warnings = (table,), [table.rows], ()
         if begin is not None:
             only.whole, only._begin = False, self._begin + begin
         return only
@@ -328,12 +274,7 @@ class Source:
             return self._tables[0].metadata()
 
     def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
-        """Return where rows stand, for messages.
-
-        Parameters
-        ----------
-        rows
-            Row numbers from 0 over all parts, as `read` returns them.
+        """Return where rows stand, for messages; they are numbered from 0 over all parts, as read.
 
         Returns
         -------
@@ -342,9 +283,9 @@ class Source:
             those of `rows` that lie in this file.
         """
         index = bisect_right(self._ends, rows[0])
-        start, end = self._ends[index] - self.parts[index].rows, self._ends[index]
+        start, end = self._ends[index] - self._tables[index].rows, self._ends[index]
         first = start - self._begin - 1
-        return self.parts[index].path, [int(row) - first for row in rows if start <= row < end]
+        return self.paths[index], [int(row) - first for row in rows if start <= row < end]
 
     def _names(self, columns: Sequence[str] | None) -> list[str]:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
@@ -353,18 +294,23 @@ class Source:
         return names
 
 
-def _how_read(parts: Sequence[Part], tables: Sequence[Table]) -> list[str]:
-    """Say in a line what is unusual about the text of the inputs, if something is."""
-    odd = [place for place, table in enumerate(tables) if table.remarks]
-    if not odd:
-        return []
-    found = dict.fromkeys(remark for place in odd for remark in tables[place].remarks)
-    more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-    return [f"Read {parts[odd[0]].path}{more} with {'; '.join(found)}."]
+def _misread(names: Sequence[str]) -> str:
+    """Return what may be wrong with a text file whose header has these names, or nothing."""
+    if all(map(_is_number, names)):
+        return "; is the header line missing?"
+    if len(names) == 1 and "\t" in names[0]:
+        return "; are the columns parted by tabs? then add --input-format tsv"
+    if len(names) == 1 and ";" in names[0]:
+        return "; the columns are parted by semicolons: write commas or tabs"
+    return ""
 
 
-def _loosely(name: str) -> str:
-    return name.strip().casefold()
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def open_source(
@@ -381,7 +327,7 @@ def open_source(
     ----------
     inputs
         Files, globs, folders (searched recursively; names that begin with ``.`` or ``_`` are
-        left out) or ``-`` for standard input.
+        left out) or ``-`` for standard input.  Messages and models call a `Named` one as it says.
     input_format
         The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
     dtype
@@ -401,36 +347,14 @@ def open_source(
         The machine could not read.
     """
     found = find_files(inputs)
-    return open_files(found, input_format=input_format, dtype=dtype, memory=memory, dialect=dialect)
-
-
-def open_files(
-    files: Sequence[tuple[str, str]],
-    *,
-    input_format: str | None = None,
-    dtype: str = "float64",
-    memory: Memory | None = None,
-    dialect: Dialect | None = None,
-) -> Source:
-    """Open files as `open_source` does.
-
-    Parameters
-    ----------
-    files
-        From `find_files`; messages and models call a `Named` one as it says.
-    input_format, dtype, memory, dialect
-        As for `open_source`.
-    """
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
-    dialect = dialect or Dialect()
-    parts, tables = [], []
-    for path, relative in files:
-        part, table = open_part(path, relative, forced, dtype, memory, dialect)
-        parts.append(replace(part, path=getattr(path, "known_as", path)))
-        tables.append(table)
-    source = Source(parts, settled(tables, dialect.marks))
-    source.input_format, source.dtype, source.memory = input_format, dtype, memory
-    source.dialect = dialect
-    return source
+    asked = replace(dialect or Dialect(), dtype=dtype)
+    tables = [open_part(path, relative, forced, memory, asked) for path, relative in found]
+    return Source(
+        settled(tables, asked.marks),
+        input_format=input_format,
+        memory=memory,
+        dialect=asked,
+    )

@@ -1,19 +1,26 @@
-"""One input as a table: its schema and number of rows at once, its columns on demand."""
+"""One input as a table: its schema and number of rows at once, its columns on demand.
+
+And the one schema of all inputs: what they may differ in, and the error where they differ more.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn
 
 import polars as pl
-from polars.selectors import by_name
 
+from calibkit.errors import DataError, nearest
+from calibkit.files.explain import reading
+from calibkit.files.formats import LOOSE_FORMATS
+from calibkit.files.inputs import Part
 from calibkit.files.scratch import Scratch
 from calibkit.files.told import Told
+from calibkit.files.values import SETTLES_DECIMAL, UNSURE, exactly
 
 Schema = dict[str, pl.DataType]
 
@@ -21,84 +28,30 @@ Schema = dict[str, pl.DataType]
 Reading = Callable[[str], pl.Expr]
 
 
-def exactly(name: str) -> pl.Expr:
-    """Return a column by its name alone: polars would take ``*`` and ``^…$`` for patterns."""
-    return by_name(name).as_expr()
-
-
-class Undecided(Protocol):
-    """Columns of text that may be numbers, or not."""
-
-    @property
-    def votes(self) -> set[str]:
-        """The decimal marks that columns have for certain, and those that polars took for such."""
-
-    def examined(self) -> Undecided:
-        """Return these with all columns as text, where points were taken for decimal marks."""
-
-    def table(self, votes: Collection[str]) -> Table:
-        """Return the rows, where other columns have such decimal marks."""
-
-
-def settled(tables: Sequence[Table], known: Collection[str] = ()) -> list[Table]:
-    """Return tables of text in which the decimal mark of one settles those of all.
-
-    `known`: the marks that further inputs have.
-    """
-    texts = {place: one.undecided for place, one in enumerate(tables) if one.undecided is not None}
-    found = list(tables)
-    if "," in known or any("," in one.votes for one in texts.values()):
-        texts = {place: one.examined() for place, one in texts.items()}
-        votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
-        for place, one in texts.items():
-            found[place] = replace(one.table(votes), kept=tables[place].kept)
-    return found
-
-
 @dataclass(frozen=True)
 class Table:
-    """An input whose schema and number of rows are known.
+    """An input whose schema and number of rows are known."""
 
-    Parameters
-    ----------
-    frame
-        The rows, or the scan that reads them.
-    schema
-        Column names and types, in the order of the file.
-    rows
-        The number of rows.
-    stored
-        A Parquet file, or its bytes, for `metadata`.
-    kept
-        The file that is scanned, where it is the run's own.
-    readings
-        How columns are read that `frame` holds as text, though `schema` says otherwise: where text
-        stands for missing values, and numbers are written otherwise than here.
-    undecided
-        What it was made of, for `settled`.
-    told
-        Returns how columns of text were read.
-    remarks
-        What is unusual about how it is written.
-    """
-
-    frame: pl.DataFrame | pl.LazyFrame
-    schema: Schema
+    part: Part
+    frame: pl.DataFrame | pl.LazyFrame  # the rows, or the scan that reads them
+    schema: Schema  # names and types, in the order of the file
     rows: int
-    stored: Path | str | bytes | None = None
-    kept: Scratch | None = None
+    stored: Path | str | bytes | None = None  # a Parquet file, or its bytes, for `metadata`
+    kept: Scratch | None = None  # the file that is scanned, where it is the run's own
+    #: How columns are read that `frame` holds as text, though `schema` says otherwise: where text
+    #: stands for missing values, and numbers are written otherwise than here.
     readings: Mapping[str, Reading] = field(default_factory=dict)
-    undecided: Undecided | None = None
-    told: Callable[[Collection[str]], Told | None] | None = None
-    remarks: tuple[str, ...] = ()
+    undecided: object = None  # columns of text it is made of, for `calibkit.files.text.settled`
+    told: Callable[[Collection[str]], Told | None] | None = None  # how columns of text were read
+    remarks: tuple[str, ...] = ()  # what is unusual about how it is written
 
     @classmethod
-    def of(cls, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:
+    def of(cls, part: Part, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:
         """Return a table of these rows; `rows`: how many they are, where that is known."""
         if isinstance(frame, pl.DataFrame):
-            return cls(frame, dict(frame.schema), frame.height)
+            return cls(part, frame, dict(frame.schema), frame.height)
         schema = dict(frame.collect_schema())
-        return cls(frame, schema, rows or int(frame.select(pl.len()).collect().item()))
+        return cls(part, frame, schema, rows or int(frame.select(pl.len()).collect().item()))
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""
@@ -123,10 +76,6 @@ class Table:
         readings, schema = {**self.readings, name: reading}, self.schema | dict(kinds)
         return replace(self, readings=readings, schema=schema)
 
-    def _column(self, name: str) -> pl.Expr:
-        found = self.readings.get(name)
-        return exactly(name) if found is None else found(name).alias(name)
-
     def renamed(self, old: str, new: str) -> Table:
         """Return the table with a column of another name."""
         schema = {new if name == old else name: kind for name, kind in self.schema.items()}
@@ -137,32 +86,150 @@ class Table:
         """Return some rows from number `first` (from 0) on; of a scan they alone are read."""
         return replace(self, frame=self.frame.slice(first, rows), rows=rows)
 
+    def _columns(self, names: Sequence[str]) -> Iterator[pl.Expr]:
+        for name in names:
+            found = self.readings.get(name)
+            yield exactly(name) if found is None else found(name).alias(name)
+
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
-        return self.frame.lazy().select(map(self._column, columns)).collect()
+        return self.frame.lazy().select(self._columns(columns)).collect()
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
         """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
-        frame = self.frame.select(map(self._column, columns))
+        frame = self.frame.select(self._columns(columns))
         if isinstance(frame, pl.DataFrame):
             yield from frame.iter_slices(rows)
-        else:
-            # Batches as polars reads them: to cut them to a size costs time and memory.
-            yield from _gathered(frame.collect_batches(maintain_order=True), rows)
-
-
-def _gathered(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
-    """Yield the rows of frames in frames of at most `rows`: small ones together, large ones cut."""
-    held: list[pl.DataFrame] = []
-    count = 0
-    for frame in frames:
-        if held and count + frame.height > rows:
+            return
+        # Batches as polars reads them, small ones together: to cut all to a size costs time and memory.
+        held: list[pl.DataFrame] = []
+        count = 0
+        for batch in frame.collect_batches(maintain_order=True):
+            if held and count + batch.height > rows:
+                yield pl.concat(held, rechunk=True)
+                held, count = [], 0
+            if batch.height > rows:
+                yield from batch.iter_slices(rows)
+            elif batch.height:
+                held.append(batch)
+                count += batch.height
+        if held:
             yield pl.concat(held, rechunk=True)
-            held, count = [], 0
-        if frame.height > rows:
-            yield from frame.iter_slices(rows)
-        elif frame.height:
-            held.append(frame)
-            count += frame.height
-    if held:
-        yield pl.concat(held, rechunk=True)
+
+
+def in_one_schema(tables: Sequence[Table]) -> tuple[Table, ...]:
+    """Return the tables of all inputs with the columns of all, in one order and of one type.
+
+    Columns from folder names come last, integers or floats where all are; of those that a file has
+    too, the file's count.  A column is text in all files if it is in one, where it may be.
+
+    Raises `DataError` as `one_schema` does.
+    """
+    keys: Schema = {}
+    for key in dict.fromkeys(name for table in tables for name in table.part.keys):
+        values = [table.part.keys.get(key) for table in tables]
+        texts = pl.Series(values, dtype=pl.String).drop_nulls()
+        numbers = (pl.Int64(), pl.Float64()) if texts.len() else ()
+        fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
+        keys[key] = next(fitting, pl.String())
+    tables = list(tables)
+    for name in {name for table in tables for name in table.readings}:
+        if any(table.schema.get(name) == pl.String for table in tables):
+            tables = [one.as_text(name) if name in one.readings else one for one in tables]
+    schema = one_schema(tables, keys)
+    keys = {name: kind for name, kind in keys.items() if name not in schema}
+    shaped = []
+    for table in tables:
+        frame = table.frame
+        if list(table.schema.items()) != list(schema.items()):
+            frame = frame.select(
+                exactly(name) if name in table.readings else exactly(name).cast(kind)
+                for name, kind in schema.items()
+            )
+        if keys:
+            frame = frame.with_columns(
+                pl.lit(table.part.keys[name], kind).alias(name) for name, kind in keys.items()
+            )
+        readings = {name: _as(one, schema[name]) for name, one in table.readings.items()}
+        shaped.append(replace(table, frame=frame, schema=schema | keys, readings=readings))
+    return tuple(shaped)
+
+
+def _as(reading: Reading, kind: pl.DataType) -> Reading:
+    return lambda name: reading(name).cast(kind)
+
+
+def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
+    """Return the schema of all inputs, without the columns from folder names (`keys`).
+
+    The order of columns may differ, a column without any value fits any type, and numbers read
+    from text may be whole in one file and fractional in another.
+
+    Raises `DataError` if the parts differ more, naming both files and the column.
+    """
+    first, common = tables[0].part, dict(tables[0].schema)
+    for table in tables[1:]:
+        part, schema = table.part, table.schema
+        for name in [*common, *schema]:
+            if name not in schema or name not in common:
+                having, lacking = (first, part) if name in common else (part, first)
+                near = nearest(name, common if having is part else schema)
+                raise DataError.of(
+                    lacking.path,
+                    f"no column {name!r}, which {having.path} has{near}; all "
+                    "inputs need the same columns",
+                    column=name,
+                )
+            inferred = part.format in LOOSE_FORMATS or first.format in LOOSE_FORMATS
+            kind = _common_type(common[name], schema[name], inferred)
+            if kind is None:
+                _refuse_types(name, tables[0], table, common[name])
+            common[name] = kind
+        for key in keys:
+            if (key in part.keys) != (key in first.keys) and key not in common:
+                having, lacking = (first, part) if key in first.keys else (part, first)
+                raise DataError.of(
+                    lacking.path,
+                    f"no folder {key}=…, which {having.path} has; all inputs need the same columns",
+                    column=key,
+                )
+    return common
+
+
+def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:
+    """Return the type that holds both, or None; numbers from text may differ between files."""
+    if one == other:
+        return one
+    if pl.Null in (one, other):
+        return other if one == pl.Null else one
+    if not (inferred and one.is_numeric() and other.is_numeric()):
+        return None
+    floats = [kind for kind in (one, other) if kind.is_float()]
+    if floats:
+        return pl.Float64() if pl.Float64 in floats else pl.Float32()
+    return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
+
+
+def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> NoReturn:
+    """Raise about a column of two types; where numbers meet text, name the text."""
+    path, kind = other.part.path, other.schema[name]
+    message = f"column {name!r} is {kind}, but {common} in {one.part.path}"
+    rows, advice = list[int](), "all inputs need the same types"
+    table = other if kind == pl.String else one
+    culprit = table.part.path
+    if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
+        with reading(culprit):
+            text = table.read([name]).to_series().cast(pl.String)
+        odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
+        rows = [int(row) + 1 for row in odd.arg_true()]
+        path = culprit if rows else path
+        if text.str.contains(UNSURE).any():
+            advice = SETTLES_DECIMAL
+    where = f" ({culprit} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
+    raise DataError.of(
+        path,
+        f"{message}{where}; {advice}",
+        column=name,
+        rows=len(rows) or None,
+        first_rows=rows,
+    )

@@ -68,15 +68,12 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
     """Return how all rows were read, of files and how each was; None of no text.
 
-    Raises
-    ------
-    DataError
-        Files that would have been read otherwise together.
+    Raises `DataError` for files that would have been read otherwise together.
     """
     text: Told | None = None
     for path, own in parts:
         problem = None if own is None or text is None else text.clash(own)
         if problem is not None:
-            raise DataError(f"{path}: not read as the other rows: {problem}", file=path)
+            raise DataError.of(path, f"not read as the other rows: {problem}")
         text = own if text is None else text if own is None else text.besides(own)
     return text

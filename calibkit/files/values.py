@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
+from polars.selectors import by_name
 
 from calibkit.files.dialect import NULL_VALUES, Dialect, Mark
-from calibkit.files.table import exactly
 
 _TRUE_FALSE: Final = ("true", "false")
 _WHOLE: Final = (pl.Int64(), pl.Int128())
 #: Ways to write numbers: the decimal mark, and whether the other one stands between thousands.
 _WAYS: Final[tuple[tuple[Mark, bool], ...]] = ((".", False), (",", False), (".", True), (",", True))
 
+#: Of how many texts of a column hold what; see `counts_of`.
 Counts = Mapping[str, Any]
 
 #: A number with one mark that may be a decimal mark or one of thousands.
@@ -30,29 +31,15 @@ SETTLES_DECIMAL: Final = "say which mark is the decimal one: --decimal . or --de
 
 @dataclass(frozen=True)
 class Kind:
-    """What all values of a column are.
+    """What all values of a column are."""
 
-    Attributes
-    ----------
-    kind
-        The type; `pl.String` where they are text, `pl.Null` where there is none.
-    decimal, grouped
-        How numbers are written.
-    marked
-        Whether text stands for missing values.
-    sure
-        Whether text could be nothing else.
-    voting, open
-        Whether some value tells for certain how the numbers are written, or all leave it open.
-    """
-
-    kind: pl.DataType
+    kind: pl.DataType  # `pl.String` where they are text, `pl.Null` where there is none
     decimal: Mark = "."
-    grouped: bool = False
-    marked: bool = False
-    sure: bool = True
-    voting: bool = False
-    open: bool = False
+    grouped: bool = False  # whether marks stand between thousands
+    marked: bool = False  # whether text stands for missing values
+    sure: bool = True  # whether text could be nothing else
+    voting: bool = False  # whether some value tells for certain how the numbers are written
+    open: bool = False  # whether all leave it open
 
     @property
     def plain(self) -> bool:
@@ -60,15 +47,21 @@ class Kind:
         return self.decimal == "." and not self.grouped and not self.marked
 
     def read(self, name: str, dialect: Dialect) -> pl.Expr:
-        """Return the column in its type."""
-        text = exactly(name)
-        if self.plain:
-            return converted(text, self.kind)
+        """Return the column in its type, null where a value is none of it."""
+        text = exactly(name).str.strip_chars(" \t")
         if self.kind == pl.Boolean:
-            words = text.str.strip_chars(" \t").str.to_lowercase()
-            return pl.when(words.is_in(_TRUE_FALSE)).then(words == "true")
+            words = text.str.to_lowercase()
+            known = words == "true"
+            return known if self.plain else pl.when(words.is_in(_TRUE_FALSE)).then(known)
+        if self.plain:
+            return text.cast(self.kind, strict=False)
         found = _number(present(name, dialect), self.decimal, grouped=self.grouped)
         return found.cast(self.kind, strict=False)
+
+
+def exactly(name: str) -> pl.Expr:
+    """Return a column by its name alone: polars would take ``*`` and ``^…$`` for patterns."""
+    return by_name(name).as_expr()
 
 
 def present(name: str, dialect: Dialect) -> pl.Expr:
@@ -79,13 +72,6 @@ def present(name: str, dialect: Dialect) -> pl.Expr:
     else:
         absent = text.is_in(["", *dialect.null_values])
     return pl.when(~absent).then(text)
-
-
-def converted(text: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    """Return text as another type, null where a value is none of its values."""
-    if kind == pl.Boolean:
-        return text.str.strip_chars(" \t").str.to_lowercase() == "true"
-    return text.str.strip_chars(" \t").cast(kind, strict=False)
 
 
 def _number(text: pl.Expr, decimal: Mark, *, grouped: bool) -> pl.Expr:
@@ -101,31 +87,24 @@ def _number(text: pl.Expr, decimal: Mark, *, grouped: bool) -> pl.Expr:
     return pl.when(fits).then(text)
 
 
-def counts_of(
-    rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect, floats: pl.DataType
-) -> dict[str, Counts]:
-    """Return of how many texts of each column hold what; see `kind_of`.
+def floats_of(dialect: Dialect) -> pl.DataType:
+    """Return the type of fractional numbers."""
+    return pl.Float32() if dialect.dtype == "float32" else pl.Float64()
 
-    Parameters
-    ----------
-    rows, names
-        The rows, and the columns, all of text.
-    dialect
-        What stands for missing values.
-    floats
-        The type of fractional numbers.
-    """
+
+def counts_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dict[str, Counts]:
+    """Return of how many texts of each column, all of text, hold what."""
     if not names:
         return {}
     found = rows.select(
-        pl.struct(one.alias(key) for key, one in _counts(name, dialect, floats).items()).alias(name)
+        pl.struct(one.alias(key) for key, one in _counts(name, dialect).items()).alias(name)
         for name in names
     )
     return found.collect(engine="streaming").row(0, named=True)
 
 
-def _counts(name: str, dialect: Dialect, floats: pl.DataType) -> dict[str, pl.Expr]:
-    text = present(name, dialect)
+def _counts(name: str, dialect: Dialect) -> dict[str, pl.Expr]:
+    text, floats = present(name, dialect), floats_of(dialect)
     counts = {
         "texts": exactly(name).count(),
         "some": (exactly(name) != "").sum(),
@@ -143,21 +122,15 @@ def _counts(name: str, dialect: Dialect, floats: pl.DataType) -> dict[str, pl.Ex
     return counts
 
 
-def kind_of(seen: Counts, dialect: Dialect, floats: pl.DataType, votes: Collection[str]) -> Kind:
-    """Return what the values of a column all are.
+def kinds_of(
+    seen: Mapping[str, Counts], dialect: Dialect, votes: Collection[str] = ()
+) -> dict[str, Kind]:
+    """Return what the values of columns all are; `votes`: marks that columns have for certain."""
+    return {name: _kind_of(one, dialect, votes) for name, one in seen.items()}
 
-    Parameters
-    ----------
-    seen
-        From `counts_of`.
-    dialect
-        The decimal mark, if it was said.
-    floats
-        The type of fractional numbers.
-    votes
-        The decimal marks that columns have for certain.
-    """
-    filled = seen["filled"]
+
+def _kind_of(seen: Counts, dialect: Dialect, votes: Collection[str]) -> Kind:
+    filled, floats = seen["filled"], floats_of(dialect)
     marked = seen["some"] != filled
     as_nan = marked and seen["floats"] == seen["some"]  # which polars reads
     if not filled:

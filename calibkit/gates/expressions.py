@@ -28,6 +28,8 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+#: Text in quotes, or one character without.
+_QUOTES = re.compile(r'"((?:[^"]|"")*)"|(.)', re.DOTALL)
 _SPECIAL = re.compile(r'[/<>"*]|^=')
 
 #: Characters as typed, each with whether it stood in quotes.
@@ -52,8 +54,6 @@ class Segment:
 
     def matches(self, name: str) -> bool:
         """Return whether a name is meant."""
-        if not self.wild:
-            return name == self.texts[0]
         pattern = ".*".join(map(re.escape, self.texts))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
@@ -110,13 +110,7 @@ def parse_all(texts: Sequence[str]) -> tuple[Expression, ...]:
 
 
 def parse(text: str) -> Expression:
-    """Return the expression that was typed.
-
-    Raises
-    ------
-    UsageError
-        For text that is none; the message says where.
-    """
+    """Return the expression that was typed; a `UsageError` says where text is none."""
     marked = _mark(text)
     at = next((i for i, (char, quote) in enumerate(marked) if char in "<>" and not quote), None)
     if at is None:
@@ -133,36 +127,22 @@ def parse(text: str) -> Expression:
     plain = "".join(char for char, _ in after)
     if not any(quote for _, quote in after):
         if _NUMBER.fullmatch(plain):
-            return Expression(left, comparison, _finite(plain, text))
+            if abs(float(plain)) == float("inf"):
+                raise _refuse(text, f"{plain} is beyond the range of numbers")
+            return Expression(left, comparison, float(plain) + 0.0)  # -0 is 0
         if plain.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
             raise _refuse(text, f"{plain} is no number to compare with")
     return Expression(left, comparison, _address(after, text))
 
 
-def _finite(digits: str, text: str) -> float:
-    number = float(digits)
-    if abs(number) == float("inf"):
-        raise _refuse(text, f"{digits} is beyond the range of numbers")
-    return number + 0.0  # -0 is 0
-
-
 def _mark(text: str) -> _Marked:
     """Return the characters with whether each was quoted; an empty pair of quotes marks nothing."""
     marked: _Marked = []
-    quote = False
-    place = 0
-    while place < len(text):
-        char = text[place]
-        if char != '"':
-            marked.append((char, quote))
-        elif quote and text[place + 1 : place + 2] == '"':
-            marked.append(('"', True))
-            place += 1
-        else:
-            quote = not quote
-        place += 1
-    if quote:
-        raise _refuse(text, "a double quote is not closed")
+    for quote, plain in _QUOTES.findall(text):
+        if plain == '"':
+            raise _refuse(text, "a double quote is not closed")
+        marked += [(char, False) for char in plain]
+        marked += [(char, True) for char in quote.replace('""', '"')]
     return marked
 
 
@@ -178,18 +158,14 @@ def _address(marked: _Marked, text: str) -> Address:
             pieces.append([])
         else:
             pieces[-1].append((char, quote))
-    pieces = [_strip(piece) for piece in pieces]
-    last, part = _without_part(pieces[-1])
-    if not all([*pieces[:-1], last]):
-        raise _refuse(text, "a name is empty; an address is [SCORE/][SLICE/]METRIC")
-    return Address(tuple(map(_segment, [*pieces[:-1], last])), part)
-
-
-def _without_part(marked: _Marked) -> tuple[_Marked, str]:
+    pieces, found = [_strip(piece) for piece in pieces], ""
     for part in PARTS:
-        if marked[-len(part) - 1 :] == [(char, False) for char in f".{part}"]:
-            return marked[: -len(part) - 1], part
-    return marked, ""
+        if pieces[-1][-len(part) - 1 :] == [(char, False) for char in f".{part}"]:
+            pieces[-1], found = pieces[-1][: -len(part) - 1], part
+            break
+    if not all(pieces):
+        raise _refuse(text, "a name is empty; an address is [SCORE/][SLICE/]METRIC")
+    return Address(tuple(map(_segment, pieces)), found)
 
 
 def _segment(marked: _Marked) -> Segment:

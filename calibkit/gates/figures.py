@@ -14,16 +14,23 @@ the left's, where that exists.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from calibkit.errors import UsageError
+from calibkit.errors import ModelError, UsageError
+from calibkit.files.inputs import read_bytes
 from calibkit.gates.expressions import ANY, COMPARISONS, Address, Expression, Segment, address_text
+from calibkit.models.model import Shown, decode, decode_object
 
 Place = tuple[str, ...]
 Value = float | None
+Content = dict[str, Any]
+
+#: Metrics, a model, a drift, a result as a dictionary, or the file of one.
+Result = Shown | Mapping[str, Any] | str | os.PathLike[str]
 
 #: The slice meant where none is named.
 _ALL = Segment.of("all")
@@ -73,7 +80,9 @@ class Outcome:
         if self.value is None or self.bound is None:
             missing = self.address if self.value is None else self.bound_address
             return f"{missing} is not defined: failed"
-        left, right = _told_apart(self.value, self.bound)
+        left, right = f"{self.value:.6g}", f"{self.bound:.6g}"
+        if left == right and self.value != self.bound:
+            left, right = repr(self.value), repr(self.bound)  # six digits make them look equal
         bound = right if self.bound_address is None else f"{self.bound_address} = {right}"
         if self.failed:
             return f"{self.address} = {left} {self.comparison} {bound}: failed"
@@ -86,21 +95,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Figures:
-    """All numbers of one result.
+    """All numbers of one result."""
 
-    Attributes
-    ----------
-    kind
-        ``metrics``, ``diff``, a model's kind, or ``result``.
-    table
-        Of each place its numbers by part; the empty part is the number itself.
-    named
-        Whether places are SCORE/SLICE/METRIC.
-    """
-
-    kind: str
+    kind: str  # ``metrics``, ``diff``, a model's kind, or ``result``
+    #: Of each place its numbers by part; the empty part is the number itself.
     table: Mapping[Place, Mapping[str, Value]]
-    named: bool
+    named: bool  # whether places are SCORE/SLICE/METRIC
 
     @cached_property
     def pairs(self) -> frozenset[str]:
@@ -122,38 +122,37 @@ class Figures:
 
     def find(self, address: Address, left: Place | None = None) -> list[Found]:
         """Return what an address means, to the right of a comparison with the place `left`."""
-        patterns = self._patterns(address, left)
-        found = self._matching(patterns, address.part)
-        if not found and left is not None and self.named:
-            found = self._matching(self._patterns(address, None), address.part)
-        return found
-
-    def _patterns(self, address: Address, left: Place | None) -> list[tuple[Segment, ...]]:
-        """Return the full patterns that an address may stand for."""
-        segments = address.segments
-        if not self.named:
-            if left is not None and len(left) >= len(segments):
-                segments = _as_left(segments, left)
-            return [segments]
-        score = ANY if left is None else Segment.of(left[0])
-        *before, metric = segments
-        if not before:
-            full: list[tuple[Segment, ...]] = [(score, _ALL, metric)]
-        elif len(before) == 1:
-            full = [(before[0], _ALL, metric), (score, before[0], metric)]
-        else:
-            full = [segments]
-        return [*full] if left is None else [_as_left(pattern, left) for pattern in full]
-
-    def _matching(self, patterns: Sequence[tuple[Segment, ...]], part: str) -> list[Found]:
-        found = []
+        found, part = [], address.part
+        patterns = list(self._patterns(address.segments, left))
         for place, parts in self.table.items():
             if any(self._meant(place, pattern, part) for pattern in patterns):
                 if part in parts:
                     found.append(Found(place, part, parts[part]))
                 elif self.kind == "metrics" and part in ("low", "high"):
                     found.append(Found(place, part, None))  # a metric without an interval
+        if not found and left is not None and self.named:
+            return self.find(address)
         return found
+
+    def _patterns(
+        self, segments: tuple[Segment, ...], left: Place | None
+    ) -> Iterator[tuple[Segment, ...]]:
+        """Yield the full patterns that an address may stand for."""
+        full = [segments]
+        if self.named and len(segments) < 3:
+            score = ANY if left is None else Segment.of(left[0])
+            *before, metric = segments
+            full = [(one, _ALL, metric) for one in before or [score]]
+            full += [(score, one, metric) for one in before]
+        for pattern in full:
+            if left is None or len(left) < len(pattern):
+                yield pattern
+                continue
+            # A star stands for what the left has in its place.
+            yield tuple(
+                Segment.of(name) if segment.wild and segment.matches(name) else segment
+                for segment, name in zip(pattern, left, strict=False)
+            )
 
     def _meant(self, place: Place, pattern: tuple[Segment, ...], part: str) -> bool:
         if len(place) != len(pattern):
@@ -167,14 +166,7 @@ class Figures:
 
 
 def figures(content: Mapping[str, Any]) -> Figures:
-    """Return the numbers of a result.
-
-    Parameters
-    ----------
-    content
-        The content of ``metrics.json``, of a model, of what `calibkit diff` writes, or any other
-        object of names, lists and numbers.
-    """
+    """Return the numbers of a result: of metrics, a model, a comparison or any other JSON object."""
     if "kind" not in content and isinstance(content.get("metrics"), dict):
         return Figures("metrics", _metric_table(content), named=True)
     leaves = list(_leaves(content))
@@ -221,10 +213,7 @@ def check_files(
     kind: one gate may hold metrics and models to different expressions, but no metric goes missing
     unseen.
 
-    Raises
-    ------
-    UsageError
-        For an expression that means nothing in a file where it should.
+    Raises `UsageError` for an expression that means nothing in a file where it should.
     """
     results = {file: figures(content) for file, content in contents.items()}
     found: list[tuple[str, Outcome]] = []
@@ -242,20 +231,7 @@ def check_files(
 
 
 def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list[Outcome]:
-    """Return what becomes of gate expressions on one result.
-
-    Parameters
-    ----------
-    content
-        As for `figures`.
-    expressions
-        See `calibkit.gates.expressions.parse`.
-
-    Raises
-    ------
-    UsageError
-        For an expression whose addresses mean nothing in the result.
-    """
+    """Return what becomes of gate expressions on one result; errors as `check_files`."""
     return [outcome for _, outcome in check_files({"": content}, expressions)]
 
 
@@ -281,17 +257,6 @@ def _nothing_matched(
     where = f"{file}: " if file else ""
     said = f"{where}--fail-if {expression}: there is no {wanted}{hint}."
     return UsageError(said, file=file or None)
-
-
-def _as_left(segments: tuple[Segment, ...], left: Place) -> tuple[Segment, ...]:
-    """Return segments where a star stands for what the left has in its place."""
-    return (
-        tuple(
-            Segment.of(name) if segment.wild and segment.matches(name) else segment
-            for segment, name in zip(segments, left, strict=False)
-        )
-        + segments[len(left) :]
-    )
 
 
 def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
@@ -330,7 +295,70 @@ def _leaves(content: object) -> Iterator[tuple[Place, Value]]:
             yield path, float(value)
 
 
-def _told_apart(value: float, bound: float) -> tuple[str, str]:
-    """Return two numbers as text, in full where six digits would make them look equal."""
-    left, right = f"{value:.6g}", f"{bound:.6g}"
-    return (repr(value), repr(bound)) if left == right and value != bound else (left, right)
+def content_of(result: Result) -> Content:
+    """Return the content of a result; errors of files as `read_result`."""
+    if isinstance(result, str | os.PathLike):
+        return read_result(os.fspath(result))
+    return dict(result) if isinstance(result, Mapping) else result.as_dict()
+
+
+def read_result(path: str) -> Content:
+    """Return the content of a JSON result; ``-`` reads standard input.
+
+    Models and metrics are held to their structure; of any other object (what `calibkit diff` and
+    `calibkit drift` write) the numbers are taken as they are.
+
+    Raises `UsageError` for a file that may not be read; `ModelError` for one that is no JSON object,
+    of an unknown kind of model or a newer version.
+    """
+    from calibkit.measures.result import Metrics
+
+    data = read_bytes(path)
+    content = decode_object(data, path)
+    if "kind" in content and "version" in content:
+        return decode(data, path).as_dict()
+    if isinstance(content.get("metrics"), dict) and "signature" in content:
+        return Metrics.from_json(data, path).as_dict()
+    return content
+
+
+def side_by_side(first: Content, second: Content) -> Content:
+    """Return two results as one: ``{"a": …, "b": …, "delta": …}`` wherever either has a value.
+
+    Of metrics the values of `metrics` are compared, of anything else every value by its path (lists
+    by place).  `a` or `b` is None where only the other has a value; `delta` is b - a, None unless
+    both are numbers.
+
+    Raises `ModelError` for results of different kinds.
+    """
+    kinds = [figures(first).kind, figures(second).kind]
+    if kinds[0] != kinds[1]:
+        raise ModelError(
+            f"the first file holds {_described(kinds[0])}, the second {_described(kinds[1])}; "
+            "compare two of one kind"
+        )
+    if kinds[0] == "metrics":
+        first, second = first["metrics"], second["metrics"]
+    known = dict(values(first)), dict(values(second))
+    merged: Content = {}
+    for path in dict.fromkeys([*known[0], *known[1]]):
+        a, b = (side.get(path) for side in known)
+        place = merged
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = {"a": a, "b": b, "delta": _difference(a, b)}
+    return merged
+
+
+def _described(kind: str) -> str:
+    known = {"metrics": "metrics", "result": "no metrics or model", "diff": "a comparison"}
+    return known.get(kind, f"a model of kind {kind!r}")
+
+
+def _difference(a: object, b: object) -> float | None:
+    if isinstance(a, bool) or isinstance(b, bool):
+        return None
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        return None
+    difference = b - a
+    return difference if abs(difference) < float("inf") else None

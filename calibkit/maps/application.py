@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import FloatArray, as_fitted, numeric_column
 from calibkit.columns.patterns import Matched, match_columns
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source

@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
+from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
 from calibkit.maps.logit_maps import LogitMapModel
 from calibkit.models.model import Model, Provenance, known
 from calibkit.options.maps import SCORE_METHODS
-from calibkit.summaries.resolution import Resolution
 
 #: The version of a calibrator of scores.
 SCORE_VERSION: Final = 1

@@ -28,8 +28,7 @@ from calibkit.options.calibrate import CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_reading import Reading
-from calibkit.summaries.row_states import RowState, row_state
+from calibkit.summaries.row_states import Reading, RowState, row_state
 from calibkit.summaries.row_store import RowStore
 from calibkit.summaries.states import State
 

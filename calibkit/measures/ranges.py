@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.columns.resolution import Range
 from calibkit.measures.views import View
 from calibkit.numerics.sums import ExactSum
-from calibkit.summaries.resolution import Range
 from calibkit.summaries.summary import merge_all
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from calibkit.models.model import canonical_json, decode_as
-from calibkit.models.page import Shown
-from calibkit.summaries.resolution import Range
+from calibkit.columns.resolution import Range
+from calibkit.models.model import Shown, decode_as
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +41,7 @@ class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     score_bits
-        See `calibkit.summaries.resolution.Resolution`.
+        See `calibkit.columns.resolution.Resolution`.
     ranges
         ``ranges[score][slice][metric]``: `auc` and `average_precision` if the rows of each coarse
         score are put in the worst and in the best order.
@@ -133,16 +132,7 @@ class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the same as a pandas frame."""
         return self.to_polars().to_pandas()
 
-    def to_json(self) -> bytes:
-        """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
-        return canonical_json(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the same as plain dictionaries."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content
-
-    to_dict = as_dict
+    to_dict = Shown.as_dict
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Metrics:

@@ -24,42 +24,25 @@ LEVEL = "level"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked of a model besides its own word.
+    """What is asked of a model besides its own word."""
 
-    Attributes
-    ----------
-    columns
-        Where a role's column is, if not where the model says: ``{"score": "p"}``.
-    key, seed
-        Of a stochastic boundary: the column whose value decides a row together with the seed
-        (``row-number``: the number of the row, from 1), and a seed other than the model's.
-    level
-        Whether the uncertainty level of a row is added.
-    """
-
+    #: Where a role's column is, if not where the model says: ``{"score": "p"}``.
     columns: dict[str, str] = field(default_factory=dict)
+    #: Of a stochastic boundary the column whose value decides a row together with the seed
+    #: (``row-number``: the number of the row, from 1), and a seed other than the model's.
     key: str | None = None
     seed: int | None = None
-    level: bool = False
+    level: bool = False  # whether the uncertainty level of a row is added
 
 
 @dataclass(frozen=True)
 class Reads:
-    """The columns that an application reads.
+    """The columns that an application reads."""
 
-    Attributes
-    ----------
-    needed
-        The column of each role without whose value a row has no result.
-    optional
-        Columns whose missing values mean something to the model, or which it checks itself.
-    written
-        The names of the added columns in the order in which they are written; None: as added.
-    """
-
-    needed: dict[str, str]
+    needed: dict[str, str]  # of each role without whose value a row has no result
+    #: Those whose missing values mean something to the model, or which it checks itself.
     optional: tuple[str, ...] = ()
-    written: tuple[str, ...] | None = None
+    written: tuple[str, ...] | None = None  # the order of the added columns; None: as added
 
 
 class Applier(Protocol):
@@ -90,10 +73,8 @@ def find_columns(
 ) -> dict[str, str]:
     """Return the column of each role that a model uses: where the user says, or as the model does.
 
-    Raises
-    ------
-    UsageError
-        A column that is not there, or a column for a role that the model does not use.
+    Raises `UsageError` for a column that is not there, or a column for a role that the model does
+    not use.
     """
     used: dict[str, str] = {}
     for role in roles:

@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Protocol
 
 import msgspec
 
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
 from calibkit.files.told import Told
-from calibkit.models.model import Column, Model, canonical_text, decode_object
+from calibkit.models.model import Model, canonical_text, decode_object
 
 #: The key in a Parquet file's footer: an object with the maker's hash of each column.
 KEY = "calibkit.made_by"
@@ -46,28 +45,12 @@ def footer(makers: Mapping[str, str]) -> dict[str, str]:
     return {KEY: canonical_text(dict(makers))} if makers else {}
 
 
-class Roles(Protocol):
-    """What options say of columns."""
-
-    @property
-    def roles(self) -> dict[str, str]:
-        """The column of each role that has one."""
-
-
 @dataclass(frozen=True)
 class Makers:
-    """What the files of a source say of who made their columns.
+    """What the files of a source say of who made their columns."""
 
-    Attributes
-    ----------
-    files
-        Of each column the hashes that are named, with the first file that names them.
-    agreed
-        The hash of each column that all files name, and alike.
-    """
-
-    files: dict[str, dict[str, str]]
-    agreed: dict[str, str]
+    files: dict[str, dict[str, str]]  # of each column the hashes, with the first file naming them
+    agreed: dict[str, str]  # the hash of each column that all files name, and alike
 
     def of(self, wanted: str) -> dict[str, str]:
         """Return the hashes, with files, of a column, or of the columns that a pattern means."""
@@ -83,18 +66,24 @@ class Makers:
 def read_makers(source: Source) -> Makers:
     """Return who made the columns of a source, as the footers of its Parquet files say.
 
-    Raises
-    ------
-    DataError
-        A footer that is damaged.
+    Raises `DataError` for a footer that is damaged.
     """
     files: dict[str, dict[str, str]] = {}
     named: Counter[str] = Counter()
     for part in source.split() if len(source.parts) > 1 else [source]:
-        own = _footer_of(part)
+        path, text = part.parts[0].path, part.metadata().get(KEY, "{}")
+        try:
+            content = decode_object(text.encode(), path)
+        except ModelError as error:
+            raise DataError.of(
+                path,
+                f"{KEY!r} in its footer, which says what model made which column, is damaged "
+                f"({error.message}); write the file again",
+            ) from None
+        own = {name: str(maker) for name, maker in content.items() if name in source.schema}
         named.update(list(own))
         for name, maker in own.items():
-            files.setdefault(name, {}).setdefault(maker, part.parts[0].path)
+            files.setdefault(name, {}).setdefault(maker, path)
     agreed = {
         name: next(iter(own))
         for name, own in files.items()
@@ -104,98 +93,68 @@ def read_makers(source: Source) -> Makers:
 
 
 def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
-    """Write into a model which models made its columns, where that is known, and how text was read.
+    """Write into a model, fitted on a source, which models made its columns, and how text was read.
 
-    Parameters
-    ----------
-    model
-        A model that was fitted on `source`.
-    source
-        The inputs; files that do not say who made a column do not count.
-    said
-        The hash that the user names for the column of a role.
-
-    Raises
-    ------
-    DataError
-        A column that different models made in different files, or another one than the user says.
+    Raises `DataError` as `makers_in` does.
     """
-    _record(model.columns, source, said)
-    _name_text(model, source.told)
-
-
-def _name_text(model: Model, text: Told | None) -> None:
-    """Write into a model how the text that it was fitted on was read, where that is unusual."""
-    if model.provenance is not None and text is not None:
-        own = msgspec.structs.replace(model.provenance, text=text.unusual)
-        model.provenance = own
-
-
-def _record(columns: dict[str, Column], source: Source, said: Mapping[str, str] | None) -> None:
-    makers = read_makers(source)
-    for role, column in columns.items():
-        found = makers.of(column.name)
-        own = dict.fromkeys([(said or {}).get(role)], "--calibrator")
-        known = {maker: file for maker, file in own.items() if maker is not None} | found
-        if len(known) > 1:
-            (first, before), (second, file) = list(known.items())[:2]
-            raise DataError(
-                f"{file}: column {column.name!r} was made by model {second}, not by model {first} as "
-                f"{before} says; fit on rows that one model was applied to",
-                file=file,
-                column=column.name,
-            )
-        for maker in known:
-            columns[role] = msgspec.structs.replace(column, made_by=maker)
+    names = {role: column.name for role, column in model.columns.items()}
+    name_makers(model, makers_in(source, names, said), source.told)
 
 
 def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> None:
-    """Write into a model which models made its columns, by their roles, and how text was read."""
-    _name_text(model, text)
+    """Write into a model which models made its columns, by their roles, and how text was read.
+
+    The latter where that is unusual.
+    """
+    if model.provenance is not None and text is not None:
+        model.provenance = msgspec.structs.replace(model.provenance, text=text.unusual)
     for role, maker in makers.items():
         if role in model.columns:
             model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
 
 
 def makers_of(
-    source: Source, columns: Roles, said: Mapping[str, str] | None = None
+    source: Source, roles: Mapping[str, str], said: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return which model made the column of a role, where that is known: what a state keeps.
-
-    Raises
-    ------
-    DataError
-        As `record_makers`.
-    """
-    roles = {role: name for role, name in columns.roles.items() if role != "weight"}
-    return makers_in(source, roles, said)
+    """Return what a state keeps of `makers_in`: nothing of weights."""
+    return makers_in(source, {role: roles[role] for role in roles if role != "weight"}, said)
 
 
 def makers_in(
     source: Source, names: Mapping[str, str], said: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return which model made the column of a role, of the columns named; else as `makers_of`."""
-    used = {role: Column(name) for role, name in names.items()}
-    _record(used, source, said)
-    return {role: column.made_by for role, column in used.items() if column.made_by is not None}
+    """Return which model made the column of a role, of those named, where that is known.
+
+    Files that do not say who made a column do not count.  `said`: the hash that the user names for
+    the column of a role.
+
+    Raises `DataError` for a column that different models made in different files, or another one
+    than the user says.
+    """
+    makers, said, found = read_makers(source), said or {}, dict[str, str]()
+    for role, name in names.items():
+        known = {said[role]: "--calibrator"} if role in said else {}
+        known |= makers.of(name)
+        if len(known) > 1:
+            (first, before), (second, file) = list(known.items())[:2]
+            raise DataError.of(
+                file,
+                f"column {name!r} was made by model {second}, not by model {first} as "
+                f"{before} says; fit on rows that one model was applied to",
+                column=name,
+            )
+        if known:
+            found[role] = next(iter(known))
+    return found
 
 
 def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> None:
     """Refuse columns that another model made than those of the fit.
 
-    Parameters
-    ----------
-    model
-        The model to apply.
-    elsewhere
-        The columns of roles that are read under another name than the model's.
-    source
-        The inputs; files that do not say who made a column are taken as they are.
+    `elsewhere`: the columns of roles that are read under another name than the model's.  Files that do
+    not say who made a column are taken as they are.
 
-    Raises
-    ------
-    DataError
-        A column of another maker.
+    Raises `DataError` for a column of another maker.
     """
     made = {role: column for role, column in model.columns.items() if column.made_by is not None}
     if not made:
@@ -205,26 +164,10 @@ def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> 
         name = elsewhere.get(role, column.name)
         for maker, file in makers.of(name).items():
             if maker != column.made_by:
-                raise DataError(
-                    f"{file}: column {name!r} was made by model {maker}, but the {model.kind} was "
+                raise DataError.of(
+                    file,
+                    f"column {name!r} was made by model {maker}, but the {model.kind} was "
                     f"fitted on {column.name!r} of model {column.made_by}; apply that model to these "
                     "rows, or fit again on theirs",
-                    file=file,
                     column=name,
                 )
-
-
-def _footer_of(source: Source) -> dict[str, str]:
-    text = source.metadata().get(KEY)
-    if text is None:
-        return {}
-    path = source.parts[0].path
-    try:
-        content = decode_object(text.encode(), path)
-    except ModelError as error:
-        raise DataError(
-            f"{path}: {KEY!r} in its footer, which says what model made which column, is damaged "
-            f"({error.message}); write the file again",
-            file=path,
-        ) from None
-    return {name: str(maker) for name, maker in content.items() if name in source.schema}

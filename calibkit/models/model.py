@@ -19,8 +19,8 @@ import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.files.told import Told
-from calibkit.models.kinds import IN_PYTHON, KINDS
-from calibkit.models.page import Shown
+from calibkit.models.kinds import IN_PYTHON, KINDS, view_of
+from calibkit.models.page import Page
 from calibkit.models.scales import SCALES, measure
 
 if TYPE_CHECKING:
@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 
 _GIANT = re.compile(rb"[0-9]{300}")
 
+#: Where there is more than a page shows: on the command line, and in Python.
+_MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
+
 #: Longer files are no models.
 MOST_BYTES = 2**31
 
 #: What schemas are written in.
 _SCHEMAS = "https://json-schema.org/draft/2020-12/schema"
+
+#: What is raised about text that is no JSON, or not of a structure.
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 D = TypeVar("D")
 
@@ -94,6 +100,45 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     data_hash: str
     files: list[str] | None = None
     text: Told | None = None
+
+
+class Shown:
+    """What results have in common.
+
+    They say in one line, as text and in a notebook what they are, and are dictionaries and JSON.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        shown: str = IN_PYTHON["html"]()(self._page(Page(short=True)))
+        return shown
+
+    def summary(self) -> str:
+        """Return what the command line prints of it, as text."""
+        return self._page(Page()).text()
+
+    def _page(self, page: Page) -> Page:
+        """Return a page that shows a result, and says where Python has what it leaves out."""
+        view_of(self).view(self, page)
+        for place, part in enumerate(page.parts):
+            if isinstance(part, str):
+                for option, method in _MORE.items():
+                    part = part.replace(option, method)
+                page.parts[place] = part
+        return page
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as plain dictionaries and lists, as JSON would read it."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content
+
+    def to_json(self) -> bytes:
+        """Return the result as canonical JSON: sorted keys, floats that read back exactly."""
+        return canonical_json(self.as_dict())
 
 
 class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -264,8 +309,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a JSON file, whole or not at all; see `save`."""
-        save(self, os.fspath(path))
+        """Write the model to a JSON file, whole or not at all; ``-`` is standard output."""
+        from calibkit.files.sinks import write_bytes
+
+        write_bytes(self.to_json(), os.fspath(path))
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -275,15 +322,6 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         fields["kind"] = {"const": cls.KIND}
         fields["version"] |= {"minimum": 1, "maximum": cls.VERSION}
         return found
-
-    def to_json(self) -> bytes:
-        """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
-        return canonical_json(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the model as plain dictionaries and lists, as JSON would read it."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Self:
@@ -309,10 +347,7 @@ class _Head(msgspec.Struct):
 def kind_class(kind: str) -> type[Model]:
     """Return the structure of a kind of model.
 
-    Raises
-    ------
-    ModelError
-        For a kind that this version does not know.
+    Raises `ModelError` for a kind that this version does not know.
     """
     if kind not in KINDS:
         raise ModelError(
@@ -335,19 +370,21 @@ def decode(data: bytes, file: str | None = None) -> Model:
     if len(data) > MOST_BYTES:
         raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)
     _refuse_giants(data, file)
-    try:
-        head = msgspec.json.decode(data, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"this is not a calibkit model: {error}", file=file) from None
+    head = decode_as(data, _Head, "a calibkit model", file)
     try:
         expected = kind_class(head.kind)
         if not 1 <= head.version <= expected.VERSION:
-            raise _unknown_version(head.version, head.kind, expected.VERSION)
+            newest = expected.VERSION
+            known = "version 1" if newest == 1 else f"versions 1 to {newest}"
+            raise ModelError(
+                f"version {head.version} of kind {head.kind!r} is unknown here; this calibkit reads "
+                f"{known}: update calibkit, or fit the model again"
+            )
         model = msgspec.json.decode(data, type=expected)
-        _refuse_repeated(data, model)
+        _refuse_repeated(data, model, file)
         _check_counts(model, {})
         model.check()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _BROKEN as error:
         said = _WORDS.sub(lambda found: f"one of {found[1].replace('|', ', ')}", str(error))
         raise ModelError(f"a damaged {head.kind!r} model: {said}", file=file) from None
     except ModelError as error:
@@ -356,28 +393,21 @@ def decode(data: bytes, file: str | None = None) -> Model:
     return model
 
 
-def _unknown_version(version: int, kind: str, newest: int) -> ModelError:
-    known = "version 1" if newest == 1 else f"versions 1 to {newest}"
-    return ModelError(
-        f"version {version} of kind {kind!r} is unknown here; this calibkit reads {known}: "
-        "update calibkit, or fit the model again"
-    )
-
-
 def _refuse_giants(data: bytes, file: str | None) -> None:
     """Refuse whole numbers beyond the range of floats, which no result has."""
     if _GIANT.search(data):
         raise ModelError("no model or result of calibkit: a number of 300 digits", file=file)
 
 
-def _refuse_repeated(data: bytes, found: object) -> None:
+def _refuse_repeated(data: bytes, found: object, file: str | None) -> None:
     """Refuse an object with one key twice, of which readers would take either."""
 
     def once(pairs: list[tuple[str, Any]]) -> None:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
             twice = min(name for name in names if names.count(name) > 1)
-            raise ModelError(f"a damaged file: the key {twice!r} stands in one object twice")
+            problem = f"a damaged file: the key {twice!r} stands in one object twice"
+            raise ModelError(problem, file=file)
 
     if data != canonical_json(found):  # which is much sooner done
         json.loads(data, object_pairs_hook=once)
@@ -404,17 +434,8 @@ def _check_counts(found: object, around: dict[str, float]) -> None:
 
 
 def column_descriptions(text: str) -> dict[str, Column]:
-    """Return the columns that a grid's footer names (an object with the key ``columns``).
-
-    Raises
-    ------
-    ModelError
-        For text that is no such object.
-    """
-    try:
-        return msgspec.json.decode(text, type=_Columns).columns
-    except msgspec.DecodeError as error:
-        raise ModelError(str(error)) from None
+    """Return the columns that a grid's footer names (an object with the key ``columns``)."""
+    return decode_as(text.encode(), _Columns, "what a grid says of its columns").columns
 
 
 def canonical_json(value: object) -> bytes:
@@ -423,36 +444,21 @@ def canonical_json(value: object) -> bytes:
 
 
 def decode_as(data: bytes, structure: type[D], what: str, file: str | None = None) -> D:
-    """Return the structure that JSON text holds.
-
-    Raises
-    ------
-    ModelError
-        For text that is none; `what` says what was expected.
-    """
+    """Return the structure that JSON text holds; `ModelError` says that it is not `what`."""
     try:
         return msgspec.json.decode(data, type=structure)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _BROKEN as error:
         raise ModelError(f"this is not {what}: {error}", file=file) from None
 
 
 def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
-    """Return any JSON object as a dictionary.
-
-    Raises
-    ------
-    ModelError
-        For text that is none.
-    """
+    """Return any JSON object as a dictionary; `ModelError` for text that is none."""
     _refuse_giants(data, file)
+    found = decode_as(data, dict[str, Any], "a JSON object", file)
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
-        _refuse_repeated(data, found)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _refuse_repeated(data, found, file)
+    except RecursionError as error:
         raise ModelError(f"this is not a JSON object: {error}", file=file) from None
-    except ModelError as error:
-        error.file = file
-        raise
     return found
 
 
@@ -484,15 +490,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
     path = os.fspath(path)
     if suffix_format(path) is not None:
-        raise UsageError(
-            f"{path}: is a table by its name, not a model; the model comes first, then the rows.",
-            file=path,
+        raise UsageError.of(
+            path, "is a table by its name, not a model; the model comes first, then the rows."
         )
     return decode(read_bytes(path), path)
-
-
-def save(model: Model, path: str) -> None:
-    """Write a model to a file, whole or not at all; ``-`` is standard output."""
-    from calibkit.files.sinks import write_bytes
-
-    write_bytes(model.to_json(), path)

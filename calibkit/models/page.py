@@ -6,53 +6,28 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from calibkit.models.kinds import IN_PYTHON, view_of
-
 #: Control characters but line feed and tab, and those that turn the direction of what follows.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-#: Where there is more than a page shows: on the command line, and in Python.
-_MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Attributes
-    ----------
-    header, rows
-        Names of the columns, and as many cells in each row: text, numbers, booleans or None.
-    title
-        What it shows.
-    codes
-        Columns (by place) that hold names as typed, which HTML shows in the typeface of code.
-    """
+    """A table."""
 
     header: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    title: str | None = None
-    codes: tuple[int, ...] = ()
+    rows: Sequence[Sequence[object]]  # of cells: text, numbers, booleans or None
+    title: str | None = None  # what it shows
+    codes: tuple[int, ...] = ()  # columns of names as typed, which HTML shows as code
 
 
 @dataclass
 class Page:
-    """What a view says of a result, in its order.
+    """What a view says of a result, in its order."""
 
-    Attributes
-    ----------
-    short
-        Only as much as one screen has room for, `width` characters wide.
-    everything
-        All there is, in tables too that are cut elsewhere.
-    parts
-        Lines, of which empty ones part paragraphs, and tables.
-    """
-
-    short: bool = False
-    everything: bool = False
+    short: bool = False  # only as much as one screen has room for, `width` characters wide
+    everything: bool = False  # all there is, in tables too that are cut elsewhere
     width: int = 80
-    parts: list[str | Table] = field(default_factory=list)
+    parts: list[str | Table] = field(default_factory=list)  # empty lines part paragraphs
 
     def say(self, *lines: str) -> None:
         """Add lines."""
@@ -73,34 +48,6 @@ class Page:
         return "\n".join(
             printable(part) if isinstance(part, str) else table_text(part) for part in self.parts
         )
-
-
-class Shown:
-    """What results have in common: they say in one line, as text and in a notebook what they are."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
-
-    def _repr_html_(self) -> str:
-        shown: str = IN_PYTHON["html"]()(_in_python(self, Page(short=True)))
-        return shown
-
-    def summary(self) -> str:
-        """Return what the command line prints of it, as text."""
-        return _in_python(self, Page()).text()
-
-
-def _in_python(result: object, page: Page) -> Page:
-    """Return a page that shows a result, and says where Python has what it leaves out."""
-    view_of(result).view(result, page)
-    for place, part in enumerate(page.parts):
-        if isinstance(part, str):
-            for option, method in _MORE.items():
-                part = part.replace(option, method)
-            page.parts[place] = part
-    return page
 
 
 def printable(text: str) -> str:

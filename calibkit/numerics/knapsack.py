@@ -62,6 +62,7 @@ def pareto_band(
     window: Window,
     cap: int = STATE_CAP,
     compared: Callable[[Int64s], Int64s] | None = None,
+    empty: bool = True,
 ) -> Band | None:
     """Return the Pareto-optimal choices within a budget of loss and a window.
 
@@ -82,6 +83,8 @@ def pareto_band(
         How many combinations one level may need.
     compared
         What of totals is to be small, and what large: rows and positives, unless it says otherwise.
+    empty
+        Whether a level may also take none of its points.
 
     Returns
     -------
@@ -93,7 +96,7 @@ def pareto_band(
     last = ends[ends > offsets[: ends.size]] - 1
     slack = 2e-15 * float(np.sum(true_positives[last]) + slope * np.sum(selected[last]))
     levels = [
-        _near(prefixes, level, slope, best[level], budget + slack, window)
+        _near(prefixes, level, slope, best[level], budget + slack, window, empty)
         for level in range(ends.size)
     ]
     # The level with most points comes last: its combinations are limited by the window alone.
@@ -131,12 +134,15 @@ def _near(
     best: float,
     budget: float,
     window: Window,
+    empty: bool,
 ) -> tuple[Int64s, Int64s, Floats]:
     """Return the points of a level within the budget, their totals, and (loss, value) of each."""
     selected, true_positives, offsets, ends = prefixes
     points, losses = kernels.near_points(
         selected, true_positives, offsets[level], ends[level], slope, best, budget
     )
+    if not empty:
+        points, losses = points[points >= 0], losses[points >= 0]
     totals = np.zeros((points.size, 2), np.int64)
     taken = points >= 0
     totals[taken, 0] = selected[points[taken]]

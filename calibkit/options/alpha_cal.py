@@ -3,76 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from calibkit.options.maps import METHOD, Penalties, chosen_penalties, one_pattern, penalties
-from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    COLUMNS,
-    Counts,
-    FitOptions,
-    Names,
-    OnMissing,
-    Probs,
-    Scale,
-    Seed,
-)
+from calibkit.options import shared
+from calibkit.options.maps import Penalties, chosen_penalties, of_method, one_pattern, penalties
+from calibkit.options.option import listed
+from calibkit.options.shared import of_columns
 
 #: Features that are made of the probabilities themselves.
 OWN_FEATURES: Final = ("probs", "sorted-probs")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlphaOptions(FitOptions):
+class AlphaOptions(shared.FitOptions):
     """What `alpha-cal` fits, and on which columns."""
 
-    features: Annotated[
-        Names | None,
-        option(
-            metavar="PATTERN",
-            group=COLUMNS,
-            help="What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
-            "(the logarithms of the probabilities, sorted).",
-            shown="alpha0 is constant",
-            many="commas",
-            read=listed,
-        ),
-    ] = None
-    map: Annotated[
-        Literal["none", "temperature", "vector", "matrix"],
-        option(group=METHOD, help="Calibrate the class probabilities first."),
-    ] = "none"
-    map_regularization: Annotated[
-        Penalties,
-        option(
-            metavar="INTERCEPT[,OFF]|cv",
-            group=METHOD,
-            read=penalties,
-            help="Penalties of --map vector and matrix; cv: chosen by cross-validation.",
-            shown="cv",
-        ),
-    ] = "cv"
-    regularization: Annotated[
-        float,
-        option(
-            metavar="NUMBER",
-            group=METHOD,
-            least=0,
-            help="Penalty of (ln alpha0)^2, a row.",
-        ),
-    ] = 0.005
-    disagreement_map: Annotated[
-        Literal["none", "isotonic"],
-        option(
-            group=METHOD,
-            help="A rising step function on the predicted disagreement, which may also raise it.",
-        ),
-    ] = "none"
-    probs: Probs = None
-    counts: Counts = None
-    scale: Scale = "probability"
-    on_missing: OnMissing = "error"
-    seed: Seed = 0
+    features: shared.Names | None = of_columns(
+        "What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
+        "(the logarithms of the probabilities, sorted).",
+        "PATTERN",
+        shown="alpha0 is constant",
+        many="commas",
+    )
+    map: Literal["none", "temperature", "vector", "matrix"] = of_method(
+        "Calibrate the class probabilities first.", default="none"
+    )
+    map_regularization: Penalties = of_method(
+        "Penalties of --map vector and matrix; cv: chosen by cross-validation.",
+        "INTERCEPT[,OFF]|cv",
+        default="cv",
+        read=penalties,
+        shown="cv",
+    )
+    regularization: float = of_method(
+        "Penalty of (ln alpha0)^2, a row.", "NUMBER", default=0.005, least=0
+    )
+    disagreement_map: Literal["none", "isotonic"] = of_method(
+        "A rising step function on the predicted disagreement, which may also raise it.",
+        default="none",
+    )
+    probs: shared.Probs = None
+    counts: shared.Counts = None
+    scale: shared.Scale = "probability"
+    on_missing: shared.OnMissing = "error"
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse more than one predictor."""

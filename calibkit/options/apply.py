@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
-from calibkit.options.option import Options, listed, option
-from calibkit.options.shared import (
-    COLUMNS,
-    INPUT,
-    OUTPUT,
-    Names,
-    OnMissingApply,
-    ProbsElsewhere,
-    ScoreElsewhere,
-    SeedElsewhere,
-    UncertaintyElsewhere,
-    elsewhere,
-)
+from calibkit.options import shared
+from calibkit.options.option import Options
+from calibkit.options.shared import named_column, of_input, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.applier import Request
@@ -36,65 +26,40 @@ def _share(value: Any, flag: str) -> str:
 class ApplyOptions(Options):
     """How a model is applied."""
 
-    keep: Annotated[
-        Names | None,
-        option(
-            metavar="PATTERN",
-            group=OUTPUT,
-            help="Input columns to keep (globs; commas or repetition).",
-            shown="all",
-            many="commas",
-            read=listed,
-        ),
-    ] = None
-    selected: Annotated[
-        bool, option(group=OUTPUT, help="Only rows with a positive decision, or any but pass.")
-    ] = False
-    add_level: Annotated[
-        bool,
-        option(
-            group=OUTPUT,
-            help="Of a boundary: also the uncertainty level of each row (from 0), and of mist the "
-            "probability of its block.",
-        ),
-    ] = False
-    column: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=OUTPUT,
-            help="A name for the added column (of several: the first).",
-            shown="decision, calibrated",
-        ),
-    ] = None
-    overwrite_columns: Annotated[
-        bool, option(group=OUTPUT, help="Replace columns that have the names of added ones.")
-    ] = False
-    key: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="For a stochastic boundary: the column (integers or text) whose hash decides a row; "
-            "row-number: the number of the row.",
-            shown=False,
-        ),
-    ] = None
-    seed: SeedElsewhere = None
-    max_missing: Annotated[
-        float | str | None,
-        option(
-            metavar="SHARE",
-            group=INPUT,
-            help="With --on-missing null: refuse files with a larger share of such rows.",
-            shown=False,
-            read=_share,
-        ),
-    ] = None
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
-    probs: ProbsElsewhere = None
-    on_missing: OnMissingApply = "error"
+    keep: shared.Names | None = of_output(
+        "Input columns to keep (globs; commas or repetition).",
+        "PATTERN",
+        shown="all",
+        many="commas",
+    )
+    selected: bool = of_output(
+        "Only rows with a positive decision, or any but pass.", default=False
+    )
+    add_level: bool = of_output(
+        "Of a boundary: also the uncertainty level of each row (from 0), and of mist the "
+        "probability of its block.",
+        default=False,
+    )
+    column: str | None = of_output(
+        "A name for the added column (of several: the first).", "NAME", shown="decision, calibrated"
+    )
+    overwrite_columns: bool = of_output(
+        "Replace columns that have the names of added ones.", default=False
+    )
+    key: str | None = named_column(
+        "For a stochastic boundary: the column (integers or text) whose hash decides a row; "
+        "row-number: the number of the row."
+    )
+    seed: shared.SeedElsewhere = None
+    max_missing: float | str | None = of_input(
+        "With --on-missing null: refuse files with a larger share of such rows.",
+        "SHARE",
+        read=_share,
+    )
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
+    probs: shared.ProbsElsewhere = None
+    on_missing: shared.OnMissingApply = "error"
 
     def check(self) -> None:
         """Refuse a share of rows that may be lost where none may."""
@@ -106,7 +71,9 @@ class ApplyOptions(Options):
         """What is asked of the model besides its own word."""
         from calibkit.models.applier import Request
 
-        return Request(columns=elsewhere(self), key=self.key, seed=self.seed, level=self.add_level)
+        return Request(
+            columns=shared.elsewhere(self), key=self.key, seed=self.seed, level=self.add_level
+        )
 
     @property
     def most_missing(self) -> Bound | None:

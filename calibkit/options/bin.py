@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from functools import partial
 
 from calibkit.options.levels import LevelOptions, Order, Strategy
 from calibkit.options.option import option
 from calibkit.options.shared import LabelledColumns, Threaded, Uncertainty
 
-BINS = "Bins"
+of_bins = partial(option, group="Bins")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinOptions(LevelOptions, LabelledColumns, Threaded):
     """What grid to make, of which columns."""
 
-    uncertainty_bins: Annotated[
-        int | None,
-        option(
-            metavar="K",
-            group=BINS,
-            least=1,
-            help="Uncertainty bins.",
-            shown="3; 1 for rows without uncertainty",
-        ),
-    ] = None
-    score_bins: Annotated[int, option(metavar="L", group=BINS, least=1, help="Score bins.")] = 500
-    strategy: Annotated[
-        Strategy, option(group=BINS, help="Bins of equal mass or of equal width.")
-    ] = "equal-mass"
-    order: Annotated[
-        Order,
-        option(
-            group=BINS,
-            help="Which axis is binned first; the other is binned within each of its bins.",
-        ),
-    ] = "uncertainty-score"
-    add_level: Annotated[
-        bool,
-        option(
-            group=BINS,
-            help="Write the rows, each with its uncertainty bin as level (from 0), not the grid.",
-        ),
-    ] = False
+    uncertainty_bins: int | None = of_bins(
+        "Uncertainty bins.", "K", least=1, shown="3; 1 for rows without uncertainty"
+    )
+    score_bins: int = of_bins("Score bins.", "L", default=500, least=1)
+    strategy: Strategy = of_bins("Bins of equal mass or of equal width.", default="equal-mass")
+    order: Order = of_bins(
+        "Which axis is binned first; the other is binned within each of its bins.",
+        default="uncertainty-score",
+    )
+    add_level: bool = of_bins(
+        "Write the rows, each with its uncertainty bin as level (from 0), not the grid.",
+        default=False,
+    )
     uncertainty: Uncertainty = None

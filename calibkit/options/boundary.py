@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options import shared
 from calibkit.options.levels import LevelOptions, Order, Strategy
-from calibkit.options.objective import OPTIONS, Target, read_confidence, read_target
+from calibkit.options.objective import OPTIONS, Target, read_confidence, read_gap, read_target
 from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    COLUMNS,
-    UNCERTAINTY_HELP,
-    By,
-    ColumnOptions,
-    FitOptions,
-    FrameLike,
-    Groups,
-    ModelLike,
-    Names,
-    Seed,
-    Time,
-    model_of,
-)
+from calibkit.options.shared import named_column, of_columns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
 
-OBJECTIVE, METHOD = "Objective (exactly one; bounds: several with --confidence)", "Method"
+of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
+of_method = partial(option, group="Method")
 
 #: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
 AUTO: Final = "auto"
@@ -99,214 +88,121 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
+class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     """What to fit, on which columns."""
 
-    precision: Annotated[
-        Number | None,
-        option(metavar="P", group=OBJECTIVE, help="Most recall at precision >= P."),
-    ] = None
-    recall: Annotated[
-        Number | None,
-        option(metavar="R", group=OBJECTIVE, help="Most precision at recall >= R."),
-    ] = None
-    fpr: Annotated[
-        Number | None,
-        option(metavar="A", group=OBJECTIVE, help="Most recall at false positive rate <= A."),
-    ] = None
-    capacity: Annotated[
-        Number | None,
-        option(
-            metavar="N",
-            group=OBJECTIVE,
-            help="Most recall with at most N rows selected; below 1: a share of the rows.",
-        ),
-    ] = None
-    maximize: Annotated[
-        str | None,
-        option(
-            metavar="METRIC",
-            group=OBJECTIVE,
-            help="accuracy, weighted-accuracy:W, balanced-accuracy, precision, f1, fbeta:B, "
-            "jaccard, mcc, kappa, gmean, fowlkes-mallows, youden, lift or utility:TP,FP,FN,TN.",
-            completes=_one_of(MEASURES),
-        ),
-    ] = None
-    minimize: Annotated[
-        str | None,
-        option(
-            metavar="cost:FP,FN",
-            group=OBJECTIVE,
-            help="Least expected cost; costs are numbers or columns.",
-        ),
-    ] = None
-    review_capacity: Annotated[
-        Number | None,
-        option(
-            metavar="N",
-            group=OBJECTIVE,
-            help="Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
-            "--precision binds block, --recall block with review. With one of them most of the other; "
-            "with both the least review, and N is a check. Without N, both do the same.",
-        ),
-    ] = None
-    review_cost: Annotated[
-        Number | None,
-        option(
-            metavar="C",
-            group=OBJECTIVE,
-            help="Block, review or pass at least cost, a reviewed row costing C; with --minimize "
-            "cost:FP,FN.",
-        ),
-    ] = None
-    prevalence: Annotated[
-        Number | None,
-        option(
-            metavar="P",
-            group=METHOD,
-            help="Reweight the classes to this base rate; all rates are those at it.",
-            shown="that of the rows",
-        ),
-    ] = None
-    method: Annotated[
-        str,
-        option(
-            metavar="METHOD",
-            group=METHOD,
-            help="How: auto chooses; --help-all says what each is.",
-            completes=_one_of(list(METHODS)),
-        ),
-    ] = AUTO
-    uncertainty_bins: Annotated[
-        int | Literal["auto"] | None,
-        option(
-            metavar="K|auto",
-            group=METHOD,
-            read=_levels,
-            help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
-            shown="auto with auto; 3; 100 for logistic, 1 for st and without uncertainty",
-        ),
-    ] = None
-    score_bins: Annotated[
-        int | None,
-        option(
-            metavar="L",
-            group=METHOD,
-            least=0,
-            help="Score bins within each level; 0: every distinct score.",
-            shown="0; 500 for the -dpmt methods and staircase",
-        ),
-    ] = None
-    strategy: Annotated[
-        Strategy, option(group=METHOD, help="Bins of equal mass or of equal width.")
-    ] = "equal-mass"
-    order: Annotated[Order, option(group=METHOD, help="Which axis is binned first.")] = (
-        "uncertainty-score"
+    precision: Number | None = of_objective("Most recall at precision >= P.", "P")
+    recall: Number | None = of_objective("Most precision at recall >= R.", "R")
+    fpr: Number | None = of_objective("Most recall at false positive rate <= A.", "A")
+    capacity: Number | None = of_objective(
+        "Most recall with at most N rows selected; below 1: a share of the rows.", "N"
     )
-    randomise: Annotated[
-        Literal["block", "tie"],
-        option(
-            group=METHOD,
-            help="With --method stochastic: random over a block of scores in one level (the "
-            "optimum over randomised boundaries), or at one score of all rows together.",
-        ),
-    ] = "block"
-    folds: Annotated[
-        int, option(metavar="F", group=METHOD, help="Folds of cross-validation; 0: none.")
-    ] = 5
-    confidence: Annotated[
-        Number | None,
-        option(
-            metavar="C",
-            group=METHOD,
-            help="Certify the bound: it holds on new data with this probability.",
-            shown="none: nothing is guaranteed",
-        ),
-    ] = None
-    max_weight: Annotated[
-        Number | None,
-        option(
-            metavar="W",
-            group=METHOD,
-            help="With --confidence: no weight is larger, of no row to come either.",
-            shown="twice the largest in the part of the rows that fits",
-        ),
-    ] = None
-    max_value: Annotated[
-        Number | None,
-        option(
-            metavar="V",
-            group=METHOD,
-            help="With --confidence: no value of a positive row is larger.",
-            shown="twice the largest in the part of the rows that fits",
-        ),
-    ] = None
-    max_group_rows: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=METHOD,
-            least=1,
-            help="With --confidence: no group has more rows.",
-            shown="twice the most in the part of the rows that fits",
-        ),
-    ] = None
-    test: Annotated[
-        FrameLike | None,
-        option(metavar="FILE", group=METHOD, path=True, help="Labelled rows to judge it on."),
-    ] = None
-    value: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column of values: recall is the share of its sum among the positives.",
-            shown="none: recall counts rows",
-        ),
-    ] = None
-    uncertainty: Annotated[
-        Names | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help=f"{UNCERTAINTY_HELP} Several (A,B): levels are leaves of a partition of them.",
-            shown="uncertainty, if the file has it",
-            many="commas",
-            read=_one_or_several,
-        ),
-    ] = None  # type: ignore[assignment]
-    groups: Groups = None
-    time: Time = None
-    by: By = None
-    bound: Annotated[
-        Literal["overall", "each"],
-        option(
-            group=METHOD,
-            help="With --by: the bound holds for all rows together, or for each segment.",
-        ),
-    ] = "overall"
-    min_group_positives: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=METHOD,
-            least=0,
-            help="With --by: segments with fewer positive rows share the thresholds of one, other.",
-            shown="50 with --bound each, else 0",
-        ),
-    ] = None
-    calibrator: Annotated[
-        ModelLike | None,
-        option(
-            metavar="MODEL",
-            group=COLUMNS,
-            read=model_of,
-            help="The model that made the score column: scores of any other are refused from then "
-            "on. Parquet files that apply wrote say it themselves.",
-            shown=False,
-        ),
-    ] = None
-    seed: Seed = 0
+    maximize: str | None = of_objective(
+        "accuracy, weighted-accuracy:W, balanced-accuracy, precision, f1, fbeta:B, "
+        "jaccard, mcc, kappa, gmean, fowlkes-mallows, youden, lift or utility:TP,FP,FN,TN.",
+        "METRIC",
+        completes=_one_of(MEASURES),
+    )
+    minimize: str | None = of_objective(
+        "Least expected cost; costs are numbers or columns.", "cost:FP,FN"
+    )
+    max_gap: str | None = of_objective(
+        "With --by: how far recall, or fpr, of two segments may lie apart (recall:0.05).",
+        "MEASURE:EPS",
+    )
+    review_capacity: Number | None = of_objective(
+        "Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
+        "--precision binds block, --recall block with review. With one of them most of the other; "
+        "with both the least review, and N is a check. Without N, both do the same.",
+        "N",
+    )
+    review_cost: Number | None = of_objective(
+        "Block, review or pass at least cost, a reviewed row costing C; with --minimize "
+        "cost:FP,FN.",
+        "C",
+    )
+    prevalence: Number | None = of_method(
+        "Reweight the classes to this base rate; all rates are those at it.",
+        "P",
+        shown="that of the rows",
+    )
+    method: str = of_method(
+        "How: auto chooses; --help-all says what each is.",
+        "METHOD",
+        default=AUTO,
+        completes=_one_of(list(METHODS)),
+    )
+    uncertainty_bins: int | Literal["auto"] | None = of_method(
+        "Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
+        "K|auto",
+        read=_levels,
+        shown="auto with auto; 3; 100 for logistic, 1 for st and without uncertainty",
+    )
+    score_bins: int | None = of_method(
+        "Score bins within each level; 0: every distinct score.",
+        "L",
+        least=0,
+        shown="0; 500 for the -dpmt methods and staircase",
+    )
+    strategy: Strategy = of_method("Bins of equal mass or of equal width.", default="equal-mass")
+    order: Order = of_method("Which axis is binned first.", default="uncertainty-score")
+    randomise: Literal["block", "tie"] = of_method(
+        "With --method stochastic: random over a block of scores in one level (the "
+        "optimum over randomised boundaries), or at one score of all rows together.",
+        default="block",
+    )
+    folds: int = of_method("Folds of cross-validation; 0: none.", "F", default=5)
+    confidence: Number | None = of_method(
+        "Certify the bound: it holds on new data with this probability.",
+        "C",
+        shown="none: nothing is guaranteed",
+    )
+    max_weight: Number | None = of_method(
+        "With --confidence: no weight is larger, of no row to come either.",
+        "W",
+        shown="twice the largest in the part of the rows that fits",
+    )
+    max_value: Number | None = of_method(
+        "With --confidence: no value of a positive row is larger.",
+        "V",
+        shown="twice the largest in the part of the rows that fits",
+    )
+    max_group_rows: int | None = of_method(
+        "With --confidence: no group has more rows.",
+        "N",
+        least=1,
+        shown="twice the most in the part of the rows that fits",
+    )
+    test: shared.FrameLike | None = of_method("Labelled rows to judge it on.", "FILE", path=True)
+    value: str | None = named_column(
+        "Column of values: recall is the share of its sum among the positives.",
+        shown="none: recall counts rows",
+    )
+    uncertainty: shared.Names | None = named_column(
+        f"{shared.UNCERTAINTY_HELP} Several (A,B): levels are leaves of a partition of them.",
+        shown="uncertainty, if the file has it",
+        many="commas",
+        read=_one_or_several,
+    )  # type: ignore[assignment]
+    groups: shared.Groups = None
+    time: shared.Time = None
+    by: shared.By = None
+    bound: Literal["overall", "each"] = of_method(
+        "With --by: the bound holds for all rows together, or for each segment.", default="overall"
+    )
+    min_group_positives: int | None = of_method(
+        "With --by: segments with fewer positive rows share the thresholds of one, other.",
+        "N",
+        least=0,
+        shown="50 with --bound each, else 0",
+    )
+    calibrator: shared.ModelLike | None = of_columns(
+        "The model that made the score column: scores of any other are refused from then "
+        "on. Parquet files that apply wrote say it themselves.",
+        "MODEL",
+        read=shared.model_of,
+    )
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse objectives that are none or several, and options that exclude each other."""
@@ -325,6 +221,8 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             self._check_review()
         if self.several:
             self._check_several()
+        if self.max_gap is not None:
+            self._check_gap()
         if not self.auto_levels:
             return
         if self.folds == 0:
@@ -357,6 +255,19 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
             raise UsageError(
                 f"--method {self.method} takes one uncertainty; of several: {', '.join(SEVERAL)}."
             )
+
+    def _check_gap(self) -> None:
+        if self.by is None or self.bound != "overall":
+            raise UsageError("--max-gap goes with --by, and one bound on all rows together.")
+        if self.target.bound is None:
+            raise UsageError(
+                "--max-gap goes with --precision, --recall, --fpr or --capacity, one of them."
+            )
+        for flag, given in (("--value", self.value), ("--confidence", self.confidence)):
+            if given is not None:
+                raise UsageError(f"--max-gap does not go with {flag}; leave one of them out.")
+        if self.method not in ("auto", "exact"):
+            raise UsageError(f"--max-gap goes with --method auto and exact, not {self.method}.")
 
     def _check_limits(self) -> None:
         """Refuse limits of what is not there, and read those that are."""
@@ -426,13 +337,14 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         """The objective."""
         given = {name: getattr(self, name) for name in OPTIONS}
         review = {name: getattr(self, name) for name in ("review_capacity", "review_cost")}
-        return read_target(
+        target = read_target(
             given,
             value=self.value,
             prevalence=self.prevalence,
             review=review,
             several=self.confidence is not None,
         )
+        return replace(target, gap=read_gap(self.max_gap))
 
     @property
     def confidence_level(self) -> Bound | None:
@@ -440,10 +352,10 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
         return read_confidence(self.confidence)
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read; several uncertainties stand beside."""
         alone = replace(self, uncertainty=None) if self.several else self
-        return alone.part(ColumnOptions)
+        return alone.part(shared.ColumnOptions)
 
     @property
     def several(self) -> tuple[str, ...]:

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
-from calibkit.options.maps import (
-    AUTO,
-    AUTOMATIC,
-    CLASS_METHODS,
-    METHOD,
-    SCORE_METHODS,
-    MapOptions,
-    Penalties,
-    ScoreMethod,
-    chosen_penalties,
-    one_pattern,
-    penalties,
-)
-from calibkit.options.option import option
-from calibkit.options.shared import (
-    INPUT,
-    By,
-    Counts,
-    FitOptions,
-    Groups,
-    LabelledColumns,
-    Probs,
-    Time,
-)
+from calibkit.options import maps, shared
+from calibkit.options.maps import AUTO, SCORE_METHODS, MapOptions, of_method
+from calibkit.options.shared import of_input
 
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (
@@ -42,69 +21,42 @@ _OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
+class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     """What `calibrate` fits, and on which columns."""
 
-    method: Annotated[
-        str | None,
-        option(
-            metavar="METHOD",
-            group=METHOD,
-            help=f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
-            "temperature, vector, matrix, none or auto.",
-            shown="auto; temperature with --probs",
-        ),
-    ] = None
-    optimize: Annotated[
-        Literal["log_loss", "brier"] | None,
-        option(
-            group=METHOD,
-            help="What auto compares candidates by, on rows that they were not fitted on.",
-            shown="log_loss",
-        ),
-    ] = None
-    regularization: Annotated[
-        Penalties | None,
-        option(
-            metavar="INTERCEPT[,OFF]|cv",
-            group=METHOD,
-            read=penalties,
-            help="Penalties of vector and matrix; cv: chosen by cross-validation.",
-            shown="cv",
-        ),
-    ] = None
-    groups: Groups = None
-    time: Time = None
-    by: By = None
-    min_rows: Annotated[
-        int,
-        option(
-            metavar="N",
-            group=METHOD,
-            least=1,
-            help="With --by: values with fewer rows use the map of all rows.",
-        ),
-    ] = 100
-    clip: Annotated[
-        float | None,
-        option(
-            metavar="EPS",
-            group=METHOD,
-            least=0,
-            help="Keep results so far inside (0, 1); 0: leave them as they are.",
-            shown="1 / (rows + 2)",
-        ),
-    ] = None
-    out_of_range: Annotated[
-        Literal["error", "clip"] | None,
-        option(
-            group=INPUT,
-            help="Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
-            shown="error",
-        ),
-    ] = None
-    probs: Probs = None
-    counts: Counts = None
+    method: str | None = of_method(
+        f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
+        "temperature, vector, matrix, none or auto.",
+        "METHOD",
+        shown="auto; temperature with --probs",
+    )
+    optimize: Literal["log_loss", "brier"] | None = of_method(
+        "What auto compares candidates by, on rows that they were not fitted on.", shown="log_loss"
+    )
+    regularization: maps.Penalties | None = of_method(
+        "Penalties of vector and matrix; cv: chosen by cross-validation.",
+        "INTERCEPT[,OFF]|cv",
+        read=maps.penalties,
+        shown="cv",
+    )
+    groups: shared.Groups = None
+    time: shared.Time = None
+    by: shared.By = None
+    min_rows: int = of_method(
+        "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
+    )
+    clip: float | None = of_method(
+        "Keep results so far inside (0, 1); 0: leave them as they are.",
+        "EPS",
+        least=0,
+        shown="1 / (rows + 2)",
+    )
+    out_of_range: Literal["error", "clip"] | None = of_input(
+        "Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
+        shown="error",
+    )
+    probs: shared.Probs = None
+    counts: shared.Counts = None
 
     def check(self) -> None:
         """Refuse what the method, or the kind of rows, does not have."""
@@ -142,8 +94,8 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             raise UsageError(
                 f"--{name.replace('_', '-')} is for scores, not for class probabilities; leave it out."
             )
-        one_pattern(self.probs)
-        known = (*CLASS_METHODS, AUTO)
+        maps.one_pattern(self.probs)
+        known = (*maps.CLASS_METHODS, AUTO)
         if self.named not in known:
             raise UsageError(
                 f"--method {self.method} is not for class probabilities (--probs); use one of "
@@ -211,29 +163,28 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
         return self.clip
 
     @property
-    def entry(self) -> ScoreMethod:
+    def entry(self) -> maps.ScoreMethod:
         """What is known of the method of scores."""
-        return AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]
+        return maps.AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]
 
     @property
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of a map of class probabilities; None chooses them by cross-validation."""
-        return chosen_penalties(self.regularization or "cv")
+        return maps.chosen_penalties(self.regularization or "cv")
 
     @property
     def pattern(self) -> str:
         """The pattern of the class probabilities."""
-        return one_pattern(self.probs)
+        return maps.one_pattern(self.probs)
 
     def steps(self) -> list[str]:
         """Return in words what the fit will do."""
         if self.of_classes:
             if self.named in (AUTO, "none"):
-                step = AUTOMATIC if self.named == AUTO else SCORE_METHODS["none"]
-                return [step.step]
+                return [self.entry.step]
             chosen = self.penalties is None and self.named != "temperature"
-            penalties = " with penalties chosen by cross-validation" if chosen else ""
-            return [f"fit {self.named} scaling of the logits{penalties}"]
+            how = " with penalties chosen by cross-validation" if chosen else ""
+            return [f"fit {self.named} scaling of the logits{how}"]
         said = [self.entry.step]
         if self.by is not None:
             said.append(

@@ -3,92 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import option
-from calibkit.options.shared import (
-    COLUMNS,
-    OUTPUT,
-    ModelLike,
-    Positive,
-    ScoreElsewhere,
-    Threaded,
-    UncertaintyElsewhere,
-    Unlabelled,
-    elsewhere,
-    model_of,
-)
+from calibkit.options.shared import named_column, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 
-ESTIMATE: Final = "Without labels"
+of_estimate = partial(option, group="Without labels")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftOptions(Threaded):
+class DriftOptions(shared.Threaded):
     """What new rows are compared with, and on which columns.
 
     Rows without a label, where ``unlabelled`` lets them pass, judge nothing but count otherwise.
     """
 
     model: Annotated[
-        ModelLike,
-        option(argument=True, metavar="MODEL", help="A model file (JSON).", read=model_of),
+        shared.ModelLike,
+        option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of),
     ]
-    label: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column with the label: 0/1, boolean or t/f.",
-            shown="none: nothing is judged",
-        ),
-    ] = None
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
-    weight: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column with non-negative weights: a weight 2 is two rows.",
-            shown="as the model names it, if it was fitted on weighted rows",
-        ),
-    ] = None
-    confidence: Annotated[
-        float, option(metavar="C", group=OUTPUT, help="Confidence of the intervals.")
-    ] = 0.95
-    estimate: Annotated[
-        bool,
-        option(
-            group=ESTIMATE,
-            help="Estimate precision, recall and AUC without labels, from calibrated scores.",
-        ),
-    ] = False
-    calibrator: Annotated[
-        Any,
-        option(
-            metavar="FILE",
-            group=ESTIMATE,
-            help="The model that makes probabilities of scores (of calibrate or hetcal).",
-            shown="none: the score is a probability",
-            read=model_of,
-        ),
-    ] = None
-    assume: Annotated[
-        Literal["covariate", "prior"] | None,
-        option(
-            group=ESTIMATE,
-            help="What has not changed: the probability of a positive at a score (covariate), or the "
-            "scores of positives and of negatives, of which there are more or fewer (prior).",
-            shown="covariate",
-        ),
-    ] = None
+    label: str | None = named_column(
+        "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
+    )
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
+    weight: str | None = named_column(
+        "Column with non-negative weights: a weight 2 is two rows.",
+        shown="as the model names it, if it was fitted on weighted rows",
+    )
+    confidence: float = of_output("Confidence of the intervals.", "C", default=0.95)
+    estimate: bool = of_estimate(
+        "Estimate precision, recall and AUC without labels, from calibrated scores.", default=False
+    )
+    calibrator: Any = of_estimate(
+        "The model that makes probabilities of scores (of calibrate or hetcal).",
+        "FILE",
+        shown="none: the score is a probability",
+        read=shared.model_of,
+    )
+    assume: Literal["covariate", "prior"] | None = of_estimate(
+        "What has not changed: the probability of a positive at a score (covariate), or the "
+        "scores of positives and of negatives, of which there are more or fewer (prior).",
+        shown="covariate",
+    )
 
     def check(self) -> None:
         """Refuse how labels are read, or rates estimated, where they are not; a wrong confidence."""
@@ -120,4 +86,4 @@ class DriftOptions(Threaded):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        return elsewhere(self)
+        return shared.elsewhere(self)

@@ -6,53 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
-from calibkit.options.judging import (
-    BIN_STRATEGY,
-    METRICS,
-    VOTES,
-    Alpha0,
-    Baseline,
-    Bins,
-    Confidence,
-    Decision,
-    Disagreement,
-    Ensemble,
-    Grid,
-    GridScore,
-    Intervals,
-    MinRows,
-    Numbers,
-    Scores,
-    Threshold,
-    Top,
-    TopBy,
-    decimals,
-)
-from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    By,
-    ColumnOptions,
-    Counts,
-    Groups,
-    Label,
-    ModelLike,
-    Names,
-    OnMissing,
-    Positive,
-    Probs,
-    Scale,
-    Seed,
-    Threaded,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-    WeightKind,
-    model_of,
-)
+from calibkit.options import judging as own
+from calibkit.options import shared
+from calibkit.options.judging import decimals, of_metrics, of_votes
+from calibkit.options.option import listed
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -75,111 +36,67 @@ def _complete_metrics(incomplete: str) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(Threaded):
+class EvaluateOptions(shared.Threaded):
     """What `evaluate` judges, by what, and which figures it gives."""
 
-    scores: Scores = None
-    baseline: Baseline = None
-    scale: Scale = "probability"
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    uncertainty: Uncertainty = None
-    weight: Weight = None
-    weight_kind: WeightKind = "frequency"
-    groups: Groups = None
-    probs: Probs = None
-    counts: Counts = None
-    top: Top = None
-    top_by: TopBy = None
-    by: By = None
-    min_rows: MinRows = 100
-    bins: Bins = 15
-    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], BIN_STRATEGY] = (
-        "equal-width"
+    scores: own.Scores = None
+    baseline: own.Baseline = None
+    scale: shared.Scale = "probability"
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
+    weight_kind: shared.WeightKind = "frequency"
+    groups: shared.Groups = None
+    probs: shared.Probs = None
+    counts: shared.Counts = None
+    top: own.Top = None
+    top_by: own.TopBy = None
+    by: shared.By = None
+    min_rows: own.MinRows = 100
+    bins: own.Bins = 15
+    bin_strategy: own.BinStrategy = "equal-width"
+    recall_at_precision: own.Numbers | None = of_metrics(
+        "The highest recall of one threshold with precision >= P; may be repeated.",
+        "P",
+        many="commas",
+        read=decimals,
     )
-    recall_at_precision: Annotated[
-        Numbers | None,
-        option(
-            metavar="P",
-            group=METRICS,
-            help="The highest recall of one threshold with precision >= P; may be repeated.",
-            shown=False,
-            many="commas",
-            read=decimals,
-        ),
-    ] = None
-    precision_at_recall: Annotated[
-        Numbers | None,
-        option(
-            metavar="R",
-            group=METRICS,
-            help="The highest precision of one threshold with recall >= R; may be repeated.",
-            shown=False,
-            many="commas",
-            read=decimals,
-        ),
-    ] = None
-    boundary: Annotated[
-        ModelLike | None,
-        option(
-            metavar="MODEL",
-            group=METRICS,
-            help="Judge the decisions of a boundary, under the score 'boundary'.",
-            shown=False,
-        ),
-    ] = None
-    decision: Decision = None
-    threshold: Threshold = None
-    grid: Grid = None
-    grid_score: GridScore = None
-    metrics: Annotated[
-        Names | None,
-        option(
-            metavar="LIST",
-            group=METRICS,
-            help="Only these metrics.",
-            shown="all",
-            many="commas",
-            read=listed,
-            completes=_complete_metrics,
-        ),
-    ] = None
-    prevalence: Annotated[
-        float | str | None,
-        option(
-            metavar="P",
-            group=METRICS,
-            help="Reweight the classes to this share of positives.",
-            shown=False,
-            read=_prevalence,
-        ),
-    ] = None
-    confidence: Confidence = 0.95
-    intervals: Intervals = True
-    ensemble: Ensemble = False
-    alpha0: Alpha0 = None
-    disagreement: Disagreement = None
-    class_disagreement: Annotated[
-        str | None,
-        option(
-            metavar="PATTERN",
-            group=VOTES,
-            help="With --counts: columns of the predicted probability that they differ about a class.",
-            shown="as the class probabilities (and --alpha0) say",
-        ),
-    ] = None
-    rater_weight: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=VOTES,
-            help="With --counts: a column of weights of the rows in squared_loss.",
-            shown=False,
-        ),
-    ] = None
-    on_missing: OnMissing = "error"
-    seed: Seed = 0
+    precision_at_recall: own.Numbers | None = of_metrics(
+        "The highest precision of one threshold with recall >= R; may be repeated.",
+        "R",
+        many="commas",
+        read=decimals,
+    )
+    boundary: shared.ModelLike | None = of_metrics(
+        "Judge the decisions of a boundary, under the score 'boundary'.", "MODEL"
+    )
+    decision: own.Decision = None
+    threshold: own.Threshold = None
+    grid: own.Grid = None
+    grid_score: own.GridScore = None
+    metrics: shared.Names | None = of_metrics(
+        "Only these metrics.", "LIST", shown="all", many="commas", completes=_complete_metrics
+    )
+    prevalence: float | str | None = of_metrics(
+        "Reweight the classes to this share of positives.", "P", read=_prevalence
+    )
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
+    ensemble: own.Ensemble = False
+    alpha0: own.Alpha0 = None
+    disagreement: own.Disagreement = None
+    class_disagreement: str | None = of_votes(
+        "With --counts: columns of the predicted probability that they differ about a class.",
+        "PATTERN",
+        shown="as the class probabilities (and --alpha0) say",
+    )
+    rater_weight: str | None = of_votes(
+        "With --counts: a column of weights of the rows in squared_loss.", "NAME"
+    )
+    on_missing: shared.OnMissing = "error"
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
@@ -262,15 +179,17 @@ class EvaluateOptions(Threaded):
         return listed(self.alpha0 or ())
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read; the score is the baseline."""
         first = self.ranked[0]
-        return self.part(ColumnOptions, score=first, uncertainty=None, weight_kind="frequency")
+        return self.part(
+            shared.ColumnOptions, score=first, uncertainty=None, weight_kind="frequency"
+        )
 
     @cached_property
     def model(self) -> Model | None:
         """The model whose decisions are judged."""
-        return None if self.boundary is None else model_of(self.boundary, "--boundary")
+        return None if self.boundary is None else shared.model_of(self.boundary, "--boundary")
 
     @cached_property
     def thresholds(self) -> dict[str, float]:

@@ -6,20 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import Options, option
-from calibkit.options.shared import (
-    COLUMNS,
-    OUTPUT,
-    RUN,
-    FrameLike,
-    ModelLike,
-    ProbsElsewhere,
-    ScoreElsewhere,
-    SeedElsewhere,
-    UncertaintyElsewhere,
-    elsewhere,
-    model_of,
-)
+from calibkit.options.shared import named_column, of_output, of_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,55 +16,34 @@ class ExportOptions(Options):
     """Which model becomes code, in which language, and on which rows that is checked."""
 
     model: Annotated[
-        ModelLike,
-        option(argument=True, metavar="MODEL", help="A model file (JSON).", read=model_of),
+        shared.ModelLike,
+        option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of),
     ] = field(kw_only=False)
     to: Annotated[
         Literal["sql", "polars", "python"],
-        option(
-            group=OUTPUT,
-            help="SQL, a Python file for polars frames, or one that needs Python alone.",
-        ),
+        of_output("SQL, a Python file for polars frames, or one that needs Python alone."),
     ]
-    dialect: Annotated[
-        Literal["duckdb", "postgres"] | None,
-        option(group=OUTPUT, help="Of SQL.", shown="duckdb"),
-    ] = None
-    table: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=OUTPUT,
-            help="Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
-            "double quotes.",
-            shown="scores",
-        ),
-    ] = None
-    check_on: Annotated[
-        FrameLike | None,
-        option(
-            "--check",
-            metavar="FILE",
-            group=RUN,
-            path=True,
-            help="Run the export and the model on this file and compare every row; SQL runs in "
-            "DuckDB (pip install duckdb).",
-            shown=False,
-        ),
-    ] = None
-    key: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="For a stochastic boundary: the column (integers or text) whose hash decides a row.",
-            shown=False,
-        ),
-    ] = None
-    seed: SeedElsewhere = None
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
-    probs: ProbsElsewhere = None
+    dialect: Literal["duckdb", "postgres"] | None = of_output("Of SQL.", shown="duckdb")
+    table: str | None = of_output(
+        "Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
+        "double quotes.",
+        "NAME",
+        shown="scores",
+    )
+    check_on: shared.FrameLike | None = of_run(
+        "Run the export and the model on this file and compare every row; SQL runs in "
+        "DuckDB (pip install duckdb).",
+        "FILE",
+        flags=("--check",),
+        path=True,
+    )
+    key: str | None = named_column(
+        "For a stochastic boundary: the column (integers or text) whose hash decides a row."
+    )
+    seed: shared.SeedElsewhere = None
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
+    probs: shared.ProbsElsewhere = None
 
     def check(self) -> None:
         """Refuse words of SQL for another language."""
@@ -85,4 +53,4 @@ class ExportOptions(Options):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        return elsewhere(self)
+        return shared.elsewhere(self)

@@ -1,74 +1,60 @@
-"""The options of ``plot`` for scores with an uncertainty: a class a kind of picture."""
+"""The options of ``plot`` for scores with an uncertainty, a class a kind of picture; all kinds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from functools import partial
+from typing import Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
-from calibkit.options.option import Option, listed, option
-from calibkit.options.plot import BINS, PICTURE, Boundaries, PlotOptions, named_models, read_models
-from calibkit.options.shared import (
-    ColumnOptions,
-    FrameLike,
-    Label,
-    Names,
-    Positive,
-    Scale,
-    Score,
-    Seed,
-    Threaded,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-    WeightKind,
+from calibkit.options import plot, shared
+from calibkit.options.option import listed
+from calibkit.options.plot import (
+    Boundaries,
+    PlotOptions,
+    named_models,
+    of_bins,
+    of_picture,
+    read_models,
 )
 
-
-def _levels(shown: str) -> Option:
-    return option(metavar="K", group=BINS, least=1, help="Uncertainty bins.", shown=shown)
-
-
-def _score_bins(shown: str | None = None, which: str = "Score bins.") -> Option:
-    return option(metavar="L", group=BINS, least=1, help=which, shown=shown)
+_levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
+_score_bins = partial(of_bins, metavar="L", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BinnedPlot(PlotOptions, Threaded):
+class BinnedPlot(PlotOptions, shared.Threaded):
     """Rows with a label, in bins of uncertainty and score."""
 
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    uncertainty: Uncertainty = None
-    weight: Weight = None
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read."""
-        return self.part(ColumnOptions)
+        return self.part(shared.ColumnOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridPlot(BinnedPlot):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
-    score: Score = "score"
-    scale: Scale = "probability"
-    strategy: Annotated[
-        Literal["equal-mass", "equal-width"],
-        option(group=BINS, help="Bins of equal mass or of equal width."),
-    ] = "equal-mass"
-    axis: Annotated[
-        Literal["value", "logit"],
-        option(
-            group=PICTURE,
-            help="Where scores stand: at their value, or at their log-odds, for probabilities that "
-            "are mostly near 0 or near 1.",
-        ),
-    ] = "value"
+    score: shared.Score = "score"
+    scale: shared.Scale = "probability"
+    strategy: Literal["equal-mass", "equal-width"] = of_bins(
+        "Bins of equal mass or of equal width.", default="equal-mass"
+    )
+    axis: Literal["value", "logit"] = of_picture(
+        "Where scores stand: at their value, or at their log-odds, for probabilities that "
+        "are mostly near 0 or near 1.",
+        default="value",
+    )
     uncertainty_bins: int | None = None
     score_bins: int | None = None
 
@@ -87,8 +73,15 @@ class PositivityOptions(GridPlot):
     INPUT: rows, or a table of `calibkit bin`.
     """
 
-    uncertainty_bins: Annotated[int | None, _levels("3; 1 for rows without uncertainty")] = None
-    score_bins: Annotated[int | None, _score_bins("12, fewer for few rows")] = None
+    KIND, HEADING, SIZE = "positivity", "Positivity by score and uncertainty", (5.5, 4.8)
+    EXAMPLES = (
+        "test.parquet -o positivity.svg",
+        "test.parquet --uncertainty-bins 5 --score-bins 20 -o positivity.svg",
+        "grid.parquet -o positivity.png",
+    )
+
+    uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
+    score_bins: int | None = _score_bins("Score bins.", shown="12, fewer for few rows")
     confidence: own.Confidence = 0.95
     intervals: own.Intervals = True
 
@@ -101,19 +94,17 @@ class HeatmapOptions(GridPlot):
     figure 1b). INPUT: rows, or a table of `calibkit bin`.
     """
 
-    uncertainty_bins: Annotated[int | None, _levels("10; 1 for rows without uncertainty")] = None
-    score_bins: Annotated[int | None, _score_bins("20, fewer for few rows")] = None
-    boundary: Annotated[
-        Boundaries,
-        option(
-            metavar="MODEL",
-            group=BINS,
-            help="A boundary to draw; may be repeated.",
-            shown=False,
-            many="commas",
-            read=read_models,
-        ),
-    ] = ()
+    KIND, HEADING, SIZE = "heatmap", "Positivity over score and uncertainty", (6.0, 4.5)
+    EXAMPLES = (
+        "test.parquet --boundary boundary.json -o heatmap.svg",
+        "test.parquet --boundary st.json,exact.json --score-bins 30 -o heatmap.png",
+    )
+
+    uncertainty_bins: int | None = _levels(shown="10; 1 for rows without uncertainty")
+    score_bins: int | None = _score_bins("Score bins.", shown="20, fewer for few rows")
+    boundary: Boundaries = of_bins(
+        "A boundary to draw; may be repeated.", "MODEL", default=(), many="commas", read=read_models
+    )
 
     @property
     def boundaries(self) -> list[tuple[str, Any]]:
@@ -129,51 +120,39 @@ class RecallGainOptions(BinnedPlot):
     precision is none (Arora et al., figure 6a, shows recall alone). Each point is a fit.
     """
 
-    score: Score = "score"
-    scale: Scale = "probability"
-    weight_kind: WeightKind = "frequency"
-    precision: Annotated[
-        own.Numbers,
-        option(
-            metavar="LIST",
-            group=BINS,
-            help="Bounds on precision.",
-            shown="0.5,0.6,0.7,0.8,0.9",
-            many="commas",
-            read=own.decimals,
-        ),
-    ] = ("0.5", "0.6", "0.7", "0.8", "0.9")
-    method: Annotated[
-        Names,
-        option(
-            metavar="LIST",
-            group=BINS,
-            help="Methods of `calibkit boundary` to compare with st, one threshold.",
-            shown="exact,mist,logistic",
-            many="commas",
-            read=listed,
-        ),
-    ] = ("exact", "mist", "logistic")
-    test: Annotated[
-        FrameLike | None,
-        option(
-            metavar="FILE",
-            group=BINS,
-            path=True,
-            help="Rows on which boundaries are judged.",
-            shown="cross-validation",
-        ),
-    ] = None
-    uncertainty_bins: Annotated[
-        int | None, _levels("3 (logistic: 100); 1 for rows without uncertainty")
-    ] = None
-    score_bins: Annotated[
-        int | None, _score_bins("500", "Score bins of the methods that need some.")
-    ] = None
-    folds: Annotated[
-        int, option(metavar="F", group=BINS, least=2, help="Folds of the cross-validation.")
-    ] = 5
-    seed: Seed = 0
+    KIND, HEADING, SIZE = "recall-gain", "Recall gained by uncertainty", (5.5, 5.0)
+    EXAMPLES = (
+        "calib.parquet --test test.parquet -o gain.svg",
+        "calib.parquet --precision 0.6,0.7,0.8 --method exact,logistic -o gain.svg",
+    )
+
+    score: shared.Score = "score"
+    scale: shared.Scale = "probability"
+    weight_kind: shared.WeightKind = "frequency"
+    precision: own.Numbers = of_bins(
+        "Bounds on precision.",
+        "LIST",
+        default=("0.5", "0.6", "0.7", "0.8", "0.9"),
+        shown="0.5,0.6,0.7,0.8,0.9",
+        many="commas",
+        read=own.decimals,
+    )
+    method: shared.Names = of_bins(
+        "Methods of `calibkit boundary` to compare with st, one threshold.",
+        "LIST",
+        default=("exact", "mist", "logistic"),
+        shown="exact,mist,logistic",
+        many="commas",
+    )
+    test: shared.FrameLike | None = of_bins(
+        "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
+    )
+    uncertainty_bins: int | None = _levels(
+        shown="3 (logistic: 100); 1 for rows without uncertainty"
+    )
+    score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
+    folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
+    seed: shared.Seed = 0
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -189,14 +168,20 @@ class EceAtOptions(BinnedPlot):
     figure 8).
     """
 
+    KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
+    EXAMPLES = (
+        "test.parquet --score score,calibrated -o ece.svg",
+        "test.parquet --score a,b --grid grid.parquet --grid-score score -o ece.svg",
+    )
+
     scores: own.Scores = None
     grid: own.Grid = None
     grid_score: own.GridScore = None
-    uncertainty_bins: Annotated[int | None, _levels("3; 1 for rows without uncertainty")] = None
-    score_bins: Annotated[int, _score_bins()] = 20
+    uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
+    score_bins: int = _score_bins("Score bins.", default=20)
 
     @property
-    def columns(self) -> ColumnOptions:
+    def columns(self) -> shared.ColumnOptions:
         """What the columns are called; the score is the one that the grid bins."""
         return replace(super().columns, score=self.grid_score or self.names[0])
 
@@ -204,3 +189,26 @@ class EceAtOptions(BinnedPlot):
     def names(self) -> tuple[str, ...]:
         """The scores, each once."""
         return tuple(dict.fromkeys(listed(self.scores or "score")))
+
+
+#: All kinds of pictures, in the order of the help.
+KINDS: Final[Mapping[str, type[PlotOptions]]] = {
+    kind.KIND: kind
+    for kind in (
+        plot.ReliabilityOptions,
+        plot.PrecisionRecallOptions,
+        plot.RocOptions,
+        plot.DecisionCurveOptions,
+        plot.CostCurveOptions,
+        plot.RiskCoverageOptions,
+        plot.ThresholdOptions,
+        PositivityOptions,
+        HeatmapOptions,
+        RecallGainOptions,
+        EceAtOptions,
+        plot.BiasOptions,
+        plot.DispersionOptions,
+        plot.DisagreementOptions,
+        plot.AucLiftOptions,
+    )
+}

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from functools import partial
+from typing import Final, Literal
 
 from calibkit.errors import UsageError
+from calibkit.options import shared
 from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    Features,
-    FitOptions,
-    FrameLike,
-    Groups,
-    LabelledColumns,
-    Seed,
-    Time,
-    WeightKind,
-)
 
-PARTITION, MAPS = "Partition", "Maps"
+of_partition, of_maps = partial(option, group="Partition"), partial(option, group="Maps")
 
 #: What cross-validation chooses from.
 DEPTHS: Final = tuple(range(9))
@@ -34,113 +26,75 @@ BOOSTED_BINS: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True)
-class HetcalOptions(LabelledColumns, FitOptions):
+class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     """How `hetcal` partitions and calibrates rows, and which columns it reads."""
 
-    train: Annotated[
-        FrameLike | None,
-        option(
-            metavar="TRAIN",
-            group=PARTITION,
-            path=True,
-            many="repetition",
-            help="Rows to grow the partition on; may be repeated.",
-            shown="the calibration rows, cross-fitted",
-        ),
-    ] = None
-    partition: Annotated[
-        Literal["tree", "forest", "boosted", "sequential"],
-        option(
-            group=PARTITION,
-            help="One tree, whose leaves can be read; the mean of a forest; many shallow trees in "
-            "turn, each a small step; or a few in turn, each a map of its own for every leaf.",
-        ),
-    ] = "tree"
-    criterion: Annotated[
-        Literal["gini", "entropy", "auc"],
-        option(
-            group=PARTITION,
-            help="What a split improves; auc: the area under the ROC curve after calibration.",
-        ),
-    ] = "gini"
-    max_depth: Annotated[
-        int | None,
-        option(
-            metavar="D",
-            group=PARTITION,
-            least=0,
-            most=30,
-            help="Splits between the root and a leaf, at most.",
-            shown="0 to 8 by cross-validation; boosted: 5; sequential: 3",
-        ),
-    ] = None
-    min_leaf: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=PARTITION,
-            least=1,
-            most=2**31,
-            help="Rows of a leaf, at least.",
-            shown="100 to 2000 by cross-validation; boosted: 20; sequential: 200",
-        ),
-    ] = None
-    trees: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=PARTITION,
-            least=1,
-            most=100_000,
-            help="Trees of a forest; of partitions in turn at most.",
-            shown="forest: 100; boosted: 1000, sequential: 10, stopped early",
-        ),
-    ] = None
-    max_bins: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=PARTITION,
-            least=2,
-            most=65_535,
-            help="Search the cuts of a feature with more distinct values at N quantiles.",
-            shown="1024 beyond 65,535 values; in turn: 255",
-        ),
-    ] = None
-    map: Annotated[
-        Literal["platt", "beta", "isotonic", "histogram"],
-        option(group=MAPS, help="The map of each leaf."),
-    ] = "platt"
-    shrinkage: Annotated[
-        float | None,
-        option(
-            metavar="R",
-            group=MAPS,
-            least=0,
-            most=1e12,
-            help="Average the map of a leaf of n rows with that of all rows, weights n and R; "
-            "0: each leaf its own.",
-            shown="0 to 10,000 by cross-validation",
-        ),
-    ] = None
-    precalibrate: Annotated[
-        Literal["platt", "none"],
-        option(group=MAPS, help="What all scores go through first."),
-    ] = "platt"
-    clip: Annotated[
-        float,
-        option(
-            metavar="EPS",
-            group=MAPS,
-            least=0,
-            help="Keep calibrated probabilities this far from 0 and 1.",
-        ),
-    ] = 0.0
-    features: Features = None
-    weight_kind: WeightKind = "frequency"
-    groups: Groups = None
-    time: Time = None
-    seed: Seed = 0
+    train: shared.FrameLike | None = of_partition(
+        "Rows to grow the partition on; may be repeated.",
+        "TRAIN",
+        path=True,
+        many="repetition",
+        shown="the calibration rows, cross-fitted",
+    )
+    partition: Literal["tree", "forest", "boosted", "sequential"] = of_partition(
+        "One tree, whose leaves can be read; the mean of a forest; many shallow trees in "
+        "turn, each a small step; or a few in turn, each a map of its own for every leaf.",
+        default="tree",
+    )
+    criterion: Literal["gini", "entropy", "auc"] = of_partition(
+        "What a split improves; auc: the area under the ROC curve after calibration.",
+        default="gini",
+    )
+    max_depth: int | None = of_partition(
+        "Splits between the root and a leaf, at most.",
+        "D",
+        least=0,
+        most=30,
+        shown="0 to 8 by cross-validation; boosted: 5; sequential: 3",
+    )
+    min_leaf: int | None = of_partition(
+        "Rows of a leaf, at least.",
+        "N",
+        least=1,
+        most=2**31,
+        shown="100 to 2000 by cross-validation; boosted: 20; sequential: 200",
+    )
+    trees: int | None = of_partition(
+        "Trees of a forest; of partitions in turn at most.",
+        "N",
+        least=1,
+        most=100_000,
+        shown="forest: 100; boosted: 1000, sequential: 10, stopped early",
+    )
+    max_bins: int | None = of_partition(
+        "Search the cuts of a feature with more distinct values at N quantiles.",
+        "N",
+        least=2,
+        most=65_535,
+        shown="1024 beyond 65,535 values; in turn: 255",
+    )
+    map: Literal["platt", "beta", "isotonic", "histogram"] = of_maps(
+        "The map of each leaf.", default="platt"
+    )
+    shrinkage: float | None = of_maps(
+        "Average the map of a leaf of n rows with that of all rows, weights n and R; "
+        "0: each leaf its own.",
+        "R",
+        least=0,
+        most=1e12,
+        shown="0 to 10,000 by cross-validation",
+    )
+    precalibrate: Literal["platt", "none"] = of_maps(
+        "What all scores go through first.", default="platt"
+    )
+    clip: float = of_maps(
+        "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0
+    )
+    features: shared.Features = None
+    weight_kind: shared.WeightKind = "frequency"
+    groups: shared.Groups = None
+    time: shared.Time = None
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse impossible pairs."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import listed, option
-from calibkit.options.shared import COLUMNS, FrameLike, Names
+from calibkit.options.shared import FrameLike, Names, named_column
 
-SLICES, METRICS, VOTES = "Slices", "Metrics", "Votes of several raters"
+of_slices, of_metrics = partial(option, group="Slices"), partial(option, group="Metrics")
+of_votes = partial(option, group="Votes of several raters")
 
 #: Numbers, by their shortest decimal, or as text; one or several.
 Numbers = float | str | tuple[str, ...] | list[float] | list[str]
@@ -33,87 +35,57 @@ def decimals(value: Any, flag: str) -> tuple[str, ...]:
 
 Scores = Annotated[
     Names | None,
-    option(
-        "--score",
-        metavar="NAME",
-        group=COLUMNS,
-        help="Column with the score of the positive class; may be repeated.",
+    named_column(
+        "Column with the score of the positive class; may be repeated.",
+        flags=("--score",),
         shown="score",
         many="commas",
-        read=listed,
     ),
 ]
 
 Baseline = Annotated[
     str | None,
-    option(
-        metavar="NAME",
-        group=COLUMNS,
-        help="The score that the others are compared with.",
-        shown="the first score",
-    ),
+    named_column("The score that the others are compared with.", shown="the first score"),
 ]
 
 Top = Annotated[
     Numbers | None,
-    option(
-        metavar="SHARES",
-        group=SLICES,
-        help="Also on the rows with the highest scores: shares such as 0.02,0.1, ties kept whole.",
-        shown=False,
+    of_slices(
+        "Also on the rows with the highest scores: shares such as 0.02,0.1, ties kept whole.",
+        "SHARES",
         many="commas",
         read=decimals,
     ),
 ]
 
 TopBy = Annotated[
-    str | None,
-    option(
-        metavar="NAME",
-        group=SLICES,
-        help="The column that ranks rows for --top.",
-        shown="the baseline",
-    ),
+    str | None, of_slices("The column that ranks rows for --top.", "NAME", shown="the baseline")
 ]
 
 MinRows = Annotated[
-    int,
-    option(
-        metavar="ROWS",
-        group=SLICES,
-        least=0,
-        help="Metrics of values of --by with fewer rows are null.",
+    int, of_slices("Metrics of values of --by with fewer rows are null.", "ROWS", least=0)
+]
+
+Bins = Annotated[int, of_metrics("Bins of ece and mce.", "M", least=1, most=65_535)]
+
+BinStrategy = Annotated[
+    Literal["equal-width", "equal-mass", "range"],
+    of_metrics(
+        "Bins of equal width over [0, 1], of equal mass, or of equal width over the range of "
+        "the scores."
     ),
 ]
-
-Bins = Annotated[
-    int, option(metavar="M", group=METRICS, least=1, most=65_535, help="Bins of ece and mce.")
-]
-
-BIN_STRATEGY = option(
-    group=METRICS,
-    help="Bins of equal width over [0, 1], of equal mass, or of equal width over the range of "
-    "the scores.",
-)
 
 Decision = Annotated[
-    str | None,
-    option(
-        metavar="NAME",
-        group=METRICS,
-        help="Judge a column of decisions: 0/1, boolean or t/f.",
-        shown=False,
-    ),
+    str | None, of_metrics("Judge a column of decisions: 0/1, boolean or t/f.", "NAME")
 ]
 
 Threshold = Annotated[
     Numbers | None,
-    option(
-        metavar="X",
-        group=METRICS,
-        help="Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
+    of_metrics(
+        "Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
         "repeated. Of several scores the baseline decides.",
-        shown=False,
+        "X",
         many="commas",
         read=decimals,
     ),
@@ -121,58 +93,44 @@ Threshold = Annotated[
 
 Grid = Annotated[
     FrameLike | None,
-    option(
-        metavar="FILE",
-        group=METRICS,
+    of_metrics(
+        "A table of `calibkit bin`: calibration error over its cells, ece_at:J for score bin J.",
+        "FILE",
         path=True,
-        help="A table of `calibkit bin`: calibration error over its cells, ece_at:J for score bin J.",
-        shown=False,
     ),
 ]
 
 GridScore = Annotated[
     str | None,
-    option(
-        metavar="NAME",
-        group=METRICS,
-        help="The column with the score that the grid bins.",
-        shown="as the grid names it",
+    of_metrics(
+        "The column with the score that the grid bins.", "NAME", shown="as the grid names it"
     ),
 ]
 
-Confidence = Annotated[
-    float, option(metavar="C", group=METRICS, help="Confidence of the intervals.")
-]
+Confidence = Annotated[float, of_metrics("Confidence of the intervals.", "C")]
 
-Intervals = Annotated[bool, option("--no-intervals", group=METRICS, help="No intervals.")]
+Intervals = Annotated[bool, of_metrics("No intervals.", flags=("--no-intervals",))]
 
 Ensemble = Annotated[
     bool,
-    option(
-        group=VOTES,
-        help="With --counts: the patterns of --probs are members of one predictor, their mean.",
-    ),
+    of_votes("With --counts: the patterns of --probs are members of one predictor, their mean."),
 ]
 
 Alpha0 = Annotated[
     Names | None,
-    option(
-        metavar="NAME",
-        group=VOTES,
-        help="With --counts: column of strengths, as alpha-cal adds it; one for all patterns of "
+    of_votes(
+        "With --counts: column of strengths, as alpha-cal adds it; one for all patterns of "
         "--probs, or one for each.",
-        shown=False,
+        "NAME",
         many="commas",
-        read=listed,
     ),
 ]
 
 Disagreement = Annotated[
     str | None,
-    option(
-        metavar="NAME",
-        group=VOTES,
-        help="With --counts: column of the predicted probability that two raters differ.",
+    of_votes(
+        "With --counts: column of the predicted probability that two raters differ.",
+        "NAME",
         shown="as the class probabilities (and --alpha0) say",
     ),
 ]

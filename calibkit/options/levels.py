@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
-from calibkit.options.shared import INPUT, ModelLike
+from calibkit.options.shared import ModelLike, of_input
 
 Strategy = Literal["equal-mass", "equal-width"]
 Order = Literal["uncertainty-score", "score-uncertainty"]
@@ -23,19 +23,14 @@ def _edges(value: Any, flag: str) -> tuple[float, ...]:
 class LevelOptions(Options):
     """Uncertainty levels, and score bins within them; a subclass says what it makes of them."""
 
-    uncertainty_bins: Annotated[int | Literal["auto"] | None, option(metavar="K")] = None
-    order: Annotated[Order, option()] = "uncertainty-score"
-    uncertainty_edges: Annotated[
-        ModelLike | tuple[float, ...] | list[float] | None,
-        option(
-            metavar="FILE",
-            group=INPUT,
-            read=_edges,
-            help="Edges of the uncertainty levels: a JSON list of numbers, or the model of a "
-            "boundary.",
-            shown="from the rows",
-        ),
-    ] = None
+    uncertainty_bins: int | Literal["auto"] | None = option(metavar="K")
+    order: Order = option(default="uncertainty-score")
+    uncertainty_edges: ModelLike | tuple[float, ...] | list[float] | None = of_input(
+        "Edges of the uncertainty levels: a JSON list of numbers, or the model of a boundary.",
+        "FILE",
+        read=_edges,
+        shown="from the rows",
+    )
 
     def check(self) -> None:
         """Refuse edges beside another number of levels, or for levels that have edges of their own."""

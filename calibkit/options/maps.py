@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import option
 from calibkit.options.shared import Names, Seed, Threaded
 
-METHOD: Final = "Method"
+of_method = partial(option, group="Method")
 
 #: How logits of class probabilities are mapped.
 LOGIT_MAPS: Final = ("temperature", "vector", "matrix")
@@ -106,10 +107,7 @@ SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
     "quadratic": ScoreMethod(
         step="fit quadratic calibration", fields=("logit_knots", "logits", "slopes")
     ),
-    "spline": ScoreMethod(
-        step="fit a rising spline",
-        fields=("logit_knots", "logits", "slopes"),
-    ),
+    "spline": ScoreMethod(step="fit a rising spline", fields=("logit_knots", "logits", "slopes")),
     "isotonic": ScoreMethod(
         step="fit isotonic", fields=("knots", "values"), options=("interpolate",)
     ),
@@ -128,8 +126,7 @@ SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
         options=("bins", "bin_strategy", "split"),
     ),
     "venn-abers": ScoreMethod(
-        step="fit venn-abers",
-        fields=("low_knots", "low", "high_knots", "high"),
+        step="fit venn-abers", fields=("low_knots", "low", "high_knots", "high")
     ),
     "temperature": ScoreMethod(step="fit temperature", fields=("temperature",), probabilities=True),
     "prior-shift": ScoreMethod(
@@ -151,57 +148,29 @@ AUTOMATIC: Final = ScoreMethod(step="choose a map by cross-validation, and fit i
 class MapOptions(Threaded):
     """What the methods take that map scores; None: not given, which means the default shown."""
 
-    targets: Annotated[
-        Literal["smoothed", "mle"] | None,
-        option(
-            group=METHOD,
-            help="What platt is fitted to: Platt's smoothed targets, or the labels themselves.",
-            shown="smoothed",
-        ),
-    ] = None
-    bins: Annotated[
-        int | None,
-        option(
-            metavar="M",
-            group=METHOD,
-            least=1,
-            most=MOST_BINS,
-            help="Bins of histogram and scaling-binning.",
-            shown=str(DEFAULTS["bins"]),
-        ),
-    ] = None
-    bin_strategy: Annotated[
-        Literal["equal-mass", "equal-width"] | None,
-        option(
-            group=METHOD,
-            help="Bins with equally many rows, or equally wide over [0, 1].",
-            shown="equal-mass",
-        ),
-    ] = None
-    split: Annotated[
-        Literal["same", "thirds"] | None,
-        option(
-            group=METHOD,
-            help="The three steps of scaling-binning on the same rows, or on a third each.",
-            shown="same",
-        ),
-    ] = None
-    interpolate: Annotated[
-        bool,
-        option(
-            group=METHOD,
-            help="For isotonic: lines between the steps, as scikit-learn draws them.",
-        ),
-    ] = False
-    negatives_kept: Annotated[
-        float | None,
-        option(
-            metavar="R",
-            group=METHOD,
-            help="For prior-shift: the share of the negatives that the training rows kept.",
-            shown=False,
-        ),
-    ] = None
+    targets: Literal["smoothed", "mle"] | None = of_method(
+        "What platt is fitted to: Platt's smoothed targets, or the labels themselves.",
+        shown="smoothed",
+    )
+    bins: int | None = of_method(
+        "Bins of histogram and scaling-binning.",
+        "M",
+        least=1,
+        most=MOST_BINS,
+        shown=str(DEFAULTS["bins"]),
+    )
+    bin_strategy: Literal["equal-mass", "equal-width"] | None = of_method(
+        "Bins with equally many rows, or equally wide over [0, 1].", shown="equal-mass"
+    )
+    split: Literal["same", "thirds"] | None = of_method(
+        "The three steps of scaling-binning on the same rows, or on a third each.", shown="same"
+    )
+    interpolate: bool = of_method(
+        "For isotonic: lines between the steps, as scikit-learn draws them.", default=False
+    )
+    negatives_kept: float | None = of_method(
+        "For prior-shift: the share of the negatives that the training rows kept.", "R"
+    )
     seed: Seed = 0
 
     @property

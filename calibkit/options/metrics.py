@@ -55,9 +55,7 @@ OF_DECISIONS: Final = {
 }
 
 #: Metrics of class probabilities that are not those of a score.
-OF_CLASSES: Final = {
-    "classwise_ece": "calibration error of each class against the rest, averaged",
-}
+OF_CLASSES: Final = {"classwise_ece": "calibration error of each class against the rest, averaged"}
 
 _PLUGIN = "as without _plugin, with observed shares in place of true ones: biased"
 

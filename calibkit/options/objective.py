@@ -1,6 +1,6 @@
 """The objective of a boundary as the user typed it.
 
-With the totals of the rows it becomes a goal: `calibkit.methods.boundary.problem.target`.
+With the totals of the rows it becomes a goal: `calibkit.methods.boundary.problem.problem`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,18 @@ REVIEW = "review"
 
 #: How a bound is written: at least, or at most.
 _SIGNS = {"precision": ">=", "recall": ">=", "fpr": "<=", "capacity": "<="}
+
+
+#: The measures in which segments may be kept alike.
+GAPS = ("recall", "fpr")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far a measure of segments, ``recall`` or ``fpr``, may lie apart."""
+
+    measure: str
+    most: Bound
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,8 @@ class Target:
         What there is to review beside, for three-way decisions.
     beside
         Further figures that are bounded, with their bounds.
+    gap
+        How far segments may lie apart, where that is limited.
     """
 
     option: str
@@ -108,6 +122,7 @@ class Target:
     prevalence: Bound | None = None
     review: Review | None = None
     beside: tuple[tuple[str, Bound], ...] = ()
+    gap: Gap | None = None
 
     @property
     def each(self) -> tuple[Target, ...]:
@@ -165,6 +180,8 @@ class Target:
         if self.review is not None:
             return self.review.text
         said = " and ".join(one._said for one in self.each)
+        if self.gap is not None:
+            said += f" and a gap in {self.gap.measure} of at most {self.gap.most}"
         return f"{said} at prevalence {self.prevalence}" if self.prevalence else said
 
     @property
@@ -341,6 +358,25 @@ def _base_rate(prevalence: str | float | None) -> Bound | None:
     if not 0 < found.numerator < found.denominator:
         raise UsageError(f"--prevalence is {prevalence}; expected a share above 0 and below 1.")
     return found
+
+
+def read_gap(text: str | None) -> Gap | None:
+    """Return the largest gap between segments from ``MEASURE:EPS``; None where none was given.
+
+    Raises
+    ------
+    UsageError
+        Another measure than recall and fpr, or no number from 0 to 1.
+    """
+    if text is None:
+        return None
+    measure, _, most = text.partition(":")
+    if measure not in GAPS:
+        raise UsageError(
+            f"--max-gap is {text}; expected a measure and the largest gap, such as recall:0.05; "
+            f"measures: {', '.join(GAPS)}."
+        )
+    return Gap(measure, decimal_bound(most, f"--max-gap {measure}:"))
 
 
 def read_confidence(value: str | float | None) -> Bound | None:

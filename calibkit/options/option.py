@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from inspect import get_annotations
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from calibkit.errors import ModelError, UsageError, nearest
 
 Asked = TypeVar("Asked", bound="Options")
+
+#: Where a field keeps its `Option`.
+_OPTION: Final = "option"
 
 #: What `entries` has found; classes do not change.
 _ENTRIES: Final[dict[Any, tuple[Entry, ...]]] = {}
@@ -24,25 +37,26 @@ class Option:
 
     Attributes
     ----------
-    flags
-        What is typed; none: the name of the field, with hyphens.
     help
         What it does, in one or two sentences.
-    group
-        The heading under which the help lists it.
     metavar
         What stands for its value in the help.
+    group
+        The heading under which the help lists it.
+    flags
+        What is typed; none: the name of the field, with hyphens.
     least, most
         The bounds of a number.
     shown
         The default as the help shows it, where the value itself says too little; False: not at all.
     env
         The environment variable that gives it too.
-    read
-        Returns the value that a text, or a value given in Python, stands for; it is called with the
-        value and with what messages call the option.  What it returns passes unchanged.
     many
         Several values may be typed: by ``"repetition"`` alone, or with ``"commas"`` between them too.
+    read
+        Returns the value that a text, or a value given in Python, stands for; it is called with the
+        value and with what messages call the option.  What it returns passes unchanged.  Of what has
+        commas between its values: `listed`, unless another is named.
     text
         The type on the command line, if it is neither that of the field nor text.
     argument
@@ -57,16 +71,16 @@ class Option:
         The command line has it too; else it is for Python alone.
     """
 
-    flags: tuple[str, ...] = ()
-    help: str = ""
+    help: str
+    metavar: str | None
     group: str | None = None
-    metavar: str | None = None
+    flags: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
     shown: str | Literal[False] | None = None
     env: str | None = None
-    read: Callable[[Any, str], Any] | None = None
     many: Literal["repetition", "commas"] | None = None
+    read: Callable[[Any, str], Any] | None = None
     text: Any = None
     argument: bool = False
     path: bool = False
@@ -75,9 +89,15 @@ class Option:
     typed: bool = True
 
 
-def option(*flags: str, **said: Any) -> Option:
-    """Return an `Option` with flags in front, as they are typed."""
-    return Option(flags=flags, **said)
+def option(what: str = "", metavar: str | None = None, *, default: Any = None, **said: Any) -> Any:
+    """Return the field of a class of options, with its default and its `Option`.
+
+    An option that must be given, and an alias for several classes, is annotated with it instead; its
+    default is then that of the class.
+    """
+    if said.get("many") == "commas":
+        said.setdefault("read", listed)
+    return field(default=default, metadata={_OPTION: Option(help=what, metavar=metavar, **said)})
 
 
 @dataclass(frozen=True)
@@ -159,7 +179,7 @@ def _number(value: Any, kind: type, flag: str, option: Option) -> Any:
 class Options:
     """What was asked for: the base of every class of options.
 
-    A subclass is a frozen dataclass whose fields are annotated with an `Option`.  Values are checked
+    A subclass is a frozen dataclass whose fields are made by `option`.  Values are checked
     when it is made, first each by itself, then together by `check`.
 
     Raises
@@ -167,6 +187,9 @@ class Options:
     UsageError
         For a value of another type, out of bounds, or that contradicts another.
     """
+
+    #: What the help of a kind shows after the names of the command and of the kind.
+    EXAMPLES: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for entry in entries(type(self)):
@@ -195,28 +218,29 @@ class Options:
 
 def entries(kind: type[Options]) -> tuple[Entry, ...]:
     """Return the options of a class: its own first, then those of its bases in their order."""
-    known = _ENTRIES.get(kind)
-    if known is not None:
-        return known
+    found = _ENTRIES.get(kind)
+    if found is not None:
+        return found
     hints = get_type_hints(kind, include_extras=True)
-    defaults = {field.name: field.default for field in fields(kind)}
+    known = {one.name: one for one in fields(kind)}
     order = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
-    own = (_entry(name, hints[name], defaults[name]) for name in order if name in defaults)
+    own = (_entry(known[name], hints[name]) for name in order if name in known)
     return _ENTRIES.setdefault(kind, tuple(own))
 
 
-def _entry(name: str, hint: Any, default: Any) -> Entry:
-    said = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option)]
-    bare = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+def _entry(own: Field[Any], hint: Any) -> Entry:
+    """Return the entry of a field, whose option stands in the field itself or in its annotation."""
+    bare, *beside = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+    said = [one.metadata[_OPTION] for one in (*beside, own) if _OPTION in one.metadata]
+    if not said:
+        raise TypeError(f"the option {own.name} says nothing of itself: make it by `option`")
     kinds = [bare]
     if get_origin(bare) in (Union, types.UnionType):
         kinds = [one for one in get_args(bare) if one is not type(None)]
-    optional = type(None) in get_args(bare)
     kind = kinds[0] if len(kinds) == 1 else bare
-    if not said:
-        raise TypeError(f"the option {name} says nothing of itself: annotate it with an Option")
-    required = default is MISSING
-    return Entry(name, None if required else default, required, kind, optional, said[-1])
+    required = own.default is MISSING
+    default = None if required else own.default
+    return Entry(own.name, default, required, kind, type(None) in get_args(bare), said[-1])
 
 
 def names_of(kind: type[Options]) -> dict[str, str]:

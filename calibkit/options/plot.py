@@ -1,5 +1,7 @@
 """The options of ``plot``: a class a kind of picture, whose docstring is its help.
 
+Of each kind `KIND` is its name, `HEADING` its title, `SIZE` that of the picture in inches.
+
 Here are those of scores that a label judges (`ScorePlot`) and of class probabilities that votes judge
 (`VotePlot`); those of scores with an uncertainty stand in `calibkit.options.grid_plots`.
 """
@@ -7,31 +9,17 @@ Here are those of scores that a label judges (`ScorePlot`) and of class probabil
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
+from calibkit.options import shared
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.look import Look, read_size
 from calibkit.options.option import Options, listed, option
-from calibkit.options.shared import (
-    By,
-    Counts,
-    Groups,
-    Label,
-    OnMissing,
-    Positive,
-    Probs,
-    Scale,
-    Seed,
-    Threaded,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-    WeightKind,
-)
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -43,7 +31,66 @@ if TYPE_CHECKING:
 else:
     Boundaries = Any
 
-PICTURE, BINS = "Picture", "Bins and boundaries"
+of_picture = partial(option, group="Picture")
+of_bins = partial(option, group="Bins and boundaries")
+
+#: Sizes that can be drawn, in inches.
+LEAST, MOST = 2.5, 40.0
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a picture looks.
+
+    Attributes
+    ----------
+    width, height
+        In inches; a PNG has 200 dots an inch.  None: what suits the kind.
+    title
+        None: that of the kind; empty: no title.
+    dark
+        Light lines on dark ground.
+    transparent
+        Leave the ground out: for pages that have their own.
+
+    Raises
+    ------
+    UsageError
+        For a size outside 2.5 to 40 inches.
+    """
+
+    width: float | None = None
+    height: float | None = None
+    title: str | None = None
+    dark: bool = False
+    transparent: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("width", self.width), ("height", self.height)):
+            if value is not None and not LEAST <= value <= MOST:
+                raise UsageError(f"--{name} is {value:g} inches; expected {LEAST:g} to {MOST:g}.")
+
+
+def read_size(
+    size: str | None, width: float | None, height: float | None
+) -> tuple[float | None, float | None]:
+    """Return width and height from ``--size 6x4``, ``--width`` and ``--height``.
+
+    Raises
+    ------
+    UsageError
+        For a size of another form, or one given twice.
+    """
+    if size is None:
+        return width, height
+    if width is not None or height is not None:
+        raise UsageError("--size is width and height; leave --width and --height out.")
+    found = _SIZE.fullmatch(size.strip().lower())
+    if found is None:
+        raise UsageError(f"--size is {size!r}; expected WIDTHxHEIGHT in inches, such as 6x4.")
+    return float(found[1]), float(found[2])
 
 
 def read_models(value: Any, flag: str) -> tuple[Any, ...]:
@@ -78,40 +125,26 @@ def _size(value: Any, flag: str) -> str:
 class PlotOptions(Options):
     """What every picture takes: how it looks, and rows that lack a value."""
 
-    on_missing: OnMissing = "error"
-    size: Annotated[
-        str | tuple[float, float] | None,
-        option(
-            metavar="WxH",
-            group=PICTURE,
-            read=_size,
-            help="Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
-            shown="what suits the kind",
-        ),
-    ] = None
-    width: Annotated[
-        float | None, option(metavar="INCHES", group=PICTURE, help="Width alone.", shown=False)
-    ] = None
-    height: Annotated[
-        float | None, option(metavar="INCHES", group=PICTURE, help="Height alone.", shown=False)
-    ] = None
-    title: Annotated[
-        str | None,
-        option(
-            metavar="TEXT", group=PICTURE, help="The title; '' for none.", shown="that of the kind"
-        ),
-    ] = None
-    dark: Annotated[
-        bool, option(group=PICTURE, help="Light lines on dark ground, for screens.")
-    ] = False
-    ax: Annotated[
-        Any,
-        option(
-            typed=False,
-            help="The matplotlib axes to draw on, as they look; a title stands there if one is given.",
-            shown="those of a new figure",
-        ),
-    ] = None
+    KIND: ClassVar[str]
+    HEADING: ClassVar[str]
+    SIZE: ClassVar[tuple[float, float]]
+
+    on_missing: shared.OnMissing = "error"
+    size: str | tuple[float, float] | None = of_picture(
+        "Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
+        "WxH",
+        read=_size,
+        shown="what suits the kind",
+    )
+    width: float | None = of_picture("Width alone.", "INCHES")
+    height: float | None = of_picture("Height alone.", "INCHES")
+    title: str | None = of_picture("The title; '' for none.", "TEXT", shown="that of the kind")
+    dark: bool = of_picture("Light lines on dark ground, for screens.", default=False)
+    ax: Any = option(
+        "The matplotlib axes to draw on, as they look; a title stands there if one is given.",
+        typed=False,
+        shown="those of a new figure",
+    )
 
     def check(self) -> None:
         """Refuse an impossible size, and a look for axes that have one."""
@@ -136,9 +169,9 @@ class PlotOptions(Options):
 class JudgedPlot(PlotOptions):
     """Metrics, with their intervals."""
 
-    scale: Scale = "probability"
-    weight: Weight = None
-    groups: Groups = None
+    scale: shared.Scale = "probability"
+    weight: shared.Weight = None
+    groups: shared.Groups = None
     confidence: own.Confidence = 0.95
     intervals: own.Intervals = True
 
@@ -155,14 +188,14 @@ class JudgedPlot(PlotOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorePlot(JudgedPlot, Threaded):
+class ScorePlot(JudgedPlot, shared.Threaded):
     """Scores, judged by labels."""
 
     scores: own.Scores = None
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    weight_kind: WeightKind = "frequency"
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    weight_kind: shared.WeightKind = "frequency"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,13 +211,19 @@ class ReliabilityOptions(ScorePlot):
     probability of the class that is predicted, against its being right.
     """
 
-    probs: Probs = None
-    by: By = None
+    KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
+    EXAMPLES = (
+        "test.parquet -o reliability.svg",
+        "test.parquet --score old,new --size 6x6 -o reliability.png",
+        "test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg",
+        "test.parquet --probs 'prob_*' --label class -o reliability.svg",
+    )
+
+    probs: shared.Probs = None
+    by: shared.By = None
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
-    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], own.BIN_STRATEGY] = (
-        "equal-width"
-    )
+    bin_strategy: own.BinStrategy = "equal-width"
 
     def check(self) -> None:
         """Refuse scores beside class probabilities."""
@@ -197,18 +236,14 @@ class ReliabilityOptions(ScorePlot):
 class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
-    uncertainty: Uncertainty = None
-    boundary: Annotated[
-        Boundaries,
-        option(
-            metavar="MODEL",
-            group=own.METRICS,
-            help="Mark where a boundary stands; may be repeated.",
-            shown=False,
-            many="commas",
-            read=read_models,
-        ),
-    ] = ()
+    uncertainty: shared.Uncertainty = None
+    boundary: Boundaries = own.of_metrics(
+        "Mark where a boundary stands; may be repeated.",
+        "MODEL",
+        default=(),
+        many="commas",
+        read=read_models,
+    )
     decision: own.Decision = None
 
     @property
@@ -225,10 +260,22 @@ class PrecisionRecallOptions(CurveOptions):
     `--decision` are points with intervals.
     """
 
+    KIND, HEADING, SIZE = "precision-recall", "Precision and recall", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet -o pr.svg",
+        "test.parquet --score old,new --boundary boundary.json -o pr.svg",
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class RocOptions(CurveOptions):
     """Draw the ROC curve: recall against the false positive rate, and where boundaries stand."""
+
+    KIND, HEADING, SIZE = "roc", "ROC curve", (5.0, 4.8)
+    EXAMPLES = (
+        "test.parquet -o roc.svg",
+        "test.parquet --score old,new --boundary boundary.json,other.json -o roc.png",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +286,12 @@ class DecisionCurveOptions(CurveOptions):
     `--decision`, of flagging every row and of flagging none (Vickers and Elkin, 2006).
     """
 
+    KIND, HEADING, SIZE = "decision-curve", "Decision curves", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet --score old,new -o benefit.svg",
+        "test.parquet --score calibrated --boundary boundary.json -o benefit.svg",
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CostCurveOptions(CurveOptions):
@@ -246,6 +299,12 @@ class CostCurveOptions(CurveOptions):
 
     The two costs add up to 1; x is that of a false alarm. What is drawn is that of `decision-curve`.
     """
+
+    KIND, HEADING, SIZE = "cost-curve", "Expected cost", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet --score old,new -o cost.svg",
+        "test.parquet --score calibrated --boundary boundary.json -o cost.svg",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +314,9 @@ class RiskCoverageOptions(ScorePlot):
     The score is a probability; a row is said to be positive from 1/2 up.
     """
 
+    KIND, HEADING, SIZE = "risk-coverage", "Risk and coverage", (5.5, 4.5)
+    EXAMPLES = ("test.parquet --score old,new -o risk.svg",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions(CurveOptions):
@@ -262,6 +324,13 @@ class ThresholdOptions(CurveOptions):
 
     Thresholds of `--threshold`, and those of boundaries that have one, are marked.
     """
+
+    KIND, HEADING, SIZE = "threshold", "Precision, recall and alerts by threshold", (5.5, 4.5)
+    EXAMPLES = (
+        "test.parquet -o threshold.svg",
+        "test.parquet --threshold 0.5,0.7 -o threshold.pdf",
+        "test.parquet --boundary one.json -o threshold.png",
+    )
 
     threshold: own.Threshold = None
 
@@ -282,13 +351,17 @@ class BiasOptions(ScorePlot):
     with the highest first score, or `--top-by` (Fan et al., figure 2).
     """
 
+    KIND, HEADING, SIZE = "bias", "Calibration among the highest scores", (5.5, 5.0)
+    EXAMPLES = (
+        "test.parquet --score score_1,calibrated -o bias.svg",
+        "test.parquet --score score_1,calibrated --top 0.01,0.1,1 --bins 50 -o bias.svg",
+    )
+
     top: own.Top = ("0.02", "0.04", "0.06", "0.08", "0.1")
     top_by: own.TopBy = None
     bins: own.Bins = 15
-    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], own.BIN_STRATEGY] = (
-        "equal-mass"
-    )
-    seed: Seed = 0
+    bin_strategy: own.BinStrategy = "equal-mass"
+    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse a picture of no rows."""
@@ -307,8 +380,14 @@ class AucLiftOptions(ScorePlot):
     score; without, the paired interval (Durfee et al., figure 3).
     """
 
+    KIND, HEADING, SIZE = "auc-lift", "AUC lift", (5.0, 4.2)
+    EXAMPLES = (
+        "test.parquet --baseline score --score calibrated -o lift.svg",
+        "runs/ --baseline score --score calibrated --by run -o lift.svg",
+    )
+
     baseline: own.Baseline = None
-    by: By = None
+    by: shared.By = None
     min_rows: own.MinRows = 100
 
     @property
@@ -322,8 +401,8 @@ class AucLiftOptions(ScorePlot):
 class VotePlot(JudgedPlot):
     """Class probabilities, judged by the votes of several raters."""
 
-    probs: Probs = ("prob_*",)
-    counts: Counts = "count_*"
+    probs: shared.Probs = ("prob_*",)
+    counts: shared.Counts = "count_*"
     ensemble: own.Ensemble = False
     alpha0: own.Alpha0 = ()
 
@@ -342,6 +421,12 @@ class DispersionOptions(VotePlot):
     loss (Mimori et al., figure 2a).
     """
 
+    KIND, HEADING, SIZE = "dispersion", "Calibration-dispersion map", (5.5, 4.8)
+    EXAMPLES = (
+        "votes.parquet --probs 'prob_*' --counts 'count_*' -o map.svg",
+        "votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o map.png",
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class DisagreementOptions(VotePlot):
@@ -352,6 +437,12 @@ class DisagreementOptions(VotePlot):
     figure 2b).
     """
 
+    KIND, HEADING, SIZE = "disagreement", "Reliability of predicted disagreement", (5.0, 5.2)
+    EXAMPLES = (
+        "votes.parquet --probs 'prob_*' --counts 'count_*' -o disagree.svg",
+        "votes.parquet --probs 'prob_*' --alpha0 alpha0 -o disagree.svg",
+    )
+
     disagreement: own.Disagreement = None
-    by: By = None
+    by: shared.By = None
     min_rows: own.MinRows = 100

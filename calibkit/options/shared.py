@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
 from calibkit.files.dialect import AS_TEXT, NULL_VALUES, Dialect, codec, separator
-from calibkit.options.option import Options, listed, option, tagged
+from calibkit.options.option import Options, option, tagged
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -27,6 +28,11 @@ else:  # at run time neither models nor frames are loaded for a name
     ModelLike = FrameLike = Any
 
 COLUMNS, INPUT, OUTPUT, RUN = "Columns", "Input", "Output", "Run"
+
+of_columns, of_input = partial(option, group=COLUMNS), partial(option, group=INPUT)
+of_output, of_run = partial(option, group=OUTPUT), partial(option, group=RUN)
+#: The name of one column.
+named_column = partial(of_columns, metavar="NAME")
 
 #: Several names: one text with commas, or a list.
 Names = str | tuple[str, ...] | list[str]
@@ -51,20 +57,18 @@ def model_of(value: Any, flag: str) -> Model:
 
 OnMissing = Annotated[
     Literal["error", "drop"],
-    option(
-        group=INPUT,
-        help="Rows with null or NaN where a number is needed: refuse the file, or leave them out "
-        "and say how many.",
+    of_input(
+        "Rows with null or NaN where a number is needed: refuse the file, or leave them out "
+        "and say how many."
     ),
 ]
 
 OnMissingApply = Annotated[
     Literal["error", "null"],
-    option(
-        "--on-missing",
-        group=INPUT,
-        help="Rows with null or NaN where a number is needed: refuse the file, or write null in "
+    of_input(
+        "Rows with null or NaN where a number is needed: refuse the file, or write null in "
         "the added columns.",
+        flags=("--on-missing",),
     ),
 ]
 
@@ -74,140 +78,95 @@ SCORE_HELP: Final = "Column with the score of the positive class."
 UNCERTAINTY_HELP: Final = "Column with the uncertainty: larger = less certain, any real scale."
 PROBS_HELP: Final = "Class probabilities: columns by a glob, or one column of lists."
 
-Score = Annotated[str, option(metavar="NAME", group=COLUMNS, help=SCORE_HELP)]
+Score = Annotated[str, named_column(SCORE_HELP)]
 
 Scale = Annotated[
     Literal["probability", "percent", "logit", "raw"],
-    option(
-        group=COLUMNS,
-        help="What the scores hold; percent: 0 to 100; raw: any real number, of which only the order "
-        "counts.",
+    of_columns(
+        "What the scores hold; percent: 0 to 100; raw: any real number, of which only the order "
+        "counts."
     ),
 ]
 
-Label = Annotated[
-    str, option(metavar="NAME", group=COLUMNS, help="Column with the label: 0/1, boolean or t/f.")
-]
+Label = Annotated[str, named_column("Column with the label: 0/1, boolean or t/f.")]
 
 Positive = Annotated[
     str | None,
-    option(
-        metavar="VALUE",
-        group=COLUMNS,
-        help="The value of the label column that is the positive class; all others are negative.",
-        shown=False,
+    of_columns(
+        "The value of the label column that is the positive class; all others are negative.",
+        "VALUE",
     ),
 ]
 
 Unlabelled = Annotated[
     Literal["error", "drop"],
-    option(
-        group=COLUMNS,
-        help="Rows without a label: refuse the file, or leave them out and say how many.",
-    ),
+    of_columns("Rows without a label: refuse the file, or leave them out and say how many."),
 ]
 
 Uncertainty = Annotated[
-    str | None,
-    option(
-        metavar="NAME",
-        group=COLUMNS,
-        help=UNCERTAINTY_HELP,
-        shown="uncertainty, if the file has it",
-    ),
+    str | None, named_column(UNCERTAINTY_HELP, shown="uncertainty, if the file has it")
 ]
 
 Weight = Annotated[
     str | None,
-    option(
-        metavar="NAME",
-        group=COLUMNS,
-        help="Column with non-negative weights: a weight 2 is two rows.",
-        shown="none",
-    ),
+    named_column("Column with non-negative weights: a weight 2 is two rows.", shown="none"),
 ]
 
 WeightKind = Annotated[
     Literal["frequency", "sampling"],
-    option(group=COLUMNS, help="What a weight 2 is: two rows, or one row that stands for two."),
+    of_columns("What a weight 2 is: two rows, or one row that stands for two."),
 ]
 
 Groups = Annotated[
     str | None,
-    option(
-        metavar="NAME",
-        group=COLUMNS,
-        help="Column of rows that belong together (user, patient): they share a fold.",
-        shown="none",
+    named_column(
+        "Column of rows that belong together (user, patient): they share a fold.", shown="none"
     ),
 ]
 
 Time = Annotated[
     str | None,
-    option(
-        metavar="NAME",
-        group=COLUMNS,
-        help="Column of times: folds go forward, each judged by a fit on what came before.",
-        shown="none",
+    named_column(
+        "Column of times: folds go forward, each judged by a fit on what came before.", shown="none"
     ),
 ]
 
 By = Annotated[
-    str | None,
-    option(
-        metavar="NAME",
-        group=COLUMNS,
-        help="Column of segments: each of its values by itself.",
-        shown="none",
-    ),
+    str | None, named_column("Column of segments: each of its values by itself.", shown="none")
 ]
 
-Probs = Annotated[
-    Names | None,
-    option(
-        metavar="PATTERN", group=COLUMNS, help=PROBS_HELP, shown=False, many="commas", read=listed
-    ),
-]
+Probs = Annotated[Names | None, of_columns(PROBS_HELP, "PATTERN", many="commas")]
 
 Counts = Annotated[
     str | None,
-    option(
-        metavar="PATTERN",
-        group=COLUMNS,
-        help="Votes per class: columns by a glob that pair with --probs, or one column of lists.",
+    of_columns(
+        "Votes per class: columns by a glob that pair with --probs, or one column of lists.",
+        "PATTERN",
         shown=False,
     ),
 ]
 
 Features = Annotated[
     Names | None,
-    option(
-        metavar="PATTERN",
-        group=COLUMNS,
-        help="Feature columns: numbers, text or categories (names and globs; commas or repetition).",
-        shown=False,
+    of_columns(
+        "Feature columns: numbers, text or categories (names and globs; commas or repetition).",
+        "PATTERN",
         many="commas",
-        read=listed,
     ),
 ]
 
 _AS_IN_MODEL: Final = "as the model names it"
 
 ScoreElsewhere = Annotated[
-    str | None,
-    option("--score", metavar="NAME", group=COLUMNS, help=SCORE_HELP, shown=_AS_IN_MODEL),
+    str | None, named_column(SCORE_HELP, flags=("--score",), shown=_AS_IN_MODEL)
 ]
 
 UncertaintyElsewhere = Annotated[
-    str | None,
-    option(
-        "--uncertainty", metavar="NAME", group=COLUMNS, help=UNCERTAINTY_HELP, shown=_AS_IN_MODEL
-    ),
+    str | None, named_column(UNCERTAINTY_HELP, flags=("--uncertainty",), shown=_AS_IN_MODEL)
 ]
 
 ProbsElsewhere = Annotated[
-    str | None,
-    option("--probs", metavar="PATTERN", group=COLUMNS, help=PROBS_HELP, shown=_AS_IN_MODEL),
+    str | None, of_columns(PROBS_HELP, "PATTERN", flags=("--probs",), shown=_AS_IN_MODEL)
 ]
 
 
@@ -221,20 +180,17 @@ def elsewhere(options: Options) -> dict[str, str]:
 
 Provenance = Annotated[
     Literal["hash", "names", "none"],
-    option(
-        group=OUTPUT,
-        help="What the model says of its input: a hash of the rows, also the file names, nothing.",
+    of_output(
+        "What the model says of its input: a hash of the rows, also the file names, nothing."
     ),
 ]
 
 Tags = Annotated[
     dict[str, str] | None,
-    option(
-        "--tag",
-        metavar="KEY=VALUE",
-        group=OUTPUT,
-        help="Text copied into the model; may be repeated.",
-        shown=False,
+    of_output(
+        "Text copied into the model; may be repeated.",
+        "KEY=VALUE",
+        flags=("--tag",),
         many="repetition",
         read=tagged,
     ),
@@ -242,37 +198,34 @@ Tags = Annotated[
 
 Seed = Annotated[
     int,
-    option(
-        metavar="NUMBER",
-        group=RUN,
+    of_run(
+        "Where randomness begins: same seed, same result.",
+        "NUMBER",
         least=0,
         most=2**63 - 1,
         env="CALIBKIT_SEED",
-        help="Where randomness begins: same seed, same result.",
     ),
 ]
 
 SeedElsewhere = Annotated[
     int | None,
-    option(
-        "--seed",
-        metavar="NUMBER",
-        group=RUN,
+    of_run(
+        "Another seed for the decisions of a stochastic boundary.",
+        "NUMBER",
+        flags=("--seed",),
         least=0,
         most=2**63 - 1,
-        help="Another seed for the decisions of a stochastic boundary.",
         shown=_AS_IN_MODEL,
     ),
 ]
 
 Threads = Annotated[
     int | None,
-    option(
-        metavar="NUMBER",
-        group=RUN,
+    of_run(
+        "Threads to use; the result does not depend on it.",
+        "NUMBER",
         least=1,
         env="CALIBKIT_THREADS",
-        help="Threads to use; the result does not depend on it.",
         shown="one a processor",
     ),
 ]
@@ -367,57 +320,37 @@ def _encoding(value: Any, flag: str) -> str:
 class TextOptions(Options):
     """How text inputs are written."""
 
-    delimiter: Annotated[
-        str | None,
-        option(
-            metavar="CHARACTER",
-            group=INPUT,
-            read=_delimiter,
-            help="What stands between the fields of CSV: a character, or tab.",
-            shown="told from the first lines: , ; tab or |",
-        ),
-    ] = None
-    decimal: Annotated[
-        Literal[".", ","] | None,
-        option(
-            group=INPUT,
-            help="The decimal mark of numbers in CSV; the other one stands between thousands.",
-            shown="told from all values",
-        ),
-    ] = None
-    null_values: Annotated[
-        tuple[str, ...] | None,
-        option(
-            metavar="TEXT,...",
-            group=INPUT,
-            read=_listed_texts,
-            text=str,
-            help="What stands for a missing value among the numbers of CSV, and in a label of 0 and 1, "
-            "besides an empty field.",
-            shown=f"{' '.join(NULL_VALUES)}, in any case",
-        ),
-    ] = None
-    encoding: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=INPUT,
-            read=_encoding,
-            help="The encoding of text, such as latin-1 or utf-16.",
-            shown="told from the text: UTF-8, UTF-16, else Windows-1252",
-        ),
-    ] = None
+    delimiter: str | None = of_input(
+        "What stands between the fields of CSV: a character, or tab.",
+        "CHARACTER",
+        read=_delimiter,
+        shown="told from the first lines: , ; tab or |",
+    )
+    decimal: Literal[".", ","] | None = of_input(
+        "The decimal mark of numbers in CSV; the other one stands between thousands.",
+        shown="told from all values",
+    )
+    null_values: tuple[str, ...] | None = of_input(
+        "What stands for a missing value among the numbers of CSV, and in a label of 0 and 1, "
+        "besides an empty field.",
+        "TEXT,...",
+        read=_listed_texts,
+        text=str,
+        shown=f"{' '.join(NULL_VALUES)}, in any case",
+    )
+    encoding: str | None = of_input(
+        "The encoding of text, such as latin-1 or utf-16.",
+        "NAME",
+        read=_encoding,
+        shown="told from the text: UTF-8, UTF-16, else Windows-1252",
+    )
 
-    date_format: Annotated[
-        str | None,
-        option(
-            metavar="FORMAT|text",
-            group=INPUT,
-            read=_date_format,
-            help="How dates in text are written, such as '%d.%m.%Y'; text: in the order of text.",
-            shown="told from all values: ISO 8601, else days and months where there is no doubt",
-        ),
-    ] = None
+    date_format: str | None = of_input(
+        "How dates in text are written, such as '%d.%m.%Y'; text: in the order of text.",
+        "FORMAT|text",
+        read=_date_format,
+        shown="told from all values: ISO 8601, else days and months where there is no doubt",
+    )
 
     @property
     def dialect(self) -> Dialect:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, listed, option
-from calibkit.options.shared import OUTPUT, RUN, Names
+from calibkit.options.shared import Names, of_output, of_run
 
-TRUTH, MODEL, MODELS = "Truth", "Model", "Models"
+of_truth, of_model = partial(option, group="Truth"), partial(option, group="Model")
+of_models = partial(option, group="Models")
 
 _LARGEST_EVIDENCE: Final = 10**9
 _MOST_RATERS: Final = 10**6
@@ -51,31 +53,22 @@ def _told(pair: Sequence[float]) -> str:
 class SimulateOptions(Options):
     """What every simulation takes: how many rows, which columns, and where randomness begins."""
 
-    rows: Annotated[int, option(metavar="N", group=OUTPUT, least=1, help="How many rows.")] = field(
-        kw_only=False
+    rows: Annotated[int, of_output("How many rows.", "N", least=1)] = field(kw_only=False)
+    keep: Names | None = of_output(
+        "Columns to write (globs; commas or repetition).",
+        "PATTERN",
+        shown="all",
+        many="commas",
+        read=_keep,
     )
-    keep: Annotated[
-        Names | None,
-        option(
-            metavar="PATTERN",
-            group=OUTPUT,
-            help="Columns to write (globs; commas or repetition).",
-            shown="all",
-            many="commas",
-            read=_keep,
-        ),
-    ] = None
-    seed: Annotated[
-        int,
-        option(
-            metavar="NUMBER",
-            group=RUN,
-            least=0,
-            most=2**64 - 1,
-            env="CALIBKIT_SEED",
-            help="Where randomness begins: same seed, same result.",
-        ),
-    ] = 0
+    seed: int = of_run(
+        "Where randomness begins: same seed, same result.",
+        "NUMBER",
+        default=0,
+        least=0,
+        most=2**64 - 1,
+        env="CALIBKIT_SEED",
+    )
 
     @property
     def kept(self) -> tuple[str, ...] | None:
@@ -95,50 +88,42 @@ class PosteriorOptions(SimulateOptions):
     `evidence`, `entropy` (of that posterior), `true_positivity` (the probability of label 1).
     """
 
-    true_prior: Annotated[
-        tuple[float, float],
-        option(
-            metavar="B1,B0",
-            group=TRUTH,
-            read=_pair,
-            help="The true positivity is drawn from Beta(B1, B0).",
-            shown="0.5,1.5",
-        ),
-    ] = (0.5, 1.5)
-    evidence: Annotated[
-        tuple[int, int],
-        option(
-            metavar="MIN,MAX",
-            group=TRUTH,
-            read=_whole_pair,
-            help="Training rows near a row: log-uniform over the whole numbers from MIN to MAX.",
-            shown="2,1000",
-        ),
-    ] = (2, 1000)
-    tau: Annotated[
-        float,
-        option(
-            metavar="NUMBER",
-            group=TRUTH,
-            least=1e-12,
-            most=1e12,
-            help="In training, negatives were kept at the rate 1/tau.",
-        ),
-    ] = 3.0
-    model_prior: Annotated[
-        tuple[float, float],
-        option(
-            metavar="P1,P0",
-            group=MODEL,
-            read=_pair,
-            help="Prior counts of the model: score = (P1 + positives) / (P1 + P0 + evidence).",
-            shown="0.05,0.05",
-        ),
-    ] = (0.05, 0.05)
-    dtype: Annotated[
-        Literal["float64", "float32"],
-        option(group=OUTPUT, help="Of the columns that hold real numbers."),
-    ] = "float64"
+    EXAMPLES = (
+        "--rows 100000 --seed 1 -o calib.parquet",
+        "--rows 300 --keep 'label,score,uncertainty' | column -s, -t",
+    )
+
+    true_prior: tuple[float, float] = of_truth(
+        "The true positivity is drawn from Beta(B1, B0).",
+        "B1,B0",
+        default=(0.5, 1.5),
+        read=_pair,
+        shown="0.5,1.5",
+    )
+    evidence: tuple[int, int] = of_truth(
+        "Training rows near a row: log-uniform over the whole numbers from MIN to MAX.",
+        "MIN,MAX",
+        default=(2, 1000),
+        read=_whole_pair,
+        shown="2,1000",
+    )
+    tau: float = of_truth(
+        "In training, negatives were kept at the rate 1/tau.",
+        "NUMBER",
+        default=3.0,
+        least=1e-12,
+        most=1e12,
+    )
+    model_prior: tuple[float, float] = of_model(
+        "Prior counts of the model: score = (P1 + positives) / (P1 + P0 + evidence).",
+        "P1,P0",
+        default=(0.05, 0.05),
+        read=_pair,
+        shown="0.05,0.05",
+    )
+    dtype: Literal["float64", "float32"] = of_output(
+        "Of the columns that hold real numbers.", default="float64"
+    )
 
     def check(self) -> None:
         """Refuse priors, rates and numbers of rows that are none."""
@@ -168,43 +153,32 @@ class SelectionOptions(SimulateOptions):
     refits), `true_probability`.
     """
 
+    EXAMPLES = (
+        "--rows 30000 --part validation -o unlabelled.parquet",
+        "--rows 30000 --part test -o test.parquet",
+        "--rows 30000 --part train --refits 3 --seed 1 -o like_training.parquet",
+    )
+
     # The function's word; nothing asks for a part of these options.
-    part: Annotated[
-        Literal["test", "validation", "train"],
-        option(
-            group=TRUTH,
-            help="test: labelled, with shifted inputs. validation: the same without labels. "
-            "train: labelled, with inputs like those of the training rows.",
-        ),
-    ] = "test"  # type: ignore[assignment]
-    shift: Annotated[
-        float,
-        option(
-            metavar="NUMBER",
-            group=TRUTH,
-            least=-10,
-            most=10,
-            help="The inputs' mean in training; elsewhere it is minus this.",
-        ),
-    ] = 0.05
-    inputs: Annotated[
-        int,
-        option(
-            metavar="D",
-            group=MODELS,
-            least=1,
-            most=_MOST_INPUTS,
-            help="How many inputs there are.",
-        ),
-    ] = 20
-    train_rows: Annotated[
-        int,
-        option(metavar="N", group=MODELS, least=2, help="On how many rows the models are fitted."),
-    ] = 3000
-    refits: Annotated[
-        int,
-        option(metavar="S", group=MODELS, least=1, most=_MOST_REFITS, help="Bootstrap refits."),
-    ] = 2
+    part: Literal["test", "validation", "train"] = of_truth(
+        "test: labelled, with shifted inputs. validation: the same without labels. "
+        "train: labelled, with inputs like those of the training rows.",
+        default="test",
+    )  # type: ignore[assignment]
+    shift: float = of_truth(
+        "The inputs' mean in training; elsewhere it is minus this.",
+        "NUMBER",
+        default=0.05,
+        least=-10,
+        most=10,
+    )
+    inputs: int = of_models(
+        "How many inputs there are.", "D", default=20, least=1, most=_MOST_INPUTS
+    )
+    train_rows: int = of_models(
+        "On how many rows the models are fitted.", "N", default=3000, least=2
+    )
+    refits: int = of_models("Bootstrap refits.", "S", default=2, least=1, most=_MOST_REFITS)
 
     def check(self) -> None:
         """Refuse more training rows than fit into memory."""
@@ -229,13 +203,15 @@ class RatersOptions(SimulateOptions):
     `mode` and the indicators `feature_0` to `feature_9`.
     """
 
-    design: Annotated[
-        Literal["ideal", "modes"],
-        option(group=TRUTH, help="What the raters and the model are like."),
-    ] = "ideal"
-    raters: Annotated[
-        int, option(metavar="N", group=TRUTH, least=1, most=_MOST_RATERS, help="Votes a row.")
-    ] = 5
+    EXAMPLES = (
+        "--rows 10000 --raters 2 -o votes.parquet",
+        "--rows 10000 --design modes --seed 1 -o modes.parquet",
+    )
+
+    design: Literal["ideal", "modes"] = of_truth(
+        "What the raters and the model are like.", default="ideal"
+    )
+    raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=_MOST_RATERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,18 +226,19 @@ class PartitionsOptions(SimulateOptions):
     `true_positivity`.
     """
 
-    kind: Annotated[
-        Literal["new", "training"],
-        option(group=TRUTH, help="New rows, or those the model was trained on."),
-    ] = "new"
-    weight: Annotated[
-        float,
-        option(
-            "--pattern-weight",
-            metavar="W",
-            group=MODEL,
-            least=-100,
-            most=100,
-            help="What the pattern adds to the linear score; new rows ask for 3.6 to 4.4.",
-        ),
-    ] = 1.8
+    EXAMPLES = (
+        "--rows 20000 --seed 1 -o calib.parquet",
+        "--rows 20000 --kind training -o train.parquet",
+    )
+
+    kind: Literal["new", "training"] = of_truth(
+        "New rows, or those the model was trained on.", default="new"
+    )
+    weight: float = of_model(
+        "What the pattern adds to the linear score; new rows ask for 3.6 to 4.4.",
+        "W",
+        default=1.8,
+        flags=("--pattern-weight",),
+        least=-100,
+        most=100,
+    )

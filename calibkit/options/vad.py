@@ -3,99 +3,64 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
 
 from calibkit.errors import ModelError, UsageError
+from calibkit.options import shared
 from calibkit.options.option import listed, option
-from calibkit.options.shared import (
-    COLUMNS,
-    By,
-    FitOptions,
-    FrameLike,
-    ModelLike,
-    Names,
-    OnMissing,
-    Scale,
-    Weight,
-    model_of,
-)
+from calibkit.options.shared import of_columns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
-METHOD, TANDEM = "Method", "In tandem with a calibrator"
+of_method = partial(option, group="Method")
+of_tandem = partial(option, group="In tandem with a calibrator")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VadOptions(FitOptions):
+class VadOptions(shared.FitOptions):
     """What `vad` fits, and on which columns."""
 
-    members: Annotated[
-        Names,
-        option(
-            metavar="PATTERN",
-            group=COLUMNS,
-            help="Scores of replicate predictors, first the one in service (names and globs; commas "
-            "or repetition).",
-            shown="score_*",
-            many="commas",
-            read=listed,
-        ),
-    ] = ("score_*",)
-    link: Annotated[
-        Literal["logit", "identity"],
-        option(group=METHOD, help="The scale on which scores are compared and shrunk."),
-    ] = "logit"
-    replicates: Annotated[
-        Literal["exchangeable", "bootstrap"],
-        option(
-            group=METHOD,
-            help="exchangeable: all members made alike, such as by other seeds. bootstrap: the first "
-            "is the fit on all rows, the others (two or more) are refits on bootstrap samples.",
-        ),
-    ] = "exchangeable"
-    min_rows: Annotated[
-        int,
-        option(
-            metavar="N",
-            group=METHOD,
-            least=2,
-            help="With --by: values with fewer rows are shrunk as all rows together.",
-        ),
-    ] = 100
-    calibrator: Annotated[
-        ModelLike | None,
-        option(
-            metavar="MODEL",
-            group=TANDEM,
-            read=model_of,
-            help="A calibrator to apply to the first member before; it becomes part of the model.",
-            shown=False,
-        ),
-    ] = None
-    calibrated: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=TANDEM,
-            help="Or the column of calibrated probabilities, which is then what apply reads.",
-            shown=False,
-        ),
-    ] = None
-    train_input: Annotated[
-        FrameLike | None,
-        option(
-            metavar="FILE",
-            group=TANDEM,
-            path=True,
-            help="Unlabelled rows with the same members, distributed like the training rows.",
-            shown=False,
-        ),
-    ] = None
-    scale: Scale = "probability"
-    by: By = None
-    weight: Weight = None
-    on_missing: OnMissing = "error"
+    members: shared.Names = of_columns(
+        "Scores of replicate predictors, first the one in service (names and globs; commas "
+        "or repetition).",
+        "PATTERN",
+        default=("score_*",),
+        shown="score_*",
+        many="commas",
+    )
+    link: Literal["logit", "identity"] = of_method(
+        "The scale on which scores are compared and shrunk.", default="logit"
+    )
+    replicates: Literal["exchangeable", "bootstrap"] = of_method(
+        "exchangeable: all members made alike, such as by other seeds. bootstrap: the first "
+        "is the fit on all rows, the others (two or more) are refits on bootstrap samples.",
+        default="exchangeable",
+    )
+    min_rows: int = of_method(
+        "With --by: values with fewer rows are shrunk as all rows together.",
+        "N",
+        default=100,
+        least=2,
+    )
+    calibrator: shared.ModelLike | None = of_tandem(
+        "A calibrator to apply to the first member before; it becomes part of the model.",
+        "MODEL",
+        read=shared.model_of,
+    )
+    calibrated: str | None = of_tandem(
+        "Or the column of calibrated probabilities, which is then what apply reads.", "NAME"
+    )
+    train_input: shared.FrameLike | None = of_tandem(
+        "Unlabelled rows with the same members, distributed like the training rows.",
+        "FILE",
+        path=True,
+    )
+    scale: shared.Scale = "probability"
+    by: shared.By = None
+    weight: shared.Weight = None
+    on_missing: shared.OnMissing = "error"
 
     def check(self) -> None:
         """Refuse choices that exclude each other, and a model of another kind."""

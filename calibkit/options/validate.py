@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from calibkit.options.option import Options, listed, option
-from calibkit.options.shared import (
-    COLUMNS,
-    SCORE_HELP,
-    By,
-    Counts,
-    Features,
-    Groups,
-    Names,
-    OnMissing,
-    Positive,
-    Probs,
-    Scale,
-    Time,
-    Uncertainty,
-    Unlabelled,
-    Weight,
-)
+from calibkit.options import shared
+from calibkit.options.option import Options
+from calibkit.options.shared import named_column, of_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,46 +17,30 @@ class ValidateOptions(Options):
     named must be.
     """
 
-    score: Annotated[
-        Names | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help=SCORE_HELP[:-1] + "; may be repeated.",
-            shown="score, if the input has it",
-            many="commas",
-            read=listed,
-        ),
-    ] = None
-    scale: Scale = "probability"
-    label: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column with the label: 0/1, boolean or t/f; of class probabilities the class.",
-            shown="label, if the input has it",
-        ),
-    ] = None
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    uncertainty: Uncertainty = None
-    weight: Weight = None
-    groups: Groups = None
-    time: Time = None
-    by: By = None
-    members: Annotated[
-        Names | None,
-        option(
-            metavar="PATTERN",
-            group=COLUMNS,
-            help="Scores of replicate predictors (names and globs; commas or repetition).",
-            shown="score_*, if the input has them",
-            many="commas",
-            read=listed,
-        ),
-    ] = None
-    probs: Probs = None
-    counts: Counts = None
-    features: Features = None
-    on_missing: OnMissing = "error"
+    score: shared.Names | None = named_column(
+        shared.SCORE_HELP[:-1] + "; may be repeated.",
+        shown="score, if the input has it",
+        many="commas",
+    )
+    scale: shared.Scale = "probability"
+    label: str | None = named_column(
+        "Column with the label: 0/1, boolean or t/f; of class probabilities the class.",
+        shown="label, if the input has it",
+    )
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
+    groups: shared.Groups = None
+    time: shared.Time = None
+    by: shared.By = None
+    members: shared.Names | None = of_columns(
+        "Scores of replicate predictors (names and globs; commas or repetition).",
+        "PATTERN",
+        shown="score_*, if the input has them",
+        many="commas",
+    )
+    probs: shared.Probs = None
+    counts: shared.Counts = None
+    features: shared.Features = None
+    on_missing: shared.OnMissing = "error"

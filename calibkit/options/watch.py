@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.options import shared
 from calibkit.options.option import Options, option
-from calibkit.options.shared import (
-    COLUMNS,
-    OUTPUT,
-    Label,
-    ModelLike,
-    Positive,
-    ScoreElsewhere,
-    UncertaintyElsewhere,
-    Unlabelled,
-    elsewhere,
-    model_of,
-)
+from calibkit.options.shared import named_column, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
-PROMISES: Final = "Promises"
+of_promises = partial(option, group="Promises")
 
 _NOT_NAMED: Final = "the model's own bound"
 
@@ -38,9 +29,7 @@ def _inner(value: Any, flag: str) -> Bound:
 
 
 def _promise(metavar: str, text: str) -> Any:
-    return option(
-        metavar=metavar, group=PROMISES, help=text, shown=_NOT_NAMED, read=_inner, text=str
-    )
+    return of_promises(text, metavar, shown=_NOT_NAMED, read=_inner, text=str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,72 +37,44 @@ class WatchOptions(Options):
     """What is promised of a boundary, which rows judge it, and when."""
 
     model: Annotated[
-        ModelLike,
-        option(argument=True, metavar="MODEL", help="A boundary (JSON).", read=model_of),
+        shared.ModelLike, option("A boundary (JSON).", "MODEL", argument=True, read=shared.model_of)
     ]
     state: Annotated[
-        str,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="What was counted so far: read if it is there, and written.",
-        ),
+        str, of_output("What was counted so far: read if it is there, and written.", "FILE")
     ]
-    precision: Annotated[Any, _promise("P", "Each night's precision is at least this.")] = None
-    recall: Annotated[Any, _promise("R", "Each night's recall is at least this.")] = None
-    fpr: Annotated[Any, _promise("A", "Each night's false positive rate is at most this.")] = None
-    calibration: Annotated[
-        bool,
-        option(
-            group=PROMISES,
-            help="Each score is the probability of a positive: watch that, too.",
-        ),
-    ] = False
-    confidence: Annotated[
-        Any,
-        option(
-            metavar="C",
-            group=PROMISES,
-            help="The chance that there is never a false alarm, for all promises together.",
-            shown="that of the model's certificate, else 0.95",
-            read=_inner,
-            text=str,
-        ),
-    ] = None
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
-    score: ScoreElsewhere = None
-    uncertainty: UncertaintyElsewhere = None
-    period: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column with the night of a row: a date, a time or a whole number.",
-            shown="none: each run is the next night",
-        ),
-    ] = None
-    labelled_at: Annotated[
-        str | None,
-        option(
-            metavar="NAME",
-            group=COLUMNS,
-            help="Column with the night on which a label arrived, to which its row belongs; a row "
-            "without one has no label yet.",
-            shown="as --period",
-        ),
-    ] = None
-    maturity: Annotated[
-        int | None,
-        option(
-            metavar="DAYS",
-            group=PROMISES,
-            least=0,
-            help="Count a row so many nights after its --period, and not before.",
-            shown="when its label arrives",
-        ),
-    ] = None
+    precision: Any = _promise("P", "Each night's precision is at least this.")
+    recall: Any = _promise("R", "Each night's recall is at least this.")
+    fpr: Any = _promise("A", "Each night's false positive rate is at most this.")
+    calibration: bool = of_promises(
+        "Each score is the probability of a positive: watch that, too.", default=False
+    )
+    confidence: Any = of_promises(
+        "The chance that there is never a false alarm, for all promises together.",
+        "C",
+        shown="that of the model's certificate, else 0.95",
+        read=_inner,
+        text=str,
+    )
+    label: shared.Label = "label"
+    positive: shared.Positive = None
+    unlabelled: shared.Unlabelled = "error"
+    score: shared.ScoreElsewhere = None
+    uncertainty: shared.UncertaintyElsewhere = None
+    period: str | None = named_column(
+        "Column with the night of a row: a date, a time or a whole number.",
+        shown="none: each run is the next night",
+    )
+    labelled_at: str | None = named_column(
+        "Column with the night on which a label arrived, to which its row belongs; a row "
+        "without one has no label yet.",
+        shown="as --period",
+    )
+    maturity: int | None = of_promises(
+        "Count a row so many nights after its --period, and not before.",
+        "DAYS",
+        least=0,
+        shown="when its label arrives",
+    )
 
     def check(self) -> None:
         """Refuse an age without a date, and a state that is no file."""
@@ -130,7 +91,7 @@ class WatchOptions(Options):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        return elsewhere(self)
+        return shared.elsewhere(self)
 
     @property
     def named(self) -> dict[str, Bound]:

@@ -11,7 +11,6 @@ from calibkit.evaluation.decision_curves import models_of
 from calibkit.evaluation.rows import read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures.net_benefit import COST, NET_BENEFIT, Flagged, curves, refuse
-from calibkit.options.pictures import kind_of
 from calibkit.options.plot import CurveOptions
 from calibkit.reports.points import Points, check_lines, per_cent
 from calibkit.reports.style import Sheet
@@ -37,7 +36,7 @@ def points(source: Source, options: CurveOptions) -> Points:
     """
     check_lines(options.names, "scores", "--score")
     check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
-    kind, spec = kind_of(options), options.judged
+    kind, spec = options.KIND, options.judged
     refuse(spec, f"a {kind.replace('-', ' ')}")
     base = replace(spec, metrics=("count",))
     rows = read_evaluate_rows(base, source)

@@ -43,7 +43,7 @@ _WORDS = {
 
 def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
     """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
-    title = plots.KINDS[shown.kind].title
+    title = plots.KINDS[shown.kind].HEADING
     words = f"{title}. {_WORDS[shown.kind]}"
     svg = plots.picture(shown, plots.Look(title="", transparent=True)).decode()
     alt = f"{title}{_spoken(shown, found)}."

@@ -5,7 +5,7 @@
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
     to_svg(figure), to_png, to_pdf -> bytes   its bytes, the same each time
 
-A kind is a class of options in `calibkit.options.pictures.KINDS`, and here two functions:
+A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
 """
 
@@ -18,10 +18,8 @@ from calibkit.bins.grid_table import is_grid_table
 from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
-from calibkit.options.grid_plots import BinnedPlot
-from calibkit.options.look import Look
-from calibkit.options.pictures import KINDS, kind_of
-from calibkit.options.plot import JudgedPlot, PlotOptions
+from calibkit.options.grid_plots import KINDS, BinnedPlot
+from calibkit.options.plot import JudgedPlot, Look, PlotOptions
 from calibkit.reports import (
     auc_lift,
     bias,
@@ -94,7 +92,7 @@ def points(source: Source, options: PlotOptions) -> Points:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    of_rows, _ = _KINDS[kind_of(options)]
+    of_rows, _ = _KINDS[options.KIND]
     return of_rows(source, options)
 
 
@@ -127,7 +125,7 @@ def draw(shown: Points, look: Look | None = None, figure: Figure | None = None) 
     look = look or Look()
     size = _size(shown, look)
     with settings(look, size):
-        sheet = Sheet(look, size, KINDS[shown.kind].title, figure)
+        sheet = Sheet(look, size, KINDS[shown.kind].HEADING, figure)
         _KINDS[shown.kind][1](shown, sheet)
         return sheet.finish()
 
@@ -150,7 +148,7 @@ def axes(shown: Points, options: PlotOptions) -> Axes:
 
 
 def _size(shown: Points, look: Look) -> tuple[float, float]:
-    own = KINDS[shown.kind].size
+    own = KINDS[shown.kind].SIZE
     return look.width or own[0], look.height or own[1]
 
 

@@ -22,7 +22,6 @@ from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model
 from calibkit.numerics.binomial import interval
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.pictures import kind_of
 from calibkit.options.plot import CurveOptions
 from calibkit.reports.points import (
     Points,
@@ -138,7 +137,7 @@ def points(source: Source, options: CurveOptions) -> Points:
         name: Sample(score=score, label=rows.label, weight=rows.weight)
         for name, score in rows.scores.items()
     }
-    kind = kind_of(options)
+    kind = options.KIND
     views = [view_of(sample, name, ALL, plain.settings) for name, sample in samples.items()]
     simple = plain.intervals and plain.weight is None and plain.groups is None
     confidence = plain.confidence if simple else None
@@ -212,7 +211,7 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
     for shown, score, own in wanted:
         values = with_ends(evaluate(own, source).metrics, score, ALL, _RATES[1:])
         one = _only_threshold(own.model) if own.model is not None else None
-        if one is None and kind_of(options) == "threshold":
+        if one is None and options.KIND == "threshold":
             raise UsageError(f"{shown}: has not one threshold; plot heatmap draws boundaries.")
         found.append({"name": shown, "curve": "decisions", "threshold": one, **values})
     return pl.DataFrame(found, schema=SCHEMA)

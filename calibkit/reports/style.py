@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from calibkit.errors import UsageError
-from calibkit.options.look import Look
+from calibkit.options.plot import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

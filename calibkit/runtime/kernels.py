@@ -10,16 +10,8 @@ from dataclasses import dataclass
 class Compiled:
     """What was done about kernels; one is counted for each combination of types that it takes.
 
-    Attributes
-    ----------
-    kernels
-        How many there are.
-    compiled
-        How many were compiled now; the others were found.
-    kept
-        How many the next process finds.
-    folder
-        Where those lie that were compiled; None where no folder can be written.
+    Of all `kernels` some were `compiled` now, the others were found; the next process finds those
+    `kept` in the folder, which is None where none can be written.
     """
 
     kernels: int
@@ -45,9 +37,8 @@ def compile_all(threads: int, lines: Sequence[str] | None = None) -> Compiled:
     if threads == 1:
         done = list(map(_ahead.compile_line, lines))
     else:
-        fresh = multiprocessing.get_context(
-            "spawn"
-        )  # a fork would inherit threads that are not there
+        # A fork would inherit threads that are not there.
+        fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(threads, fresh) as pool:
             done = list(pool.map(_ahead.compile_line, lines, chunksize=4))
     before, after = (sum(column) for column in zip(*done, strict=True))

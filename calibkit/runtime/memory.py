@@ -33,13 +33,7 @@ _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory budget.
-
-    Attributes
-    ----------
-    bytes
-        How much a command may take in all.
-    """
+    """A memory budget: how many bytes a command may take in all."""
 
     bytes: int
 
@@ -77,23 +71,18 @@ def memory_budget(size: str | None) -> Memory:
     """Return what a size such as ``500MB`` or ``2GB`` has room for.
 
     None is half of the machine, or of what a container or job may take.
-
-    Raises
-    ------
-    UsageError
-        For text that is no size.
     """
-    return Memory(_physical() // 2 if size is None else size_in_bytes(size, "--memory"))
+    if size is not None:
+        return Memory(size_in_bytes(size, "--memory"))
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # no such question on this system
+        machine = 8 * 2**30
+    return Memory(min([machine, *_allowed()]) // 2)
 
 
 def size_in_bytes(text: str, option: str) -> int:
-    """Return a size: a number and ``KB``, ``MB``, ``GB`` (powers of 1000) or ``KiB`` … (1024).
-
-    Raises
-    ------
-    UsageError
-        For anything else, and for nothing at all.
-    """
+    """Return a size: a number and ``KB``, ``MB``, ``GB`` (powers of 1000) or ``KiB`` … (1024)."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{option} is {text!r}; expected a size such as 500MB or 2GB.")
@@ -102,15 +91,6 @@ def size_in_bytes(text: str, option: str) -> int:
     if not size:
         raise UsageError(f"{option} is {text!r}; expected more than nothing, such as 500MB.")
     return size
-
-
-def _physical() -> int:
-    """Return how much memory the machine has, or how much of it the process may have."""
-    try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # no such question on this system
-        machine = 8 * 2**30
-    return min([machine, *_allowed()])
 
 
 def _allowed(root: Path = Path("/")) -> Iterator[int]:
@@ -128,9 +108,7 @@ def _allowed(root: Path = Path("/")) -> Iterator[int]:
             else:
                 continue
             group = Path(path.strip("/"))
-            for folder in (
-                group,
-                *group.parents,
-            ):  # within the container its own path may be hidden
+            # Within the container its own path may be hidden.
+            for folder in (group, *group.parents):
                 with suppress(OSError, ValueError):  # "max" is no limit
                     yield int((top / folder / name).read_text())

@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from typing import ParamSpec, TypeVar
 
@@ -38,50 +37,30 @@ def later(threads: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
     return future.result
 
 
-def in_order(threads: int, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def in_order(
+    threads: int, work: Callable[[T], R], items: Iterable[T], *, workers: int | None = None
+) -> Iterator[R]:
     """Yield the result of some work on each item, in the order of the items.
 
-    The threads work on that many items at a time; items are taken from the caller's thread, one
-    more than there are threads ahead of the result that is waited for.
+    More than one thread work on that many items at a time, or on those of so many workers; items are
+    taken from the caller's thread, one more than are worked on ahead of the result that is waited for.
     """
     if threads == 1:
         yield from map(work, items)
         return
     begun: deque[Future[R]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    workers = workers or threads
+    with ThreadPoolExecutor(workers) as pool:
         try:
             for item in items:
                 begun.append(pool.submit(work, item))
-                if len(begun) > threads:
+                if len(begun) > workers:
                     yield begun.popleft().result()
             while begun:
                 yield begun.popleft().result()
         finally:
             for future in begun:
                 future.cancel()
-
-
-@contextmanager
-def one_behind(threads: int, work: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
-    """Give a function that does some work on one item after the other.
-
-    With more than one thread it returns while the work goes on, beside what the caller does to make
-    the next item; an error then comes with a later item, or at the end of the block.
-    """
-    if threads == 1:
-        yield work
-        return
-    begun: deque[Future[None]] = deque()
-
-    def hand_on(item: T) -> None:
-        while begun:
-            begun.popleft().result()
-        begun.append(pool.submit(work, item))
-
-    with ThreadPoolExecutor(1) as pool:
-        yield hand_on
-        while begun:
-            begun.popleft().result()
 
 
 def warm_up() -> None:

@@ -33,14 +33,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 class Arrays:
-    """Makes arrays for rows.
-
-    Parameters
-    ----------
-    memory
-        How much room there is, for rows that do not fit into it; None: they do, and arrays are in
-        memory.
-    """
+    """Makes arrays for rows, within the room that there is for them; None: all fit into memory."""
 
     def __init__(self, memory: Memory | None = None) -> None:
         self._memory = memory
@@ -66,22 +59,15 @@ class Arrays:
         return 2**62 if self._memory is None else self._memory.room
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return a new array, whatever is in it.
-
-        Raises
-        ------
-        ResourceError
-            Where the disk has no room for it.
-        """
+        """Return a new array, whatever is in it; `ResourceError` where the disk has no room."""
         shape = (shape,) if isinstance(shape, int) else shape
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if self._memory is None or size == 0:
             return np.empty(shape, dtype)
         with disk_room(size), unnamed_file() as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(
-                    file.fileno(), 0, size
-                )  # a full disk is told now, not by a signal
+                # A full disk is told now, not by a signal.
+                os.posix_fallocate(file.fileno(), 0, size)
             else:
                 file.truncate(size)
             made = mmap.mmap(file.fileno(), size)

@@ -22,30 +22,10 @@ class Passes(Generic[T]):
     """The rows of a source, as often as they are gone through.
 
     Iterating it is one pass: it yields what `read` makes of each window, in the order of the inputs.
-    Rows that fit into the memory are one window, which is read once and kept.
-
-    Parameters
-    ----------
-    source, columns
-        The inputs, and which of their columns are read.
-    read
-        Reads and checks the rows of the inputs, or of a window of them (`Source.whole` tells).
-    memory
-        How much room there is; None: enough.
-
-    Attributes
-    ----------
-    whole
-        Whether all rows are one window.
-    dropped, remarks
-        How many rows stood in windows of which nothing was left, and why; known after a pass.
-
-    Raises
-    ------
-    UsageError, DataError
-        As the reader, while a pass goes on; values that offend are counted over all windows.
-    NothingLeft
-        Where nothing was left of any window.
+    Rows that fit into the memory (None: all do) are one window, which is read once and kept: they are
+    `whole`.  What offends is counted over all windows; `NothingLeft` comes where nothing was left of
+    any.  After a pass `dropped` and `remarks` say how many rows stood in windows of which nothing was
+    left, and why.
     """
 
     def __init__(
@@ -70,7 +50,8 @@ class Passes(Generic[T]):
         rows = min(self._memory.batch, self._memory.rows_of(len(self.columns)) // _PARTS)
         lost: list[NothingLeft] = []
         some = False
-        for window in read_in_windows(self.source, self.columns, rows, self._read):
+        windows = self.source.windows(self.columns, rows=rows)
+        for window in work_through(1, self._read, windows, self.columns):
             if isinstance(window, NothingLeft):
                 lost.append(window)
                 continue
@@ -86,34 +67,15 @@ class Passes(Generic[T]):
         self._kept = []
 
 
-def read_in_windows(
-    source: Source, columns: Sequence[str], rows: int, read: Callable[[Source], T]
-) -> Iterator[T | NothingLeft]:
-    """Yield what a reader makes of each window of a source; see `work_through`."""
-    return work_through(1, read, source.windows(columns, rows=rows), columns)
-
-
 def work_through(
     threads: int, work: Callable[[T], R], batches: Iterable[T], columns: Sequence[str]
 ) -> Iterator[R | NothingLeft]:
     """Yield the result of some work on each batch, or that nothing was left of it, in order.
 
-    Parameters
-    ----------
-    threads
-        How many batches are worked on at a time.
-    work
-        Raises `NothingLeft` where all rows of a batch were dropped.
-    batches
-        Taken in the caller's thread.
-    columns
-        The columns in the order in which they are checked: of offending rows in several columns
-        those in the first one are reported, as they are where all rows are one batch.
-
-    Raises
-    ------
-    OffendingRows
-        Counted over all batches; once one has such rows no more results come.
+    Batches are taken in the caller's thread, and worked on as many at a time as there are threads.
+    `OffendingRows` are counted over all batches; once one has such rows no more results come.  Of
+    those in several columns the ones in the first of `columns` are reported, as they are where all
+    rows are one batch.
     """
 
     def attempt(batch: T) -> R | NothingLeft | OffendingRows:

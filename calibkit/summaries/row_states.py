@@ -9,39 +9,47 @@ written as they are read, and merging reads what the headers say.  A fit opens t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final
+from typing import IO, Any, ClassVar, Final, TypeVar
 
 import msgspec
 import polars as pl
 
+from calibkit.columns.rows import NothingLeft
 from calibkit.errors import ModelError
 from calibkit.files.explain import reading
+from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.inputs import Part
-from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
-from calibkit.files.table import Table
+from calibkit.files.table import Table, one_schema
+from calibkit.models.lineage import name_makers
+from calibkit.models.model import Model, canonical_text
 from calibkit.numerics.row_hash import hash_rows, hash_text
+from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.shared import FitOptions
-from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.plain import as_plain, from_plain
-from calibkit.summaries.row_reading import Reading
+from calibkit.runtime.memory import memory_budget
+from calibkit.summaries.passes import work_through
+from calibkit.summaries.runs import Fitted
 from calibkit.summaries.states import (
+    KEY,
     Header,
     Shard,
     State,
     Stored,
     checked,
-    metadata_of,
+    from_plain,
     new_header,
     opened,
 )
+
+O = TypeVar("O", bound=FitOptions)  # noqa: E741 (options)
+M = TypeVar("M", bound=Model)
 
 #: What columns are called in a state, before their names: those of rows, and of training rows.
 _ROWS: Final = "column "
@@ -49,6 +57,62 @@ _TRAIN: Final = "train "
 
 #: Rows of a batch: always so many but for the last one of a shard, so that equal rows are equal bytes.
 _BATCH: Final = 2**14
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of an input: which columns, and what refuses values that the fit cannot use.
+
+    `files` are those that the state is to name.
+    """
+
+    source: Source
+    columns: Sequence[str]
+    check: Callable[[Source], object]
+    files: Sequence[str] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, each once."""
+        return tuple(dict.fromkeys(self.columns))
+
+    @property
+    def text(self) -> bool:
+        """Whether any of it is text."""
+        return any(part.format in LOOSE_FORMATS for part in self.source.parts)
+
+    def kinds(self, prefix: str) -> dict[str, pl.DataType]:
+        """Return the types of the columns as a state has them."""
+        return {prefix + name: _stored(self.source.schema[name]) for name in self.names}
+
+    def frames(self, prefix: str) -> Iterator[pl.DataFrame]:
+        """Yield the checked rows in windows."""
+
+        def read(window: Source) -> pl.DataFrame:
+            with suppress(NothingLeft):  # what is dropped is said of all rows together
+                self.check(window)
+            frame = window.read(self.names).rename(lambda name: prefix + name)  # no pattern now
+            return frame.select(_plain(name, kind) for name, kind in frame.schema.items())
+
+        memory = self.source.memory or memory_budget(None)
+        most = min(memory.batch, memory.rows_of(len(self.names)))
+        windows = self.source.windows(self.names, rows=most)
+        for frame in work_through(1, read, windows, self.names):
+            assert isinstance(frame, pl.DataFrame)
+            yield frame
+
+
+def _stored(kind: pl.DataType) -> pl.DataType:
+    return pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
+
+
+def _plain(name: str, kind: pl.DataType) -> pl.Expr:
+    """Return a column as a state has it: categories as text, and one value in the place of nulls."""
+    column, kind = pl.col(name).cast(_stored(kind)), _stored(kind)
+    if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean):
+        nothing = pl.lit("") if kind == pl.String else pl.lit(0).cast(kind)
+        column = pl.when(column.is_null()).then(None).otherwise(column.fill_null(nothing))
+    return column.alias(name)
 
 
 class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,13 +152,7 @@ class StateFile:
 
 @dataclass(frozen=True)
 class RowState(State):
-    """A state of rows, which are not held.
-
-    Attributes
-    ----------
-    files
-        Where the rows are.
-    """
+    """A state of rows, which are in `files` and not held."""
 
     KIND: ClassVar[str]
 
@@ -120,26 +178,21 @@ class RowState(State):
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
-        """Return the state of the rows of several of this kind, which hold such shards.
+        """Return the state of the rows of several of this kind, with the same training rows.
 
-        Training rows are the same in all of them.
-
-        Raises
-        ------
-        DataError
-            A column of different types; see `calibkit.files.schemas.one_schema`.
+        Columns of different types are refused: see `calibkit.files.table.one_schema`.
         """
         table = _by_hash(states)[0].table
         columns = [name for name in table.columns if name.startswith(_ROWS)]
-        parts, tables = [], []
+        tables = []
         for state in states:
             kinds = {name.removeprefix(_ROWS): state.table.schema[name] for name in columns}
-            parts.append(Part(state.path, "csv" if _is_text(state) else "arrow", {}, 0, state.path))
-            tables.append(Table(pl.DataFrame(schema=kinds), kinds, 0))
-        common = {_ROWS + name: kind for name, kind in one_schema(parts, tables, {}).items()}
+            part = Part(state.path, "csv" if _is_text(state) else "arrow", state.path)
+            tables.append(Table.of(part, pl.DataFrame(schema=kinds)))
+        common = {_ROWS + name: kind for name, kind in one_schema(tables, {}).items()}
         payload = _Payload(text=any(map(_is_text, states)))
         first = states[0].header
-        header = new_header(first.kind, first.options, shards, as_plain(payload))
+        header = new_header(first.kind, first.options, shards, msgspec.to_builtins(payload))
         files = tuple(file for state in states for file in state.files)
         return cls(header, pl.DataFrame(schema={**table.schema, **common}), files=files)
 
@@ -184,7 +237,7 @@ class RowState(State):
             for place, shard in enumerate(_blocks(one))
             if place >= train
         ]
-        with _Writer(file, self.table, metadata_of(self.header), compression) as writer:
+        with _Writer(file, self.table, {KEY: canonical_text(self.header)}, compression) as writer:
             if train:
                 writer.block(_frames(files[0], 0, _TRAIN))
             for _, one, place in sorted(places, key=lambda found: found[0]):
@@ -198,57 +251,41 @@ def row_state(
     rows: Reading,
     train: Reading | None = None,
 ) -> State:
-    """Return the state of the rows of a shard.
+    """Return the state of the rows of a shard, and of training rows that are the same for all shards.
 
-    Parameters
-    ----------
-    kind, options
-        The kind, and the options of its command.
-    makers
-        Which models made the columns of roles.
-    rows
-        The shard; its `files` are what the state is to name.  Its memory says how many rows are read
-        at a time.
-    train
-        Further rows, which are the same whatever the shard.
-
-    Raises
-    ------
-    UsageError, DataError
-        What the checks raise.
-    ResourceError
-        What the disk refuses: rows are written to the temporary folder.
+    `makers` says which models made the columns of roles.  Errors are those of the checks, and
+    `ResourceError` for what the disk refuses: rows are written to the temporary folder.
     """
-    memory = rows.source.memory or memory_budget(None)
     kinds = rows.kinds(_ROWS) | (train.kinds(_TRAIN) if train is not None else {})
     table = pl.DataFrame(schema=kinds)
     kept = Scratch()
     with closing(kept), _Writer(kept, table, {}, "lz4") as writer:
-        grown = None if train is None else _written(writer, train, _TRAIN, memory)
-        shard = _written(writer, rows, _ROWS, memory)
-    known = None
-    if train is not None and grown is not None:
-        known = _Train(
-            columns=train.names,
-            rows=grown.rows,
-            hash=grown.hash,
-            text=train.text,
-            files=grown.files,
-        )
+        known = None
+        if train is not None:
+            grown = _written(writer, train, _TRAIN)
+            known = _Train(
+                columns=train.names,
+                rows=grown.rows,
+                hash=grown.hash,
+                text=train.text,
+                files=grown.files,
+            )
+        shard = _written(writer, rows, _ROWS)
     problem = plain(replace(options, threads=None))
-    own = as_plain(_Options(problem=problem, makers=dict(makers), columns=rows.names, train=known))
-    header = new_header(kind.KIND, own, [shard], as_plain(_Payload(text=rows.text)))
+    own = _Options(problem=problem, makers=dict(makers), columns=rows.names, train=known)
+    payload = msgspec.to_builtins(_Payload(text=rows.text))
+    header = new_header(kind.KIND, msgspec.to_builtins(own), [shard], payload)
     state = kind(header, table)
     return replace(state, files=(StateFile(header, kept.path, state.path, kept),))
 
 
-def _written(writer: _Writer, rows: Reading, prefix: str, memory: Memory) -> Shard:
+def _written(writer: _Writer, rows: Reading, prefix: str) -> Shard:
     """Write the rows of an input; return what is known of them then."""
     count = total = 0
 
     def seen() -> Iterator[pl.DataFrame]:
         nonlocal count, total
-        for frame in rows.frames(prefix, memory):
+        for frame in rows.frames(prefix):
             count, total = count + frame.height, total + _hash(frame, prefix)
             yield frame
 
@@ -258,16 +295,6 @@ def _written(writer: _Writer, rows: Reading, prefix: str, memory: Memory) -> Sha
 
 def _hash(frame: pl.DataFrame, prefix: str) -> int:
     return hash_rows(frame.rename(lambda name: name.removeprefix(prefix)))
-
-
-def problem_of(state: State) -> dict[str, Any]:
-    """Return the options of the command; raises `ModelError` where there are none."""
-    return _options(state).problem
-
-
-def makers_of(state: State) -> dict[str, str]:
-    """Return which models made the columns of roles."""
-    return _options(state).makers
 
 
 def _options(state: State | StateFile) -> _Options:
@@ -348,6 +375,20 @@ def _arrow(frame: pl.DataFrame) -> Any:
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
+def options_of(state: State, kind: type[O], threads: int | None = None) -> O:
+    """Return what is to be fitted on a state; raises `ModelError` where it does not say it."""
+    return options_from_plain(_options(state).problem, kind, state.path, threads=threads)
+
+
+def finished(
+    state: State, options: O, fit: Callable[[O, Source, Source | None], Fitted[M]]
+) -> Fitted[M]:
+    """Return what a fit makes of the rows of a merged state, and of its training rows."""
+    fitted = fit(options, *sources_of(state))
+    name_makers(fitted.model, _options(state).makers, state.header.text)
+    return fitted
+
+
 def sources_of(state: State) -> tuple[Source, Source | None]:
     """Return the rows of a state, and the training rows if it has some, as inputs."""
     assert isinstance(state, RowState)
@@ -365,29 +406,25 @@ def sources_of(state: State) -> tuple[Source, Source | None]:
     )
 
 
-def _source(found: Sequence[tuple[Part, Table]]) -> Source:
-    ordered = sorted(found, key=lambda one: one[0].path)
-    source = Source([part for part, _ in ordered], [table for _, table in ordered])
+def _source(found: Sequence[Table]) -> Source:
+    source = Source(sorted(found, key=lambda one: one.part.path))
     source.warnings = ()  # shards were told apart by their rows
     return source
 
 
-def _opened(
-    file: StateFile, names: Sequence[str], text: bool, train: bool = False
-) -> list[tuple[Part, Table]]:
+def _opened(file: StateFile, names: Sequence[str], text: bool, train: bool = False) -> list[Table]:
     """Return the rows of a file as an input of their first name; the others have none."""
-    options, prefix = _options(file), _TRAIN if train else _ROWS
-    before = 0 if options.train is None else options.train.rows
-    rows = before if train else sum(shard.rows for shard in file.header.shards)
+    options, prefix, own = _options(file), _ROWS, _options(file).columns
+    first, rows = 0, sum(shard.rows for shard in file.header.shards)
     scan = pl.scan_ipc(file.where, glob=False)
     if options.train is not None:
-        scan = scan.slice(0 if train else before, rows)
-    own = options.train.columns if train and options.train is not None else options.columns
+        first = options.train.rows
+        if train:
+            prefix, own, first, rows = _TRAIN, options.train.columns, 0, first
+        scan = scan.slice(first, rows)
     scan = scan.select(pl.col(prefix + name).alias(name) for name in own)
     with reading(file.path):
         kinds = dict(scan.collect_schema())
-    found = [Part(name, "csv" if text else "arrow", {}, 0, name) for name in names]
-    tables = [Table(pl.DataFrame(schema=kinds), kinds, 0) for _ in names]
-    found[0] = replace(found[0], rows=rows)
-    tables[0] = Table(scan, kinds, rows, kept=file.kept)
-    return list(zip(found, tables, strict=True))
+    parts = [Part(name, "csv" if text else "arrow", name) for name in names]
+    whole = Table(parts[0], scan, kinds, rows, kept=file.kept)
+    return [whole, *(Table.of(part, pl.DataFrame(schema=kinds)) for part in parts[1:])]

@@ -43,14 +43,8 @@ _LOOK: Final = 2**17
 class ColumnSummaries:
     """What numeric columns hold: the first pass over rows.
 
-    A row is known by its hash, so what is found depends on the set of rows alone.
-
-    Parameters
-    ----------
-    columns
-        How many columns there are.
-    most
-        Up to how many distinct values of a column are told apart (at most `MOST_VALUES`).
+    A row is known by its hash, so what is found depends on the set of rows alone.  Up to `most`
+    distinct values of a column are told apart, at most `MOST_VALUES`.
     """
 
     def __init__(self, columns: int, most: int = MOST_VALUES) -> None:
@@ -148,21 +142,12 @@ class CategoryCounts:
 
 
 class RowStore:
-    """Takes rows in any order, and gives them in one.
+    """Takes rows in any order, and gives them in one: by ``score``, if there is one, then by hash.
 
-    Parameters
-    ----------
-    fields
-        The dtype of each column, or ``(dtype, width)`` for one that has several numbers a row.  A
-        column ``score`` orders the rows, before their hash.
-    rows
-        How many rows will be added, at most.
-    arrays
-        Makes the arrays of the result; where they are maps the rows wait in files, by ranges of score
-        (without one: of hash), and are sorted range by range.
-    borders
-        Rising scores that part the rows into ranges of about equally many: `ColumnSummaries.borders`
-        of as many ranges as `buckets` says.
+    `fields` has the dtype of each column, or ``(dtype, width)`` for several numbers a row; `rows` is
+    how many will be added at most.  Where `arrays` are maps the rows wait in files, by ranges of score
+    (without one: of hash), and are sorted range by range; the first column of `scores` holds what is
+    known of the scores.
     """
 
     def __init__(
@@ -170,18 +155,25 @@ class RowStore:
         fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]],
         rows: int,
         arrays: Arrays,
-        borders: Floats | None = None,
+        scores: ColumnSummaries | None = None,
     ) -> None:
-        self._kind = record_type(fields)
+        described: list[Any] = [
+            (name, own[0], (own[1],)) if isinstance(own, tuple) else (name, own)
+            for name, own in fields.items()
+        ]
+        self._kind = np.dtype([*described, ("hash", np.uint64)])
         self._arrays, self._count = arrays, 0
-        self._ordered = "score" in fields
-        self._borders = np.empty(0) if borders is None else borders
-        size = self._borders.size + 1 if self._ordered else buckets(self._kind, rows, arrays)
+        self._ordered = scores is not None
         self._files: list[IO[bytes]] = []
         if arrays.mapped:
+            size = _buckets(self._kind, rows, arrays)
+            if scores is not None:
+                self._borders = scores.borders(0, size)
+                size = self._borders.size + 1
             with disk_room():
                 self._files = [unnamed_file() for _ in range(size)]
-            weakref.finalize(self, _close, self._files)  # where reading ends by an error
+            for file in self._files:  # where reading ends by an error
+                weakref.finalize(self, file.close)
         self._waiting: list[NDArray[Any]] = []
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -193,7 +185,14 @@ class RowStore:
         if not self._files:
             self._waiting.append(records)
             return
-        place = self._bucket(records)
+        # The file of each row: greater ones have greater scores, or hashes.
+        place = np.zeros(records.size, np.int64)
+        last = np.full(records.size, len(self._files) - 1)
+        if self._ordered:
+            place = np.searchsorted(self._borders, records["score"], side="left")
+            last = np.searchsorted(self._borders, records["score"], side="right")
+            place = np.minimum(place + 1, last)  # the range that a score begins in has lesser ones
+        kernels.spread_rows(np.ascontiguousarray(records["hash"]), place, last)
         order = np.argsort(place, kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=len(self._files)))
         for file, end, begin in zip(self._files, ends, np.append(0, ends), strict=False):
@@ -201,39 +200,22 @@ class RowStore:
                 with disk_room():
                     file.write(records[order[begin:end]].tobytes())
 
-    def _bucket(self, records: NDArray[Any]) -> Places:
-        """Return the file of each row: greater ones have greater scores, or hashes."""
-        first = np.zeros(records.size, np.int64)
-        last = np.full(records.size, len(self._files) - 1)
-        if self._ordered:
-            first = np.searchsorted(self._borders, records["score"], side="left")
-            last = np.searchsorted(self._borders, records["score"], side="right")
-            first = np.minimum(first + 1, last)  # the range that a score begins in has lesser ones
-        kernels.spread_rows(np.ascontiguousarray(records["hash"]), first, last)
-        return first
-
     def finish(self) -> dict[str, NDArray[Any]]:
         """Return the columns in their order, and ``key`` in place of the hash: a word for each row.
 
         A key is mixed from a row's hash and its number among equal rows.
-
-        Raises
-        ------
-        ResourceError
-            Where the disk has no room.
         """
         fields: dict[str, Any] = dict(self._kind.fields or {})
         found = {
-            "key" if name == "hash" else name: self._arrays.empty(
-                (self._count, *kind.shape), kind.base
-            )
+            name: self._arrays.empty((self._count, *kind.shape), kind.base)
             for name, (kind, *_) in fields.items()
         }
         end = 0
         for records in self._sorted():
             begin, end = end, end + records.size
-            for name in fields:
-                found["key" if name == "hash" else name][begin:end] = records[name]
+            for name, column in found.items():
+                column[begin:end] = records[name]
+        found["key"] = found.pop("hash")
         kernels.number_rows(found["key"])
         return found
 
@@ -263,23 +245,7 @@ class RowStore:
         return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
 
 
-def _close(files: list[IO[bytes]]) -> None:
-    for file in files:
-        file.close()
-
-
-def record_type(fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]]) -> np.dtype[Any]:
-    """Return the type of a row in a file: its columns, and its hash."""
-    described: list[Any] = [
-        (name, own[0], (own[1],)) if isinstance(own, tuple) else (name, own)
-        for name, own in fields.items()
-    ]
-    return np.dtype([*described, ("hash", np.uint64)])
-
-
-def buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:
+def _buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:
     """Return into how many ranges rows are parted so that each can be sorted in memory."""
-    if not arrays.mapped:
-        return 1
     fewest = max(_COPIES * rows * kind.itemsize // arrays.room, rows // _BUCKET_ROWS)
     return min(_MOST_BUCKETS, 1 + fewest)

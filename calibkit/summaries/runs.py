@@ -26,14 +26,8 @@ O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
 class Fitted(Generic[M_co]):
     """A fitted model, and what the user should be told.
 
-    Attributes
-    ----------
-    model
-        The model; its columns say which models made them, where that is known.
-    warnings
-        What the user has to be told, whatever the verbosity.
-    notes, details
-        What a summary says besides the model, and what is said to those who ask for more.
+    The columns of the model say which models made them, where that is known.  Warnings are told
+    whatever the verbosity, notes in a summary, details to those who ask for more.
     """
 
     model: M_co
@@ -44,15 +38,7 @@ class Fitted(Generic[M_co]):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do.
-
-    Attributes
-    ----------
-    columns
-        The column of each role.
-    steps
-        In words, after "would".
-    """
+    """What a run would do: with the column of each role, the steps in words, after "would"."""
 
     columns: Mapping[str, str]
     steps: Sequence[str]
@@ -87,14 +73,7 @@ def provenance(
 ) -> Provenance | None:
     """Return what a model says of its origin, as much as the options allow.
 
-    Parameters
-    ----------
-    options
-        Those of the fit.
-    shaped
-        What shaped the model.
-    rows, fingerprint, files
-        How many rows were used, their hash, and the inputs they are from.
+    That is what shaped it, how many rows were used, their hash, and the inputs they are from.
     """
     if options.provenance == "none":
         return None

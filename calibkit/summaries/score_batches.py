@@ -6,70 +6,57 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import NothingLeft, merge_remarks
+from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
+from calibkit.numerics.row_hash import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.runtime.threads import one_behind
-from calibkit.summaries.cells import COMMON, UnitError
-from calibkit.summaries.counted import Counted, Counter, Room
-from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
+from calibkit.runtime.threads import in_order
+from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.cells import COMMON, COUNT, SCORE, SPREAD, Role, UnitError
+from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.edges import equal_width_edges, quantile_edges
-from calibkit.summaries.passes import Passes, read_in_windows
+from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_store import ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
     Seen,
+    checked,
+    columns_of,
+    fixed,
     level_numbers,
+    level_values,
     levels_of,
     no_unit,
 )
-from calibkit.summaries.stored_scores import stored_rows
-
-#: Reads a source, or a window of one.
-Read = Callable[[Source], ScoreRows]
-
-#: The rows of the windows of a source; of some windows nothing is left.
-Windows = Iterator[ScoreRows | NothingLeft]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How rows are read, and what they are needed for.
+    """How rows are read, by columns and a reader of all or a window of them, and what for.
 
-    Attributes
-    ----------
-    columns
-        The columns that are read.
-    read
-        Reads and checks the rows of the inputs, or of a window of them.
-    levels
-        The numbers of uncertainty levels whose edges must stay what they are.
-    strategy
-        ``equal-mass`` or ``equal-width``: how levels are cut.
-    edges
-        Edges that were given: uncertainties count as the edge below them.
-    needs_each
-        An option that needs rows as they are, if one does.
-    others
-        Further columns that may be made coarser like scores: whether they are probabilities.
-    threads
-        With more than one, windows are counted while the next ones are read.
+    The edges of so many uncertainty `levels`, cut by a strategy (``equal-mass`` or ``equal-width``),
+    must stay what they are; where `edges` were given, uncertainties count as the edge below them.
+    `needs_each` is an option that needs rows as they are, if one does.  Of the `others`, further
+    columns that may be made coarser like scores, it is said whether they are probabilities.  With
+    several threads windows are counted while the next ones are read.
     """
 
     columns: Sequence[str]
-    read: Read
+    read: Callable[[Source], ScoreRows]
     levels: tuple[int, ...] = ()
     strategy: str = "equal-mass"
     edges: tuple[float, ...] = ()
@@ -81,31 +68,19 @@ class Reading:
 def rows_within(source: Source, reading: Reading, memory: Memory | None) -> ScoreRows:
     """Return the rows of a source: all at once where they fit, else counted, or in a row store.
 
-    Parameters
-    ----------
-    source, reading
-        The inputs, and how they are read.
-    memory
-        How much room there is; None: enough.
-
-    Raises
-    ------
-    DataError
-        As the reader.
-    ResourceError
-        No room for the rows, and they cannot be made coarser.
+    `ResourceError` says that there is no room for the rows, and that they cannot be made coarser.
     """
     fits = memory is None or source.rows <= memory.entries
     if fits and not reading.edges:
         return reading.read(source)
     memory = memory_budget(None) if memory is None else memory
+    passes = Passes(source, reading.columns, reading.read, memory)
     if reading.needs_each is not None and not fits:
-        passes = Passes(source, reading.columns, reading.read, memory)
         return stored_rows(passes, memory, reading.edges)
     try:
-        summary = _summarise(source, reading, memory, COMMON)
+        summary = _summarise(passes, reading, memory, COMMON)
     except UnitError:
-        summary = _summarise(source, reading, memory, _unit_of(_windows(source, reading, memory)))
+        summary = _summarise(passes, reading, memory, _unit_of(passes))
     return summary.rows(source, memory)
 
 
@@ -115,61 +90,54 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
     levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
+    passes = Passes(source, reading.columns, reading.read, memory)
     try:
-        return _summarise(source, reading, memory, COMMON)
+        return _summarise(passes, reading, memory, COMMON)
     except UnitError:
         raise no_unit() from None
 
 
-def _windows(source: Source, reading: Reading, memory: Memory) -> Windows:
-    return read_in_windows(source, reading.columns, memory.batch, reading.read)
-
-
-def _unit_of(windows: Windows) -> Unit:
+def _unit_of(passes: Passes[ScoreRows]) -> Unit:
     """Return the unit that the weights of all rows are counted in."""
     rows, total, top, last = 0, ExactSum(), -1074, 1024
-    for window in windows:
-        if isinstance(window, NothingLeft) or window.weight is None or not window.weight.any():
-            continue
-        own = bit_range(window.weight)
-        rows, top, last = rows + window.weight.size, max(top, own[0]), min(last, own[1])
-        total.add(window.weight)
+    for window in passes:
+        if window.weight is not None and window.weight.any():
+            own = bit_range(window.weight)
+            rows, top, last = rows + window.weight.size, max(top, own[0]), min(last, own[1])
+            total.add(window.weight)
     return common_unit(rows, total.fraction, top, last)
 
 
-def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> ScoreSummary:
-    file, room, edges = source.parts[0].path, Room.of(memory), reading.edges or None
+def _summarise(
+    passes: Passes[ScoreRows], reading: Reading, memory: Memory, unit: Unit
+) -> ScoreSummary:
+    room, edges = Room.of(memory), reading.edges or None
     finds = edges is None and bool(reading.levels)
     first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
     try:
-        first.read(_windows(source, reading, memory), file)
+        counted = first.count(passes)
     except NoRoomError:
         raise ResourceError(
-            f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
+            f"memory: {passes.source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
             "they are; raise --memory, or leave it out"
         ) from None
     if not first.narrow:
-        return first.summary()
-    assert first.counted is not None and first.seen.last is not None
-    found = level_edges(first.counted, reading.levels, reading.strategy)
+        return first.summary(passes, counted)
+    assert first.seen.last is not None
+    found = level_edges(counted, reading.levels, reading.strategy)
     if found is None:
+        file = passes.source.parts[0].path
         raise weightless(file, first.seen.last.options.weight, first.seen.rows)
     second = _Pass(reading, room, found[0], unit, hashes=first.seen.hashes)
-    second.read(_windows(source, reading, memory), file)
-    return replace(second.summary(), level_error=found[1])
+    return replace(second.summary(passes, second.count(passes)), level_error=found[1])
 
 
 def level_edges(
     counted: Counted, levels: Sequence[int], strategy: str = "equal-mass"
 ) -> tuple[list[float], float] | None:
-    """Return the edges of levels, and by what share of the rows they may miss; None without weight.
+    """Return the edges of levels of counted uncertainties (see `Reading`), and the smallest; rising.
 
-    Parameters
-    ----------
-    counted
-        Uncertainties.
-    levels, strategy
-        See `Reading`: all edges together, and the smallest uncertainty, rise.
+    With them comes by what share of the rows they may miss.  None: no row has a weight.
     """
     values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
     held = values[weight > 0]
@@ -186,17 +154,10 @@ def level_edges(
 
 @dataclass
 class _Pass:
-    """One pass over the rows; see `_summarise`.
+    """One pass over the rows, with uncertainties moved down to edges; see `_summarise`.
 
-    Attributes
-    ----------
-    edges
-        What uncertainties are moved down to.
-    exactly
-        Whether rows stay as they are.  Without room for that, `narrow`: uncertainties alone are
-        counted from there on, if nothing needs each row.
-    hashes
-        The sums of the rows' hashes, if they are known.
+    Without room for rows that must stay `exactly` as they are it becomes `narrow`: uncertainties alone
+    are counted from there on, if nothing needs each row.  The sums of the rows' hashes may be known.
     """
 
     reading: Reading
@@ -209,67 +170,55 @@ class _Pass:
     narrow: bool = False
     seen: Seen = field(default_factory=Seen)
     dtypes: dict[str, str] = field(default_factory=dict)
-    counted: Counted | None = None
 
-    def read(self, windows: Windows, file: str) -> None:
-        """Count the rows of all windows; of rows of which nothing is left `file` is the first."""
-        with one_behind(self.reading.threads, self.add) as add:
-            for rows in windows:
-                add((rows, None if isinstance(rows, NothingLeft) else self._frame(rows)))
-        if self.seen.last is None:
-            raise NothingLeft(file, self.seen.rows_read, merge_remarks(self.seen.remarks))
+    def count(self, windows: Iterable[ScoreRows]) -> Counted:
+        """Return the counted rows of all windows."""
+        frames = ((rows, self._frame(rows)) for rows in windows)
+        for _ in in_order(self.reading.threads, self._add, frames, workers=1):
+            pass  # one after the other, while the next ones are read
         assert self.counter is not None
         try:
-            self.counted = self.counter.finish()
+            return self.counter.finish()
         except NoRoomError:
-            self._narrow()
-            self.counted = self.counter.finish()
+            return self._narrowed(self.counter).finish()
 
-    def add(self, window: tuple[ScoreRows | NothingLeft, pl.DataFrame | None]) -> None:
+    def _add(self, window: tuple[ScoreRows, pl.DataFrame]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
         self.seen.add(rows, hashed=self.hashes is None)
-        if isinstance(rows, NothingLeft):
-            return
-        assert frame is not None
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.counter = Counter(roles, self.room, levels, exactly=self.exactly, unit=self.unit)
         try:
-            self.counter.add(self._known(frame))
+            self.counter.add(_known(frame, self.counter))
         except NoRoomError:
-            self._narrow()
+            self._narrowed(self.counter)
 
-    def _known(self, frame: pl.DataFrame) -> pl.DataFrame:
-        assert self.counter is not None
-        names = [role.name for role in self.counter.roles]
-        return frame.select(name for name in frame.columns if name in (*names, COUNT))
-
-    def _narrow(self) -> None:
+    def _narrowed(self, full: Counter) -> Counter:
         """Keep only what edges need from now on, if there are any to find; else all, but coarser."""
         if self.reading.needs_each is not None:
             raise NoRoomError
-        assert self.counter is not None
-        held, roles = self.counter.held, self.counter.roles
+        roles = full.roles
         self.narrow = any(role.name == "uncertainty" for role in roles)
         if self.narrow:
             weight = [role for role in roles if role.name == "weight"]
             roles = (Role("uncertainty", SCORE), *weight)
         self.counter = Counter(roles, self.room, unit=self.unit)
-        for frame in held:
-            self.counter.add(self._known(frame))
+        for frame in full.held:
+            self.counter.add(_known(frame, self.counter))
+        return self.counter
 
-    def summary(self) -> ScoreSummary:
-        """Return the summary of all that was added."""
+    def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
+        """Return the summary of all rows."""
         seen = self.seen
-        assert self.counted is not None and seen.last is not None
+        assert seen.last is not None
         return ScoreSummary(
-            counted=self.counted,
+            counted=counted,
             options=seen.last.options,
-            rows_read=seen.rows_read,
-            dropped=seen.rows_read - seen.rows,
-            remarks=merge_remarks(seen.remarks),
+            rows_read=seen.rows_read + passes.dropped,
+            dropped=seen.rows_read + passes.dropped - seen.rows,
+            remarks=merge_remarks([*seen.remarks, *passes.remarks]),
             notes=seen.last.notes,
             hashes=seen.hashes if self.hashes is None else self.hashes,
             dtypes=self.dtypes,
@@ -279,11 +228,7 @@ class _Pass:
 
     def _frame(self, rows: ScoreRows) -> pl.DataFrame:
         """Return the columns that are counted; uncertainties as numbers of levels, if there are any."""
-        columns: dict[str, Any] = {
-            role: getattr(rows, role)
-            for role in ("score", "uncertainty", "label", "weight")
-            if getattr(rows, role) is not None
-        }
+        columns: dict[str, Any] = dict(columns_of(rows))
         if rows.others is not None:
             columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
         frame = pl.DataFrame(columns)
@@ -293,17 +238,100 @@ class _Pass:
         return frame.with_columns(uncertainty=level_numbers(rows.uncertainty, self.edges))
 
 
+def _known(frame: pl.DataFrame, counter: Counter) -> pl.DataFrame:
+    names = {COUNT, *(role.name for role in counter.roles)}
+    return frame.select(name for name in frame.columns if name in names)
+
+
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
-    probability = rows.options.measure == "probability"
-    found = [Role("score", SCORE, probability)]
-    if rows.uncertainty is not None:
-        found.append(Role("uncertainty", "" if levels else SPREAD))
-    found += [Role(role) for role in ("label", "weight") if getattr(rows, role) is not None]
-    others = [] if rows.others is None else rows.others.columns
-    return (
-        *found,
-        *(
-            Role(OTHER + name, SCORE, coarse[name]) if name in coarse else Role(OTHER + name)
-            for name in others
-        ),
+    found = []
+    for name in columns_of(rows):
+        cut = {"score": SCORE, "uncertainty": "" if levels else SPREAD}.get(name, "")
+        probability = name == "score" and rows.options.measure == "probability"
+        found.append(Role(name, cut, probability))
+    for name in [] if rows.others is None else rows.others.columns:
+        cut = SCORE if name in coarse else ""
+        found.append(Role(OTHER + name, cut, coarse.get(name, False)))
+    return tuple(found)
+
+
+#: How further columns are called among the fields of a store.
+_OTHER: Final = "other "
+
+
+def stored_rows(
+    passes: Passes[ScoreRows], memory: Memory | None, edges: Sequence[float] = ()
+) -> ScoreRows:
+    """Return all rows of some passes, in the order of their score and hash.
+
+    Further columns of text are known by their distinct values, each once in memory.  Uncertainties are
+    moved down to edges, if to anything.
+    """
+    seen, scores, known = Seen(), ColumnSummaries(1), dict[str, pl.Series]()
+    for window in passes:
+        seen.add(replace(window, where=None))
+        scores.add(window.score[None], row_hashes(columns_of(window)))
+        for column in _others(window):
+            if not _is_number(column):
+                text = column.cast(pl.String).unique()
+                before = known.get(column.name, text.clear())
+                known[column.name] = before.append(text).unique().sort()
+    assert seen.last is not None
+    last, arrays, source = seen.last, Arrays(None if passes.whole else memory), passes.source
+    fields = {name: values.dtype for name, values in _fields(last, known).items()}
+    store = RowStore(fields, seen.rows, arrays, scores)
+    for window in passes:
+        columns = _fields(window, known)
+        if edges and window.uncertainty is not None:
+            steps = level_values(edges, window.uncertainty.dtype.type, seen.lowest)
+            columns["uncertainty"] = steps[level_numbers(window.uncertainty, edges)]
+        store.add({**columns, "hash": row_hashes(columns)})
+    passes.release()
+    found, others = store.finish(), []
+    for like in _others(last):  # as they were read; categories have become text
+        values = found[_OTHER + like.name]
+        if _is_number(like):
+            others.append(pl.Series(like.name, values).cast(like.dtype))
+        else:
+            others.append(known[like.name].gather(values).alias(like.name))
+    remarks = merge_remarks([*seen.remarks, *passes.remarks])
+    return checked(
+        replace(
+            last,
+            score=fixed(found["score"]),
+            uncertainty=fixed(found.get("uncertainty")),
+            label=found.get("label"),
+            weight=fixed(found.get("weight")),
+            rows_read=seen.rows_read + passes.dropped,
+            dropped=seen.rows_read + passes.dropped - seen.rows,
+            warnings=(*source.warnings, *(remark.text for remark in remarks), *arrays.warnings),
+            others=pl.DataFrame(others) if others else None,
+            where=RowFinder(source, counted=True),
+            remarks=remarks,
+            moved=bool(edges),
+            hashes=seen.hashes if edges else {},
+        )
     )
+
+
+def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, NDArray[Any]]:
+    """Return what is stored of rows; of text its place among the values that are `known`."""
+    found = columns_of(rows)
+    for column in _others(rows):
+        if _is_number(column):
+            found[_OTHER + column.name] = column.to_physical().to_numpy()
+            continue
+        codes = pl.DataFrame({"text": known[column.name]}).with_row_index("code")
+        text = pl.DataFrame({"text": column.cast(pl.String)})
+        place = text.join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
+        found[_OTHER + column.name] = place["code"].to_numpy()
+    return found
+
+
+def _others(rows: ScoreRows) -> list[pl.Series]:
+    return [] if rows.others is None else rows.others.get_columns()
+
+
+def _is_number(column: pl.Series) -> bool:
+    kind = column.dtype
+    return kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean

@@ -9,20 +9,20 @@ import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import HASHED
+from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, ResourceError
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.numerics.row_hash import data_hash
+from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import ColumnOptions
-from calibkit.summaries.coarse import SIGNIFICAND
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.cells import COUNT, SIGNIFICAND, Role
 from calibkit.summaries.counted import Counted, Room
-from calibkit.summaries.distinct import COUNT, Role
-from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
-from calibkit.summaries.states import Shard, State, SummedState, new_header
+from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,7 +41,7 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class _Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options that a summary has itself; those of the command stand beside them."""
 
-    columns: ColumnOptions
+    columns: dict[str, Any]
     dtypes: dict[str, str]
     notes: tuple[str, ...]
     edges: tuple[float, ...] | None
@@ -51,13 +51,7 @@ class ScoreState(SummedState):
     """A state of score rows."""
 
     def summed(self) -> ScoreSummary:
-        """Return the summary that a state holds.
-
-        Raises
-        ------
-        ModelError
-            Where parts of the state contradict each other.
-        """
+        """Return the summary; raises `ModelError` where parts of the state contradict each other."""
         if self.summary is not None:
             return cast(ScoreSummary, self.summary)
         options = from_plain(self.header.options, _Options, self.path)
@@ -71,7 +65,7 @@ class ScoreState(SummedState):
                 payload.bits,
                 levels=levels_of(options.edges),
             ),
-            options=options.columns,
+            options=options_from_plain(options.columns, ColumnOptions, self.path),
             rows_read=payload.rows_read,
             dropped=payload.dropped,
             remarks=payload.remarks,
@@ -104,7 +98,7 @@ class ScoreState(SummedState):
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
         """Return payload and table of the summary."""
         summary: ScoreSummary = self.summary
-        payload = as_plain(
+        payload = msgspec.to_builtins(
             Payload(
                 roles=summary.counted.roles,
                 bits=summary.counted.bits,
@@ -119,44 +113,49 @@ class ScoreState(SummedState):
         return payload, summary.counted.frame
 
 
-def summary_of(state: State) -> ScoreSummary:
-    """Return the summary of score rows that a state holds; see `ScoreState.summed`."""
+def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -> ScoreRows:
+    """Return the rows of a state, for an option that needs every one of them if there is one.
+
+    Raises
+    ------
+    ModelError
+        Where parts of the state contradict each other.
+    ResourceError
+        Rows that do not fit, if each of them is needed.
+    """
     assert isinstance(state, ScoreState)
-    return state.summed()
+    rows = state.summed().rows(source_of(state), memory)
+    once = rows.resolution is None and (rows.times is None or (rows.times == 1).all())
+    if needs_each is not None and not once:
+        raise ResourceError(
+            f"memory: {rows.rows:,} rows do not fit, and {needs_each} needs every one of them; raise "
+            "--memory, or leave it out"
+        )
+    return rows
 
 
 def score_state(
     kind: str, options: dict[str, Any], summary: ScoreSummary, files: Sequence[str] = ()
 ) -> State:
-    """Return the state of a summary.
-
-    Parameters
-    ----------
-    kind, options
-        The command, and its options that shape the result.
-    summary
-        The rows of one shard.
-    files
-        The shard's files, if the state is to name them.
-    """
+    """Return the state of a shard's summary; `files` are what the state is to name of the shard."""
     own = _Options(
-        columns=cast(ColumnOptions, summary.options),
+        columns=msgspec.to_builtins(summary.options),
         dtypes=summary.dtypes,
         notes=summary.notes,
         edges=summary.edges,
     )
     fullest = max(summary.hashes, key=len)
     shard = Shard(summary.hashes[fullest], summary.rows_read, tuple(files))
-    header = new_header(kind, {**as_plain(own), **options}, [shard])
+    header = new_header(kind, {**msgspec.to_builtins(own), **options}, [shard])
     return ScoreState(header, pl.DataFrame(), summary=summary)
 
 
 def source_of(state: State) -> Source:
     """Return a source of no rows that names the shards of a state, for messages and provenance."""
     files = sorted({file for shard in state.header.shards for file in shard.files})
-    parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
-    nothing = Table(pl.DataFrame(), {}, 0, told=lambda _: state.header.text)
-    return Source(parts, [nothing] * len(parts))
+    parts = [Part(file, "arrow", file) for file in files or [state.path]]
+    nothing = pl.DataFrame()
+    return Source([Table(part, nothing, {}, 0, told=lambda _: state.header.text) for part in parts])
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:
@@ -182,14 +181,11 @@ def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> No
     if counts.sum() != payload.rows_read - payload.dropped:
         raise ModelError("a damaged state: it has not as many rows as it says")
     for name in ("score", "uncertainty", "weight"):
-        if name in names and not _is_numbers(table[name]):
+        column = table[name] if name in names else pl.Series([0.0])
+        if not column.dtype.is_numeric() or column.null_count() or column.is_nan().any():
             raise ModelError(f"a damaged state: column {name!r} holds something else than numbers")
     levels = options.edges is not None and "uncertainty" in names
     if levels and table["uncertainty"].to_numpy().max() >= levels_of(options.edges):
         raise ModelError("a damaged state: uncertainty levels that it does not have")
     if "label" in names and not table["label"].is_in([0, 1]).all():
         raise ModelError("a damaged state: labels other than 0 and 1")
-
-
-def _is_numbers(column: pl.Series) -> bool:
-    return column.dtype.is_numeric() and not column.null_count() and not column.is_nan().any()

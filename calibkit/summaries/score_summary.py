@@ -10,19 +10,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import HASHED, Condensing, RowFinder, ScoreRows
+from calibkit.columns.columns import ScoreRows
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import NothingLeft, Remark, merge_remarks
+from calibkit.columns.resolution import Resolution
+from calibkit.columns.rows import Remark, RowFinder, merge_remarks
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.numerics.row_hash import data_hash, data_hashes, merge_hashes
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.cells import UnitError
+from calibkit.summaries.cells import COUNT, UnitError
 from calibkit.summaries.counted import Counted
-from calibkit.summaries.distinct import COUNT
 from calibkit.summaries.edges import assign
-from calibkit.summaries.resolution import coarse_note
 from calibkit.summaries.summary import merge_all
 
 #: How a further column is called among the roles.
@@ -38,24 +37,17 @@ class ScoreSummary:
     counted
         The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
         `edges`, uncertainties are the numbers of their levels.
-    options
-        The column options, resolved.
-    rows_read, dropped
-        How many rows were read, and how many of them were dropped.
-    remarks
-        What was dropped and why.
-    notes
-        What a summary should say.
+    rows_read, dropped, remarks, notes
+        As in `ScoreRows`.
     hashes
-        See `calibkit.columns.columns.Condensing`.
-    lowest
-        The smallest uncertainty; None without uncertainties.
+        The sums of the hashes of the rows as they were, by their roles in alphabetical order.
     dtypes
         The types of the columns before they were counted.
-    edges
-        The values that uncertainties are moved down to, but for the smallest; None: not moved.
-    level_error
-        See `calibkit.columns.columns.Condensing`.
+    lowest
+        The smallest uncertainty; None without uncertainties.
+    edges, level_error
+        The values that uncertainties are moved down to, but for the smallest (None: not moved), and by
+        which share of the rows they may miss their quantiles.
     """
 
     counted: Counted
@@ -73,17 +65,13 @@ class ScoreSummary:
     def merge(self, *others: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of all; they have the same roles, options and edges.
 
-        Raises
-        ------
-        ResourceError
-            Rows that do not fit, with weights that cannot be summed as they are.
+        Refused are rows that do not fit, with weights that cannot be summed as they are.
         """
         parts = (self, *others)
         try:
             counted = merge_all(part.counted for part in parts)
         except UnitError:
             raise no_unit() from None
-        lowest = [part.lowest for part in parts if part.lowest is not None]
         return replace(
             self,
             counted=counted,
@@ -93,72 +81,74 @@ class ScoreSummary:
             hashes={
                 roles: merge_hashes(part.hashes[roles] for part in parts) for roles in self.hashes
             },
-            lowest=min(lowest) if lowest else None,
+            lowest=min((p.lowest for p in parts if p.lowest is not None), default=None),
             level_error=max(part.level_error for part in parts),
         )
 
     def rows(self, source: Source, memory: Memory | None = None) -> ScoreRows:
         """Return rows to fit on: written out where they fit and nothing was made coarser."""
-        counted, total = self.counted, self.counted.rows
+        counted, total, resolution = self.counted, self.counted.rows, self._resolution()
         written = counted.exact and (
             memory is None or total <= memory.entries or total == counted.frame.height
         )
         frame = counted.written() if written else counted.frame
-        weight, note, condensing = column_of(frame, "weight"), None, None
-        if not written or self.edges is not None:  # which rows no longer tell their hash
-            times = np.ones(total, np.int64) if written else frame[COUNT].to_numpy()
-            condensing = Condensing(
-                times=times,
-                hashes=self.hashes,
-                weight=weight,
-                score_bits=counted.bits,
-                uncertainty_bits=counted.spread_bits,
-                levels=self.edges is not None,
-                level_error=self._level_error(),
-            )
-            note = coarse_note(condensing)
-        if not written:
-            weight = counted.weights
-        others = [role.name for role in counted.roles if role.name.startswith(OTHER)]
+        uncertainty, weight = (column_of(frame, role) for role in ("uncertainty", "weight"))
+        if (
+            uncertainty is not None and self.edges is not None
+        ):  # below all edges: the smallest of all
+            kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
+            uncertainty = fixed(level_values(self.edges, kind, self.lowest)[uncertainty])
+        others = [name for name in frame.columns if name.startswith(OTHER)]
         return checked(
             ScoreRows(
                 score=column_of(frame, "score"),
-                uncertainty=self._uncertainty(frame),
+                uncertainty=uncertainty,
                 label=column_of(frame, "label"),
-                weight=fixed(weight),
+                weight=weight if written else fixed(counted.weights),
                 options=self.options,
                 rows_read=self.rows_read,
                 dropped=self.dropped,
                 warnings=(*source.warnings, *(remark.text for remark in self.remarks)),
-                notes=(*self.notes, *([note] if note is not None else [])),
+                notes=(*self.notes, *_coarse_note(total, resolution)),
                 others=frame.select(pl.col(name).alias(name.removeprefix(OTHER)) for name in others)
                 if others
                 else None,
-                where=RowFinder(source, condensed=True),
+                where=RowFinder(source, counted=True),
                 remarks=self.remarks,
-                condensing=condensing,
+                times=None if written else frame[COUNT].to_numpy(),
+                weight_each=None if written else weight,
+                resolution=resolution,
+                moved=not counted.exact or self.edges is not None,
                 hashes=self.hashes,
             )
         )
 
-    def _level_error(self) -> float:
-        """Return by which share of the rows quantiles of the uncertainty may miss theirs.
+    def _resolution(self) -> Resolution | None:
+        """Return how coarse the rows are; None where nothing was lost.
 
-        Of uncertainties in bits it is the largest share of the rows that have one and the same.
+        Quantiles of uncertainties in bits may miss theirs by the largest share of one value.
         """
-        if self.counted.spread_bits is None:
-            return self.level_error
-        masses = self.counted.frame.group_by("uncertainty").agg(pl.col(COUNT).sum())[COUNT]
-        return float(masses.to_numpy().max() / self.counted.rows)
+        error = self.level_error
+        if self.counted.spread_bits is not None:
+            masses = self.counted.frame.group_by("uncertainty").agg(pl.col(COUNT).sum())[COUNT]
+            error = float(masses.to_numpy().max() / self.counted.rows)
+        if self.counted.exact and not error:
+            return None
+        return Resolution(self.counted.bits, self.counted.spread_bits, error or None)
 
-    def _uncertainty(self, frame: pl.DataFrame) -> NDArray[Any] | None:
-        """Return the uncertainties; those below all edges count as the smallest of all."""
-        found: NDArray[Any] | None = column_of(frame, "uncertainty")
-        if found is None or self.edges is None:
-            return found
-        kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
-        raised: NDArray[Any] = fixed(level_values(self.edges, kind, self.lowest)[found])
-        return raised
+
+def _coarse_note(rows: int, resolution: Resolution | None) -> list[str]:
+    """Return in words how coarse rows are, if they are."""
+    if resolution is None:
+        return []
+    said = []
+    if resolution.score_bits is not None:
+        said.append(f"scores to {resolution.score_bits} bits")
+    if resolution.uncertainty_bits is not None:
+        said.append(f"uncertainties to {resolution.uncertainty_bits} bits")
+    if resolution.level_error:
+        said.append(f"the edges of uncertainty levels to {resolution.level_error:.2g} of the rows")
+    return [f"{rows:,} rows do not fit in memory: rounded down {', '.join(said)}"]
 
 
 def no_unit() -> ResourceError:
@@ -193,7 +183,7 @@ def levels_of(edges: Sequence[float] | None) -> int:
 
 def level_numbers(uncertainty: NDArray[Any], edges: Sequence[float]) -> NDArray[np.uint16]:
     """Return the number of the level of each uncertainty."""
-    return assign(uncertainty, -np.inf, np.array(edges)).astype(np.uint16)
+    return assign(uncertainty, -np.inf, np.array(edges))
 
 
 def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDArray[Any]:
@@ -206,20 +196,9 @@ def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDA
 
 @dataclass
 class Seen:
-    """What windows of score rows tell together, besides the rows themselves.
+    """What windows of score rows tell together, besides the rows themselves; see `ScoreSummary`.
 
-    Attributes
-    ----------
-    rows, rows_read
-        How many there are, and how many were read.
-    remarks
-        What was dropped and why, window by window.
-    hashes
-        See `calibkit.columns.columns.Condensing`.
-    lowest
-        The smallest uncertainty of rows that weigh something.
-    last
-        The last window.
+    `lowest` is the smallest uncertainty of rows that weigh something, `last` the last window.
     """
 
     rows: int = 0
@@ -229,13 +208,10 @@ class Seen:
     lowest: float | None = None
     last: ScoreRows | None = None
 
-    def add(self, rows: ScoreRows | NothingLeft, *, hashed: bool = True) -> None:
-        """Add a window, or one of which nothing is left; `hashed`: whether its hashes are needed."""
-        self.remarks += rows.remarks
-        if isinstance(rows, NothingLeft):
-            self.rows_read += rows.rows or 0
-            return
+    def add(self, rows: ScoreRows, *, hashed: bool = True) -> None:
+        """Add a window; `hashed`: whether its hashes are needed."""
         self.last = rows
+        self.remarks += rows.remarks
         self.rows += rows.score.size
         self.rows_read += rows.rows_read
         if rows.uncertainty is not None:
@@ -248,12 +224,18 @@ class Seen:
 
 def _row_sums(rows: ScoreRows) -> dict[str, str]:
     """Return the sums of the rows' hashes, with and without the uncertainty."""
-    used = {role: getattr(rows, role) for role in HASHED if getattr(rows, role) is not None}
-    names = ",".join(used)
+    used = columns_of(rows)
+    names = ",".join(sorted(used))
     if "uncertainty" not in used:
         return {names: data_hash(used)}
     both = (names, names.replace(",uncertainty", ""))
     return dict(zip(both, data_hashes(used, "uncertainty"), strict=True))
+
+
+def columns_of(rows: ScoreRows) -> dict[str, NDArray[Any]]:
+    """Return the columns of the roles that rows have, the score first."""
+    roles = ("score", "uncertainty", "label", "weight")
+    return {role: getattr(rows, role) for role in roles if getattr(rows, role) is not None}
 
 
 def column_of(frame: pl.DataFrame, name: str) -> Any:

@@ -7,13 +7,14 @@ and strictly read: states may come from machines that nobody looks after.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated, Any, Final
+from typing import IO, Annotated, Any, Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -24,9 +25,10 @@ from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.files.told import Told, together
 from calibkit.models.model import canonical_text
-from calibkit.numerics.bounds import Bound
 from calibkit.numerics.row_hash import merge_hashes
 from calibkit.summaries.summary import merge_all
+
+T = TypeVar("T")
 
 KEY: Final = "calibkit"
 MAGIC: Final = "calibkit state"
@@ -63,15 +65,8 @@ Stored = bytes | Path | Scratch
 class State(ABC):
     """A state; each kind has a class of its own: see `calibkit.registry.methods.STATES`.
 
-    Attributes
-    ----------
-    header
-        What it says of itself.
-    table
-        What was summed, sorted so that equal states have equal bytes; of rows nothing but the types
-        of their columns.
-    path
-        Where it was read from, for messages.
+    The table is what was summed, sorted so that equal states have equal bytes; of rows it is nothing
+    but the types of their columns.  `path` is for messages.
     """
 
     header: Header
@@ -110,12 +105,9 @@ class State(ABC):
 
 @dataclass(frozen=True)
 class SummedState(State):
-    """A state of sums, or of counts: a summary.
+    """A state of sums, or of counts.
 
-    Attributes
-    ----------
-    summary
-        What payload and table will be made of when the state is written; None: they are there.
+    Payload and table will be made of `summary` when the state is written; None: they are there.
     """
 
     summary: Any = None
@@ -130,13 +122,13 @@ class SummedState(State):
 
     @classmethod
     def stored(cls, header: Header, data: Stored, path: str) -> State:
-        """Return the state of a file whose header was read."""
+        """Read the table too."""
         with opened(data, path) as found:
             return cls(header, checked(found.read_all()), path)
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
-        """Return the state of the rows of several of this kind, which hold such shards."""
+        """Merge the summaries."""
         first = states[0].header
         header = new_header(first.kind, first.options, shards)
         return cls(header, pl.DataFrame(), summary=merge_all(one.summed() for one in states))
@@ -147,18 +139,13 @@ class SummedState(State):
         if self.summary is not None:
             payload, table = self.packed()
             header = msgspec.structs.replace(header, payload=payload)
-        file.write(arrow_file(table, metadata_of(header), compression))
+        file.write(arrow_file(table, {KEY: canonical_text(header)}, compression))
 
 
 def checked(table: Any) -> pl.DataFrame:
     """Return a table of Arrow's after checking all of it."""
     table.validate(full=True)
     return pl.DataFrame(table)
-
-
-def metadata_of(header: Header) -> dict[str, str]:
-    """Return the metadata of the schema of a state's file."""
-    return {KEY: canonical_text(header)}
 
 
 def new_header(
@@ -178,6 +165,31 @@ def new_header(
     )
 
 
+def from_plain(value: object, kind: type[T], path: str) -> T:
+    """Return what options or a payload hold, made by `msgspec.to_builtins` of structs or dictionaries.
+
+    Raises `ModelError` if they hold nothing of the kind.
+    """
+    try:
+        return msgspec.convert(_interned(value), kind)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def _interned(value: Any) -> Any:
+    """Return plain values with the very strings that constants are.
+
+    Models leave out fields that have their default, which for text means the same object.
+    """
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, list):
+        return [_interned(item) for item in value]
+    if isinstance(value, dict):
+        return {_interned(name): _interned(item) for name, item in value.items()}
+    return value
+
+
 def read_so(state: State, text: Told | None) -> State:
     """Return a state that says how the text of its rows was read."""
     return replace(state, header=msgspec.structs.replace(state.header, text=text))
@@ -192,24 +204,22 @@ def _merged(states: Sequence[State], shards: Sequence[Shard]) -> State:
 def merge_states(states: Sequence[State], expect: int | None = None) -> State:
     """Return the state of the rows of all states: the same bytes in whatever order they come.
 
-    Parameters
-    ----------
-    states
-        At least one.
-    expect
-        How many shards they must hold together; None: any number.
-
-    Raises
-    ------
-    DataError
-        States of different problems, or of text that was read otherwise; a shard that two of them
-        hold, or another number of shards.
+    Refused are states of different problems, or of text that was read otherwise, a shard that two of
+    them hold, and any number of shards but `expect`, unless that is None.
     """
-    first = states[0]
-    for other in states[1:]:
-        _check_like(first, other)
-    _check_shards(states)
-    shards = [shard for state in states for shard in state.header.shards]
+    shards = _like_shards(states)
+    seen: dict[tuple[str, int], str] = {}
+    for state in states:
+        for shard in state.header.shards:
+            known = seen.get((shard.hash, shard.rows))
+            if known is not None:
+                named = f" ({', '.join(shard.files)})" if shard.files else ""
+                raise ModelError(
+                    f"the same shard{named} of {shard.rows:,} rows is in {known} too; its rows "
+                    "would count twice: merge each part once",
+                    file=state.path,
+                )
+        seen |= {(shard.hash, shard.rows): state.path for shard in state.header.shards}
     if expect is not None and len(shards) != expect:
         raise DataError(
             f"{len(states)} state{'s' if len(states) > 1 else ''} with {len(shards)} "
@@ -223,16 +233,8 @@ def join_states(states: Sequence[State]) -> State:
     """Return the state of the rows of all states, which are known to be of different files.
 
     Files may have equal rows, so no shard is looked for twice; the result is one shard.
-
-    Raises
-    ------
-    DataError
-        States of different problems, or of text that was read otherwise.
     """
-    first = states[0]
-    for other in states[1:]:
-        _check_like(first, other)
-    shards = [shard for state in states for shard in state.header.shards]
+    shards = _like_shards(states)
     files = sorted({name for shard in shards for name in shard.files})
     total = merge_hashes(shard.hash for shard in shards)
     whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
@@ -258,53 +260,33 @@ def opened(data: Stored, path: str) -> Iterator[Any]:
         ) from None
 
 
-def _check_like(one: State, other: State) -> None:
-    """Refuse states of different problems, naming what differs."""
-    if one.header.kind != other.header.kind:
-        raise ModelError(
-            f"a state of `calibkit {other.header.kind}`, but {one.path} is one of `calibkit "
-            f"{one.header.kind}`; merge states of one command",
-            file=other.path,
-        )
-    mine, yours = _flat(one.header.options), _flat(other.header.options)
-    for name in sorted(mine.keys() | yours.keys()):
-        if mine.get(name) != yours.get(name):
+def _like_shards(states: Sequence[State]) -> list[Shard]:
+    """Return the shards of states; refuse states of different problems, naming what differs."""
+    one = states[0]
+    mine = _flat(one.header.options)
+    for other in states[1:]:
+        if one.header.kind != other.header.kind:
             raise ModelError(
-                f"a state of another problem: {_named(name)} is {yours.get(name)!r} here, but "
-                f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
+                f"a state of `calibkit {other.header.kind}`, but {one.path} is one of `calibkit "
+                f"{one.header.kind}`; merge states of one command",
                 file=other.path,
             )
-
-
-def _named(option: str) -> str:
-    """Return what messages call an entry of a header's options."""
-    for place in ("problem.", "asked.", "spec."):
-        option = option.removeprefix(place)
-    return option
-
-
-def _check_shards(states: Sequence[State]) -> None:
-    """Refuse a shard that comes twice."""
-    seen: dict[tuple[str, int], str] = {}
-    for state in states:
-        for shard in state.header.shards:
-            known = seen.get((shard.hash, shard.rows))
-            if known is not None:
-                named = f" ({', '.join(shard.files)})" if shard.files else ""
+        yours = _flat(other.header.options)
+        for name in sorted(mine.keys() | yours.keys()):
+            if mine.get(name) != yours.get(name):
+                called = name.removeprefix("problem.").removeprefix("asked.")
                 raise ModelError(
-                    f"the same shard{named} of {shard.rows:,} rows is in {known} too; its rows "
-                    "would count twice: merge each part once",
-                    file=state.path,
+                    f"a state of another problem: {called} is {yours.get(name)!r} here, but "
+                    f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
+                    file=other.path,
                 )
-        seen |= {(shard.hash, shard.rows): state.path for shard in state.header.shards}
+    return [shard for state in states for shard in state.header.shards]
 
 
 def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if isinstance(value, dict) and value.keys() == Bound.__dataclass_fields__.keys():
-            found[f"{prefix}{name}"] = value["text"]
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             found |= _flat(value, f"{prefix}{name}.")
         else:
             found[f"{prefix}{name}"] = value

@@ -6,7 +6,6 @@ function of the *set* of rows, so no result depends on their order, their files 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit.numerics.quantile import falling_quantiles
-from calibkit.summaries.order import falling_keys, falling_places
+from calibkit.summaries.edges import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import maps, sorting, splits
 from calibkit_kernels import tally as kernels
@@ -37,16 +36,9 @@ _NO_SQUARES = np.empty((0, 2), np.int64)
 class Points:
     """The prefixes of each level that a boundary may choose, by falling score.
 
-    Attributes
-    ----------
-    selected, true_positives
-        Rows (strictly increasing within a level) and positive rows of each prefix, in units.
-    entry
-        The tally entry, or the column of a grid, of the prefix's lowest score.
-    offsets, ends
-        Level i has the points ``offsets[i]:ends[i]``.
-    gain
-        What the rows of each prefix are worth; empty where the tally has no gains.
+    Rows selected (strictly increasing within a level) and true positives are in units; `entry` is the
+    tally entry, or the column of a grid, of the prefix's lowest score.  Level i has the points
+    ``offsets[i]:ends[i]``.  `gain` is what the rows are worth; empty where the tally has no gains.
     """
 
     selected: Int64s
@@ -116,12 +108,8 @@ class Tally:
     def points(self, *, excluded: int = -1, together: bool = False) -> Points:
         """Return the prefixes that end in a score with a positive row.
 
-        Parameters
-        ----------
-        excluded
-            A part of a dealt tally to leave out.
-        together
-            Take all levels as one: the candidates of a single threshold.
+        A part of a dealt tally may be excluded.  Levels taken together are one: the candidates of a
+        single threshold.
         """
         sizes = self.level_totals[:, 0]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -183,21 +171,9 @@ class Tally:
 
     def where(self, kept: NDArray[np.bool_]) -> Tally:
         """Return some of the entries."""
-
-        def some(array: NDArray[Any]) -> NDArray[Any]:
-            return array[kept] if array.size else array
-
-        return replace(
-            self,
-            score=some(self.score),
-            level=some(self.level),
-            count=some(self.count),
-            positive=some(self.positive),
-            part=some(self.part),
-            gain=some(self.gain),
-            worth=some(self.worth),
-            squares=some(self.squares),
-        )
+        names = ("score", "level", "count", "positive", "part", "gain", "worth", "squares")
+        arrays = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: own[kept] for name, own in arrays.items() if own.size})
 
     def coarser(self, places: NDArray[np.uint16], levels: int) -> Tally:
         """Return the tally over coarser levels; `places` has the new level of each old one.
@@ -280,27 +256,12 @@ def count_rows(
     sampled: bool = False,
     threads: int = 1,
 ) -> Tally:
-    """Return the tally of rows.
+    """Return the tally of rows: float scores without NaN and negative zero, levels, and labels 0 or 1.
 
-    Parameters
-    ----------
-    score
-        float32 or float64, no NaN, no negative zero.
-    level
-        The uncertainty level of each row, below `levels`.
-    label
-        0 or 1.
-    weight
-        Non-negative row weights, some positive; None counts rows.
-    part
-        A split made row by row (groups, fractional weights); None leaves the tally undealt.
-    gain, gain_unit
-        What each row is worth, beside being counted, in which unit; None where only their number
-        counts.
-    sampled
-        Whether a row stands for as many as its weight: squares of the weights are summed too.
-    threads
-        How many threads may sort.
+    Weights are non-negative, some positive; None counts rows.  `part` is a split made row by row
+    (groups, fractional weights); None leaves the tally undealt.  `gain` is what each row is worth in a
+    unit, beside being counted.  Where a `sampled` row stands for as many as its weight, the squares of
+    weights are summed too.
     """
     if weight is None and part is None and gain is None:
         return _count_plain(score, level, label, levels, threads)
@@ -317,31 +278,20 @@ def count_rows(
     if weight is None and gain is None:
         count, positive = _narrow(count, count), _narrow(positive, count)
     tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
-    if sampled and weight is not None:
-        tally = _with_squares(
-            tally, weight, label, partial(gains_of.group_gains, places, score, level, units, dealt)
-        )
+
+    def sums(amounts: Int64s) -> Int64s:
+        return gains_of.group_gains(places, score, level, units, dealt, amounts, scores.size)
+
+    if sampled and weight is not None:  # squares are rounded so far that their sums are exact
+        bits = (61 - weight.size.bit_length()) // 2
+        size = float(weight.max()) / 2.0**bits
+        squares = np.rint(weight / size).astype(np.int64) ** 2
+        found = [sums(np.where(label == own, squares, 0)) for own in (0, 1)]
+        tally = replace(tally, squares=np.column_stack(found), square_unit=size * size)
     if gain is None:
         return tally
-    net, worth = (
-        gains_of.group_gains(places, score, level, units, dealt, amounts, scores.size)
-        for amounts in (gain, np.maximum(gain, 0))
-    )
+    net, worth = sums(gain), sums(np.maximum(gain, 0))
     return replace(tally, gain=net, worth=worth, gain_unit=gain_unit)
-
-
-def _with_squares(
-    tally: Tally,
-    weight: NDArray[np.float64],
-    label: NDArray[np.uint8],
-    sums: Callable[[Int64s, int], Int64s],
-) -> Tally:
-    """Return a tally with sums of squared weights, rounded so far that they are exact integers."""
-    bits = (61 - weight.size.bit_length()) // 2
-    size = float(weight.max()) / 2.0**bits
-    squares = np.rint(weight / size).astype(np.int64) ** 2
-    found = [sums(np.where(label == own, squares, 0), tally.score.size) for own in (0, 1)]
-    return replace(tally, squares=np.column_stack(found), square_unit=size * size)
 
 
 def _count_plain(

@@ -1,36 +1,121 @@
-"""The checks of single columns: each adds what it finds, and goes on."""
+"""A validation of some inputs: the columns of each role, and what was found of them so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.labels import label_column
 from calibkit.columns.numeric import FloatArray, numeric_column
+from calibkit.columns.patterns import find_features, match_columns, natural_key
 from calibkit.columns.rows import OffendingRows, RowFinder, missing_mask
-from calibkit.errors import DataError
+from calibkit.errors import DataError, UsageError
+from calibkit.files.frames import names as listed
 from calibkit.files.sources import Source
+from calibkit.options.validate import ValidateOptions
 from calibkit.validation.report import ERROR, NOTE, WARNING, Checked, Finding, refused
 
 T = TypeVar("T")
 Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
-#: A score that so large a share of the rows has, of at least so many, is worth a word.
-_MANY_TIES, _ENOUGH = 0.5, 20
+PROBS, COUNTS = "prob_*", "count_*"
+
+#: Of each role its option, and the column or pattern that is looked at without being named, where the
+#: inputs have it.
+_COLUMNS: Final = (
+    ("score", "score", "score"),
+    ("label", "label", "label"),
+    ("uncertainty", "uncertainty", "uncertainty"),
+    ("weight", "weight", None),
+    ("groups", "groups", None),
+    ("time", "time", None),
+    ("by", "by", None),
+)
+_PATTERNS: Final = (
+    ("member", "members", "score_*"),
+    ("probs", "probs", PROBS),
+    ("counts", "counts", COUNTS),
+    ("feature", "features", "feature_*"),
+)
+#: What says how rows are parted, and alone is nothing to look at.
+_PARTING: Final = ("groups", "time", "by")
 
 
-@dataclass
+def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
+    """Return the columns of each role that are looked at."""
+    found: dict[str, list[str]] = {}
+    for role, option, default in _COLUMNS:
+        named = listed(getattr(options, option))
+        source.require(named, f"--{option}")
+        found[role] = named or ([default] if default in source.schema else [])
+    taken = {name for columns in found.values() for name in columns}
+    for role, option, default in _PATTERNS:
+        patterns = listed(getattr(options, option))
+        wanted = patterns or [default for name in source.schema if fnmatchcase(name, default)][:1]
+        if role == "feature":
+            columns = find_features(source, wanted, {}) if wanted else []
+        else:
+            matched = (match_columns(source, one, f"--{option}") for one in wanted)
+            columns = [name for one in matched for name in one.columns]
+        found[role] = [name for name in dict.fromkeys(columns) if patterns or name not in taken]
+    if not any(columns for role, columns in found.items() if role not in _PARTING):
+        known = ", ".join(repr(name) for name in sorted(source.schema, key=natural_key)[:20])
+        raise UsageError.of(
+            source.parts[0].path,
+            f"no column to look at: none is named and none has a default "
+            f"name such as 'score' or 'label'; the columns are {known}",
+        )
+    return {role: columns for role, columns in found.items() if columns}
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column without the rows that lack a value."""
+
+    column: pl.Series
+    where: RowFinder  # finds these rows in the inputs
+    present: Mask  # which rows of the inputs have a value
+
+    def placed(self, values: NDArray[np.generic]) -> Floats:
+        """Return one number for each row of the inputs, NaN where it lacks one."""
+        found = np.full(self.present.size, np.nan)
+        found[self.present] = values
+        return found
+
+
 class Findings:
-    """What was found so far in some inputs."""
+    """What was found so far; checks of single columns add what they find, and go on.
 
-    source: Source
-    found: list[Finding] = field(default_factory=list)
-    columns: list[Checked] = field(default_factory=list)
+    Attributes
+    ----------
+    options, source, roles, frame
+        What is looked at: the columns of each role, and their values.
+    found, columns
+        What was found, and the columns that were looked at.
+    score, label
+        Numbers of the scores, and labels, where they can be read: one for each row of the inputs.
+
+    Raises
+    ------
+    UsageError
+        A column that was named and is not there, or nothing to look at.
+    """
+
+    def __init__(self, options: ValidateOptions, source: Source) -> None:
+        self.options, self.source = options, source
+        self.roles = _roles_of(options, source)
+        names = dict.fromkeys(name for columns in self.roles.values() for name in columns)
+        self.frame = source.read(list(names))
+        self.found: list[Finding] = []
+        self.columns: list[Checked] = []
+        self.score: dict[str, Floats] = {}
+        self.label: Floats | None = None
 
     def add(
         self,
@@ -60,181 +145,97 @@ class Findings:
         return None
 
     def rows(
-        self,
-        level: str,
-        check: str,
-        values: Values,
-        offends: Mask,
-        problem: str,
-        advice: str = "",
+        self, level: str, check: str, values: Values, offends: Mask, problem: str, advice: str = ""
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
         if offends.any():
             refuse = values.where.refuse
             self.attempt(level, check, lambda: refuse(values.column, offends, problem, advice))
 
+    def of(self, role: str, *, needed: bool = True, empty: bool = False) -> Iterator[Values]:
+        """Yield the columns of a role that have a value; rows without text are never left out.
 
-@dataclass(frozen=True)
-class Values:
-    """A column without the rows that lack a value.
+        `needed`: whether rows without a value matter; `empty`: whether empty text is no value.
+        """
+        dropped = self.options.on_missing == "drop" and not empty
+        for name in self.roles.get(role, ()):
+            values = self.present(name, role, dropped=dropped, needed=needed, empty=empty)
+            if values is not None:
+                yield values
 
-    Attributes
-    ----------
-    column, where
-        The values; finds their rows in the inputs.
-    present
-        Which rows of the inputs have one.
-    """
+    def present(
+        self,
+        name: str,
+        role: str,
+        *,
+        dropped: bool,
+        needed: bool = True,
+        empty: bool = False,
+        option: str = "--on-missing",
+    ) -> Values | None:
+        """Return the rows of a column that have a value, after saying how many lack one.
 
-    column: pl.Series
-    where: RowFinder
-    present: Mask
-
-    def placed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return one number for each row of the inputs, NaN where it lacks one."""
-        found = np.full(self.present.size, np.nan)
-        found[self.present] = values
-        return found
-
-
-def present_values(
-    findings: Findings,
-    column: pl.Series,
-    role: str,
-    *,
-    dropped: bool = False,
-    needed: bool = True,
-    empty: bool = False,
-    option: str = "--on-missing",
-) -> Values | None:
-    """Return the rows of a column that have a value, after saying how many lack one.
-
-    Parameters
-    ----------
-    findings, column, role
-        What it is added to, and the column with what it is for.
-    dropped, needed
-        Whether such rows are left out (a warning) or refused (an error); whether they matter.
-    empty
-        Whether empty text is no value.
-    option
-        What leaves such rows out.
-    """
-    where = RowFinder(findings.source)
-    absent = missing_mask(column, empty=empty)
-    present = np.ones(column.len(), bool) if absent is None else ~absent
-    missing = int(np.count_nonzero(~present))
-    kept = column if absent is None else column.filter(pl.Series(present))
-    findings.columns.append(
-        Checked(
-            role=role,
-            column=column.name,
-            dtype=str(column.dtype),
-            missing=missing,
-            distinct=None if kept.dtype.is_nested() else kept.n_unique(),
-            **_range(kept),
+        Such rows are left out by `option` (`dropped`: a warning) or refused (an error).
+        """
+        column, where = self.frame[name], RowFinder(self.source)
+        absent = missing_mask(column, empty=empty)
+        present = np.ones(column.len(), bool) if absent is None else ~absent
+        missing = int(np.count_nonzero(~present))
+        kept = column if absent is None else column.filter(pl.Series(present))
+        self.columns.append(
+            Checked(
+                role=role,
+                column=column.name,
+                dtype=str(column.dtype),
+                missing=missing,
+                distinct=None if kept.dtype.is_nested() else kept.n_unique(),
+                **_range(kept),
+            )
         )
-    )
-    whole = Values(column, where, present)
-    level = (WARNING if dropped else ERROR) if needed else NOTE
-    advice = f"fill these rows, or leave them out by {option} drop" if needed else ""
-    if dropped:
-        advice = f"left out by {option} drop"
-    if missing:
-        findings.rows(level, "missing", whole, ~present, f"no value in {_share(~present)}", advice)
-    if not kept.len():
-        return None
-    return Values(
-        kept,
-        where if absent is None else RowFinder(findings.source, np.flatnonzero(present)),
-        present,
-    )
+        level = (WARNING if dropped else ERROR) if needed else NOTE
+        advice = f"fill these rows, or leave them out by {option} drop" if needed else ""
+        if dropped:
+            advice = f"left out by {option} drop"
+        if missing:
+            said = f"no value in {missing / present.size:.2%} of the rows"
+            whole = Values(column, where, present)
+            self.rows(level, "missing", whole, ~present, said, advice)
+        if not kept.len():
+            return None
+        if absent is not None:
+            where = RowFinder(self.source, np.flatnonzero(present))
+        return Values(kept, where, present)
 
-
-def numbers(
-    findings: Findings,
-    values: Values,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    infinite: str = ERROR,
-    advice: str = "",
-) -> FloatArray | None:
-    """Return values as numbers, after looking at their type and range; None for other types."""
-    array = findings.attempt(
-        ERROR, "type", lambda: numeric_column(values.column, values.where, finite=False)
-    )
-    if array is None:
-        return None
-    bottom, top = -np.inf if low is None else low, np.inf if high is None else high
-    outside = (array < bottom) | (array > top)
-    reach = f"[{bottom:g}, {top:g}]" if high is not None else f"[{bottom:g}, inf)"
-    findings.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
-    what = "mend these rows" if infinite == ERROR else "only the order of these scores counts"
-    findings.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
-    return array
-
-
-def constant(findings: Findings, values: Values, role: str) -> bool:
-    """Add that a column has one value, if it has; tell whether it does."""
-    if values.column.len() < 2 or values.column.dtype.is_nested() or values.column.n_unique() > 1:
-        return False
-    value = values.column[0]
-    findings.add(
-        WARNING,
-        "constant",
-        f"the {role} is {value} in all rows: it tells no two of them apart",
-        values.column.name,
-        values.column.len(),
-    )
-    return True
-
-
-def ties(findings: Findings, values: Values, array: FloatArray) -> None:
-    """Add that most rows share one score, or that there are two scores only."""
-    if array.size < _ENOUGH:
-        return
-    distinct, counts = np.unique(array, return_counts=True)
-    name = values.column.name
-    if distinct.size == 2:
-        findings.add(
-            WARNING,
-            "ties",
-            f"two scores only, {distinct[0]:g} and {distinct[1]:g}: is this a decision?",
-            name,
-            array.size,
+    def numbers(
+        self,
+        values: Values,
+        *,
+        low: float = -np.inf,
+        high: float = np.inf,
+        infinite: str = ERROR,
+        advice: str = "",
+    ) -> FloatArray | None:
+        """Return values as numbers, after looking at type and range; None for other types."""
+        array = self.attempt(
+            ERROR, "type", lambda: numeric_column(values.column, values.where, finite=False)
         )
-    elif distinct.size > 2 and counts.max() >= _MANY_TIES * array.size:
-        most = int(counts.argmax())
-        findings.add(
-            WARNING,
-            "ties",
-            f"{counts[most] / array.size:.1%} of the rows share the score {distinct[most]:g}: no "
-            "threshold parts them",
-            name,
-            int(counts[most]),
-        )
+        if array is None:
+            return None
+        outside = (array < low) | (array > high)
+        reach = f"[{low:g}, {high:g}{']' if np.isfinite(high) else ')'}"
+        self.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
+        what = "mend these rows" if infinite == ERROR else "only the order of these scores counts"
+        self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
+        return array
 
-
-def labels(findings: Findings, values: Values, positive: str | None) -> NDArray[np.uint8] | None:
-    """Return labels 0 and 1, after looking at their values and classes; None for others."""
-    read = findings.attempt(
-        ERROR, "labels", lambda: label_column(values.column, values.where, positive=positive)
-    )
-    if read is None:
-        return None
-    found = read[0]
-    hits = int(np.count_nonzero(found))
-    if hits in (0, found.size):
-        word = "positive" if hits else "negative"
-        findings.add(
-            ERROR,
-            "classes",
-            f"all rows are {word}: both classes are needed; name the positive one by --positive",
-            values.column.name,
-            found.size,
-        )
-    return found
+    def constant(self, values: Values, role: str) -> bool:
+        """Add that a column has one value, if it has; tell whether it does."""
+        column = values.column
+        if column.len() < 2 or column.dtype.is_nested() or column.n_unique() > 1:
+            return False
+        said = f"the {role} is {column[0]} in all rows: it tells no two of them apart"
+        self.add(WARNING, "constant", said, column.name, column.len())
+        return True
 
 
 def _range(column: pl.Series) -> dict[str, float | None]:
@@ -246,7 +247,3 @@ def _range(column: pl.Series) -> dict[str, float | None]:
         name: float(value) if isinstance(value, int | float) and np.isfinite(value) else None
         for name, value in ends.items()
     }
-
-
-def _share(mask: Mask) -> str:
-    return f"{np.count_nonzero(mask) / mask.size:.2%} of the rows"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from calibkit.errors import DataError
-from calibkit.models.model import canonical_json
-from calibkit.models.page import Shown
+from calibkit.models.model import Shown
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second
 #: look; worth knowing.
@@ -112,12 +111,3 @@ class Report(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def ok(self) -> bool:
         """Whether the data can be used: no error was found."""
         return not self.errors
-
-    def to_json(self) -> bytes:
-        """Return the report as canonical JSON."""
-        return canonical_json(self)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain dictionaries and lists."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content

@@ -1,35 +1,36 @@
-"""A validation: which columns are looked at, each by the checks of its role, then together."""
+"""A validation: each role's columns by the checks of their role, then the rows as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calibkit.columns import remarks
-from calibkit.columns.numeric import weight_column
-from calibkit.columns.patterns import natural_key
+from calibkit.columns.numeric import FloatArray, label_column, weight_column
+from calibkit.columns.patterns import (
+    Matched,
+    class_keys,
+    match_columns,
+    natural_key,
+    paired,
+    read_matrix,
+)
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import segment_name
-from calibkit.errors import FIRST_ROWS, DataError
+from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source
+from calibkit.maps.class_rows import class_codes, read_predictions
 from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
-from calibkit.validation.checks import (
-    Findings,
-    Values,
-    constant,
-    labels,
-    numbers,
-    present_values,
-    ties,
-)
-from calibkit.validation.classes import check_classes
+from calibkit.validation.checks import COUNTS, PROBS, Findings, Values
 from calibkit.validation.report import ERROR, NOTE, WARNING, Finding, Report, refused
-from calibkit.validation.roles import roles_of
 
+#: A score that so large a share of the rows has, of at least so many, is worth a word.
+_MANY_TIES, _ENOUGH = 0.5, 20
 #: Groups, segments and classes that a message names.
 _NAMED = 5
 #: Fewer groups, or one with a larger share of the rows, make poor folds.
@@ -44,8 +45,6 @@ _LEAST_PERCENT, _PERCENT = 2, 100
 #: Fewer values outside [0, 1] are mistakes, not another scale.
 _MANY = 0.1
 
-Floats = NDArray[np.float64]
-
 
 def unreadable(error: DataError, files: Sequence[str]) -> Report:
     """Return the report on inputs that cannot even be read as rows."""
@@ -56,268 +55,49 @@ def unreadable(error: DataError, files: Sequence[str]) -> Report:
 def validate(options: ValidateOptions, source: Source) -> Report:
     """Look at every column of a role and at the rows as a whole; nothing that is found ends it.
 
-    Parameters
-    ----------
-    source
-        The inputs.
-    options
-        Which columns, and what they are claimed to hold.
-
-    Raises
-    ------
-    UsageError
-        As `roles_of`.
+    Raises `UsageError` for a column that was named and is not there, or nothing to look at.
     """
-    roles = roles_of(options, source)
-    findings = Findings(source)
+    findings = Findings(options, source)
     for remark in source.warnings:
         findings.add(WARNING, "file", remark)
-    run = _Run(options, source, roles, findings)
-    for check in (
-        run.scores,
-        run.labels,
-        run.ranking,
-        run.uncertainty,
-        run.weights,
-        run.segments,
-        run.groups,
-        run.time,
-        run.classes,
-        run.features,
-        run.duplicates,
-    ):
-        check()
+    for check in _CHECKS:
+        check(findings)
     return Report(
         rows=source.rows, files=source.paths, columns=findings.columns, findings=findings.found
     )
 
 
-class _Run:
-    """One validation; each method looks at the columns of one role."""
-
-    def __init__(
-        self,
-        options: ValidateOptions,
-        source: Source,
-        roles: dict[str, list[str]],
-        findings: Findings,
-    ) -> None:
-        self.options, self.source, self.roles, self.findings = options, source, roles, findings
-        names = list(dict.fromkeys(name for columns in roles.values() for name in columns))
-        self.frame = source.read(names)
-        self.score: dict[str, Floats] = {}
-        self.label: Floats | None = None
-
-    def of(self, role: str, *, needed: bool = True, empty: bool = False) -> Iterator[Values]:
-        """Yield the columns of a role that have a value; rows without text are never left out."""
-        dropped = self.options.on_missing == "drop" and not empty
-        for name in self.roles.get(role, ()):
-            values = present_values(
-                self.findings, self.frame[name], role, dropped=dropped, needed=needed, empty=empty
+def _scores(findings: Findings) -> None:
+    """Look at scores and members: their range, scale, ties, and members that are the same."""
+    scale = findings.options.scale
+    probability = measure(scale) == "probability"
+    most = 100.0 if scale == "percent" else 1.0
+    for role in ("score", "member"):
+        for values in findings.of(role):
+            array = findings.numbers(
+                values,
+                low=0.0 if probability else -np.inf,
+                high=most if probability else np.inf,
+                infinite=ERROR if role == "member" else WARNING,
+                advice=_guess(values) if scale == "probability" else "",
             )
-            if values is not None:
-                yield values
-
-    def scores(self) -> None:
-        """Look at scores and members: their range, scale, ties, and members that are the same."""
-        probability = measure(self.options.scale) == "probability"
-        most = 100.0 if self.options.scale == "percent" else 1.0
-        for role in ("score", "member"):
-            for values in self.of(role):
-                array = numbers(
-                    self.findings,
-                    values,
-                    low=0.0 if probability else None,
-                    high=most if probability else None,
-                    infinite=ERROR if role == "member" else WARNING,
-                    advice=_guess(values) if self.options.scale == "probability" else "",
+            if array is None:
+                continue
+            name = values.column.name
+            findings.score[name] = values.placed(array)
+            if not findings.constant(values, role):
+                _ties(findings, name, array)
+                low, high = float(array.min()), float(array.max())
+                _remark(
+                    findings, "scale", name, remarks.looks_like_probabilities("", low, high, scale)
                 )
-                if array is None:
-                    continue
-                self.score[values.column.name] = values.placed(array.astype(np.float64))
-                if not constant(self.findings, values, role):
-                    ties(self.findings, values, array)
-                    low, high = float(array.min()), float(array.max())
-                    said = remarks.looks_like_probabilities("", low, high, self.options.scale)
-                    self._remark("scale", values.column.name, said)
-        self._twins(self.roles.get("member", []))
-
-    def _twins(self, members: list[str]) -> None:
-        first: dict[bytes, str] = {}
-        for name in members:
-            if name in self.score:
-                same = first.setdefault(self.score[name].tobytes(), name)
-                if same != name:
-                    said = f"the same as column {same!r} in all rows: no replicate of it"
-                    self.findings.add(WARNING, "duplicates", said, name)
-
-    def labels(self) -> None:
-        """Look at the labels: two classes, or one of those of the class probabilities."""
-        dropped = self.options.unlabelled == "drop"
-        for name in self.roles.get("label", ()):
-            values = present_values(
-                self.findings,
-                self.frame[name],
-                "label",
-                dropped=dropped,
-                empty=True,
-                option="--unlabelled",
-            )
-            of_classes = {"probs", "counts"} & self.roles.keys() and "score" not in self.roles
-            if values is None or of_classes:
-                continue
-            found = labels(self.findings, values, self.options.positive)
-            if found is not None:
-                self.label = values.placed(found.astype(np.float64))
-
-    def ranking(self) -> None:
-        """Look at whether higher scores go with more positives."""
-        if self.label is None:
-            return
-        for name, score in self.score.items():
-            both = ~np.isnan(score) & ~np.isnan(self.label)
-            distinct, place = np.unique(score[both], return_inverse=True)
-            rows = np.bincount(place, minlength=distinct.size)
-            hits = np.bincount(place[self.label[both] == 1], minlength=distinct.size)
-            if distinct.size > 1:
-                self._remark("ranking", name, remarks.inverted("", rows, hits))
-
-    def uncertainty(self) -> None:
-        """Look at the uncertainty: any finite number."""
-        for values in self.of("uncertainty"):
-            if numbers(self.findings, values) is not None:
-                constant(self.findings, values, "uncertainty")
-
-    def weights(self) -> None:
-        """Look at the weights: not negative, not all 0, none that decides alone."""
-        for values in self.of("weight"):
-            array = numbers(self.findings, values, low=0.0, advice="weights cannot be negative")
-            if array is None or not np.isfinite(array).all() or array.min() < 0:
-                continue
-            column, where = values.column, values.where
-            if self.findings.attempt(ERROR, "range", partial(weight_column, column, where)) is None:
-                continue
-            name = column.name
-            light = int(np.count_nonzero(array == 0))
-            if light:
-                self.findings.add(
-                    NOTE, "weights", "rows of weight 0 count for nothing", name, light
-                )
-            share = 1.0 / float((array / array.max()).sum())
-            if share > _HEAVY and array.size >= remarks.FEWEST:
-                said = f"one row has {share:.0%} of the weight: it decides the result"
-                self.findings.add(WARNING, "weights", said, name, 1)
-
-    def segments(self) -> None:
-        """Look at the values of ``--by``: present in every row, each with both classes."""
-        for values in self.of("by", empty=True):
-            constant(self.findings, values, "segment")
-            self._one_class(values, WARNING, "a fit of its own needs both")
-
-    def groups(self) -> None:
-        """Look at ``--groups``: present, and enough of them for folds."""
-        for values in self.of("groups", empty=True):
-            sizes = values.column.value_counts(sort=True)
-            largest = int(sizes["count"][0]) / values.column.len()
-            name, count = values.column.name, sizes.height
-            if count < _FEWEST_GROUPS:
-                said = f"{count} group{'s' if count > 1 else ''} only: too few for folds"
-                self.findings.add(WARNING, "groups", said, name)
-            elif largest > _LARGEST_GROUP:
-                said = f"one group has {largest:.0%} of the rows: folds will be uneven"
-                self.findings.add(WARNING, "groups", said, name)
-            elif count == values.column.len():
-                said = "every row has a group of its own: the same as no groups"
-                self.findings.add(NOTE, "groups", said, name)
-            else:
-                self._one_class(values, NOTE, "folds keep each of them whole")
-
-    def _one_class(self, values: Values, level: str, why: str) -> None:
-        """Add which values of a column have rows of one class only."""
-        if self.label is None:
-            return
-        label = pl.Series("label", self.label[values.present], nan_to_null=True)
-        rates = (
-            pl.DataFrame({"value": values.column, "label": label})
-            .drop_nulls()
-            .group_by("value")
-            .agg(pl.col("label").min().alias("least"), pl.col("label").max().alias("most"))
-        )
-        alone = rates.filter(pl.col("least") == pl.col("most"))["value"].to_list()
-        if not alone:
-            return
-        named = sorted(map(segment_name, alone), key=natural_key)
-        more = ", …" if len(named) > _NAMED else ""
-        said = (
-            f"{len(alone)} of {rates.height} values have rows of one class only "
-            f"({', '.join(named[:_NAMED])}{more}); {why}"
-        )
-        self.findings.add(level, "classes", said, values.column.name)
-
-    def time(self) -> None:
-        """Look at ``--time``: present, dates in one format, and more than one."""
-        for name in self.roles.get("time", ()):
-            try:
-                self.source.as_dates([name])
-            except DataError as error:
-                found = refused(ERROR, "type", error.message, error)
-                self.findings.found.append(found)
-        for values in self.of("time", empty=True):
-            if values.column.dtype.is_nested():
-                said = f"{values.column.dtype} has no order: name numbers, dates or text"
-                self.findings.add(ERROR, "type", said, values.column.name)
-                continue
-            constant(self.findings, values, "time")
-
-    def classes(self) -> None:
-        """Look at class probabilities and votes, as the fits on them read them."""
-        check_classes(self.findings, self.frame, self.roles, self.options)
-
-    def features(self) -> None:
-        """Look at features: missing values mean something, a constant or an identifier nothing."""
-        for values in self.of("feature", needed=False):
-            name, size = values.column.name, values.column.len()
-            if constant(self.findings, values, "feature") or values.column.dtype.is_numeric():
-                continue
-            if values.column.dtype.is_nested():
-                said = f"{values.column.dtype} is no feature: name numbers, text or categories"
-                self.findings.add(ERROR, "type", said, name)
-            elif size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
-                said = "nearly every row has a text of its own: an identifier is no feature"
-                self.findings.add(WARNING, "constant", said, name)
-
-    def duplicates(self) -> None:
-        """Look at rows that are equal in all columns."""
-        whole = self.frame
-        if set(whole.columns) != set(self.source.schema):
-            whole = self.source.read()
-        if any(kind.is_nested() for kind in whole.dtypes):
-            return
-        number = "row" + "_" * max(map(len, whole.columns))  # no column has that name
-        numbered = whole.with_row_index(number)
-        first = numbered.unique(subset=whole.columns, keep="first")[number]
-        again = np.ones(whole.height, bool)
-        again[first.to_numpy()] = False
-        count = int(np.count_nonzero(again))
-        if not count:
-            return
-        beside = len(whole.columns) > len(self.frame.columns)
-        file, places = self.source.locate(np.flatnonzero(again)[:FIRST_ROWS].tolist())
-        self.findings.found.append(
-            Finding(
-                level=WARNING if beside else NOTE,
-                check="duplicates",
-                message=f"{count} row{'s' if count > 1 else ''} equal to an earlier one in all "
-                f"{whole.width} columns",
-                file=file,
-                rows=count,
-                first_rows=places,
-            )
-        )
-
-    def _remark(self, check: str, column: str, said: str | None) -> None:
-        if said is not None:
-            self.findings.add(WARNING, check, said.removeprefix("column '': "), column)
+    first: dict[bytes, str] = {}
+    for name in findings.roles.get("member", []):
+        if name in findings.score:
+            same = first.setdefault(findings.score[name].tobytes(), name)
+            if same != name:
+                said = f"the same as column {same!r} in all rows: no replicate of it"
+                findings.add(WARNING, "duplicates", said, name)
 
 
 def _guess(values: Values) -> str:
@@ -333,3 +113,297 @@ def _guess(values: Values) -> str:
     if below > _MANY * array.size and max(-least, most) <= _LARGEST_LOGIT:
         return "these look like logits: use --scale logit, or --scale raw"
     return plain
+
+
+def _ties(findings: Findings, name: str, array: FloatArray) -> None:
+    """Add that most rows share one score, or that there are two scores only."""
+    if array.size < _ENOUGH:
+        return
+    distinct, counts = np.unique(array, return_counts=True)
+    if distinct.size == 2:
+        said = f"two scores only, {distinct[0]:g} and {distinct[1]:g}: is this a decision?"
+        findings.add(WARNING, "ties", said, name, array.size)
+    elif distinct.size > 2 and counts.max() >= _MANY_TIES * array.size:
+        most = int(counts.argmax())
+        said = (
+            f"{counts[most] / array.size:.1%} of the rows share the score {distinct[most]:g}: no "
+            "threshold parts them"
+        )
+        findings.add(WARNING, "ties", said, name, int(counts[most]))
+
+
+def _remark(findings: Findings, check: str, column: str, said: str | None) -> None:
+    if said is not None:
+        findings.add(WARNING, check, said.removeprefix("column '': "), column)
+
+
+def _labels(findings: Findings) -> None:
+    """Look at the labels: two classes, or one of those of the class probabilities."""
+    options, roles = findings.options, findings.roles
+    dropped = options.unlabelled == "drop"
+    for name in roles.get("label", ()):
+        values = findings.present(name, "label", dropped=dropped, empty=True, option="--unlabelled")
+        if values is None or ({"probs", "counts"} & roles.keys() and "score" not in roles):
+            continue
+        column, where = values.column, values.where
+        read = findings.attempt(
+            ERROR, "labels", partial(label_column, column, where, positive=options.positive)
+        )
+        if read is None:
+            continue
+        findings.label = values.placed(read[0])
+        hits = int(np.count_nonzero(read[0]))
+        if hits in (0, column.len()):
+            said = (
+                f"all rows are {'positive' if hits else 'negative'}: both classes are needed; name "
+                "the positive one by --positive"
+            )
+            findings.add(ERROR, "classes", said, name, column.len())
+
+
+def _ranking(findings: Findings) -> None:
+    """Look at whether higher scores go with more positives."""
+    if findings.label is None:
+        return
+    for name, score in findings.score.items():
+        both = ~np.isnan(score) & ~np.isnan(findings.label)
+        distinct, place = np.unique(score[both], return_inverse=True)
+        rows = np.bincount(place, minlength=distinct.size)
+        hits = np.bincount(place[findings.label[both] == 1], minlength=distinct.size)
+        if distinct.size > 1:
+            _remark(findings, "ranking", name, remarks.inverted("", rows, hits))
+
+
+def _uncertainty(findings: Findings) -> None:
+    """Look at the uncertainty: any finite number."""
+    for values in findings.of("uncertainty"):
+        if findings.numbers(values) is not None:
+            findings.constant(values, "uncertainty")
+
+
+def _weights(findings: Findings) -> None:
+    """Look at the weights: not negative, not all 0, none that decides alone."""
+    for values in findings.of("weight"):
+        array = findings.numbers(values, low=0.0, advice="weights cannot be negative")
+        if array is None or not np.isfinite(array).all() or array.min() < 0:
+            continue
+        column, where = values.column, values.where
+        if findings.attempt(ERROR, "range", partial(weight_column, column, where)) is None:
+            continue
+        light = int(np.count_nonzero(array == 0))
+        if light:
+            said = "rows of weight 0 count for nothing"
+            findings.add(NOTE, "weights", said, column.name, light)
+        share = 1.0 / float((array / array.max()).sum())
+        if share > _HEAVY and array.size >= remarks.FEWEST:
+            said = f"one row has {share:.0%} of the weight: it decides the result"
+            findings.add(WARNING, "weights", said, column.name, 1)
+
+
+def _segments(findings: Findings) -> None:
+    """Look at the values of ``--by``: present in every row, each with both classes."""
+    for values in findings.of("by", empty=True):
+        findings.constant(values, "segment")
+        _one_class(findings, values, WARNING, "a fit of its own needs both")
+
+
+def _groups(findings: Findings) -> None:
+    """Look at ``--groups``: present, and enough of them for folds."""
+    for values in findings.of("groups", empty=True):
+        sizes = values.column.value_counts(sort=True)
+        largest = int(sizes["count"][0]) / values.column.len()
+        name, count = values.column.name, sizes.height
+        if count < _FEWEST_GROUPS:
+            said = f"{count} group{'s' if count > 1 else ''} only: too few for folds"
+            findings.add(WARNING, "groups", said, name)
+        elif largest > _LARGEST_GROUP:
+            said = f"one group has {largest:.0%} of the rows: folds will be uneven"
+            findings.add(WARNING, "groups", said, name)
+        elif count == values.column.len():
+            said = "every row has a group of its own: the same as no groups"
+            findings.add(NOTE, "groups", said, name)
+        else:
+            _one_class(findings, values, NOTE, "folds keep each of them whole")
+
+
+def _one_class(findings: Findings, values: Values, level: str, why: str) -> None:
+    """Add which values of a column have rows of one class only."""
+    if findings.label is None:
+        return
+    label = pl.Series("label", findings.label[values.present], nan_to_null=True)
+    rates = (
+        pl.DataFrame({"value": values.column, "label": label})
+        .drop_nulls()
+        .group_by("value")
+        .agg(pl.col("label").min().alias("least"), pl.col("label").max().alias("most"))
+    )
+    alone = rates.filter(pl.col("least") == pl.col("most"))["value"].to_list()
+    if not alone:
+        return
+    named = sorted(map(segment_name, alone), key=natural_key)
+    more = ", …" if len(named) > _NAMED else ""
+    said = (
+        f"{len(alone)} of {rates.height} values have rows of one class only "
+        f"({', '.join(named[:_NAMED])}{more}); {why}"
+    )
+    findings.add(level, "classes", said, values.column.name)
+
+
+def _time(findings: Findings) -> None:
+    """Look at ``--time``: present, dates in one format, and more than one."""
+    for name in findings.roles.get("time", ()):
+        try:
+            findings.source.as_dates([name])
+        except DataError as error:
+            findings.found.append(refused(ERROR, "type", error.message, error))
+    for values in findings.of("time", empty=True):
+        if values.column.dtype.is_nested():
+            said = f"{values.column.dtype} has no order: name numbers, dates or text"
+            findings.add(ERROR, "type", said, values.column.name)
+        else:
+            findings.constant(values, "time")
+
+
+def _classes(findings: Findings) -> None:
+    """Look at class probabilities with votes or labels, as the fits on them read them.
+
+    Each kind of column is looked at on the rows in which all of its columns have a value.
+    """
+    options, roles = findings.options, findings.roles
+    first: Matched | None = None
+    for pattern in options.probs or ([PROBS] if "probs" in roles else []):
+        matched = match_columns(findings.source, pattern, "--probs")
+        width = _probabilities(findings, matched)
+        if first is None and width:
+            first = matched
+            if "label" in roles and "counts" not in roles and not roles.get("score"):
+                _classes_of_labels(findings, class_keys(matched, width))
+    if "counts" in roles:
+        votes = match_columns(findings.source, options.counts or COUNTS, "--counts")
+        if first is not None:
+            try:
+                votes = paired(first, votes, ("--probs", "--counts"))
+            except UsageError as error:
+                findings.add(ERROR, "pairs", error.message)
+        _votes(findings, votes)
+
+
+def _complete(
+    findings: Findings, matched: Matched, role: str
+) -> tuple[pl.DataFrame, RowFinder] | None:
+    """Return the rows in which all columns have a value, after saying how many do not."""
+    present = np.ones(findings.frame.height, bool)
+    for name in matched.columns:
+        values = findings.present(name, role, dropped=findings.options.on_missing == "drop")
+        if values is None:
+            return None
+        present &= values.present
+    if not present.any():
+        return None
+    kept = findings.frame.filter(pl.Series(present))
+    return kept, RowFinder(findings.source, np.flatnonzero(present))
+
+
+def _probabilities(findings: Findings, matched: Matched) -> int:
+    """Look at the probabilities of one predictor; return how many classes it has, 0 if unknown."""
+    found = _complete(findings, matched, "probs")
+    if found is None:
+        return 0
+    rows, where = found
+    scale = "logit" if findings.options.scale == "logit" else "probability"
+    matrix = findings.attempt(
+        ERROR, "probabilities", lambda: read_predictions(rows, matched, where, scale)
+    )
+    if matrix is not None:
+        return int(matrix.shape[1])
+    return 0 if matched.nested else len(matched.columns)
+
+
+def _votes(findings: Findings, matched: Matched) -> None:
+    """Look at votes: whole numbers from 0 up; rows without a vote and with one."""
+    found = _complete(findings, matched, "counts")
+    if found is None:
+        return
+    rows, where = found
+    matrix = findings.attempt(ERROR, "type", lambda: read_matrix(rows, matched, where))
+    if matrix is None:
+        return
+    wrong = (matrix < 0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)
+    every = np.ones(rows.height, bool)
+    for place in range(matrix.shape[1]):
+        name = matched.pattern if matched.nested else matched.columns[place]
+        one = Values(pl.Series(name, matrix[:, place]), where, every)
+        problem, advice = "not a number of votes", "votes are whole numbers from 0 up"
+        findings.rows(ERROR, "votes", one, wrong[:, place], problem, advice)
+    total, odd = matrix.sum(axis=1), wrong.any(axis=1)
+    shown = Values(pl.Series(matched.pattern, total), where, every)
+    for count, level, said in (
+        (0, WARNING, "no vote: left out"),
+        (1, NOTE, "one vote only: it says nothing of how much raters agree"),
+    ):
+        findings.rows(level, "votes", shown, (total == count) & ~odd, said)
+
+
+def _classes_of_labels(findings: Findings, classes: Sequence[str]) -> None:
+    """Look at labels that name one of several classes."""
+    column = findings.frame[findings.roles["label"][0]]
+    where = RowFinder(findings.source, np.flatnonzero(~column.is_null().to_numpy()))
+    codes = findings.attempt(
+        ERROR, "labels", lambda: class_codes(column.drop_nulls(), classes, where)
+    )
+    if codes is None:
+        return
+    absent = [name for place, name in enumerate(classes) if not (codes == place).any()]
+    if absent:
+        said = f"no row has the class {', '.join(absent[:_NAMED])}"
+        findings.add(WARNING, "classes", said, column.name)
+
+
+def _features(findings: Findings) -> None:
+    """Look at features: missing values mean something, a constant or an identifier nothing."""
+    for values in findings.of("feature", needed=False):
+        name, kind, size = values.column.name, values.column.dtype, values.column.len()
+        if findings.constant(values, "feature") or kind.is_numeric():
+            continue
+        if kind.is_nested():
+            said = f"{kind} is no feature: name numbers, text or categories"
+            findings.add(ERROR, "type", said, name)
+        elif size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
+            said = "nearly every row has a text of its own: an identifier is no feature"
+            findings.add(WARNING, "constant", said, name)
+
+
+def _duplicates(findings: Findings) -> None:
+    """Look at rows that are equal in all columns."""
+    whole, source = findings.frame, findings.source
+    if set(whole.columns) != set(source.schema):
+        whole = source.read()
+    if any(kind.is_nested() for kind in whole.dtypes):
+        return
+    number = "row" + "_" * max(map(len, whole.columns))  # no column has that name
+    numbered = whole.with_row_index(number)
+    first = numbered.unique(subset=whole.columns, keep="first")[number]
+    again = np.ones(whole.height, bool)
+    again[first.to_numpy()] = False
+    count = int(np.count_nonzero(again))
+    if not count:
+        return
+    file, places = source.locate(np.flatnonzero(again)[:FIRST_ROWS].tolist())
+    findings.found.append(
+        Finding(
+            level=WARNING if whole.width > findings.frame.width else NOTE,
+            check="duplicates",
+            message=f"{count} row{'s' if count > 1 else ''} equal to an earlier one in all "
+            f"{whole.width} columns",
+            file=file,
+            rows=count,
+            first_rows=places,
+        )
+    )
+
+
+#: Each looks at the columns of a role, in this order.
+_CHECKS: Final = (
+    _scores, _labels, _ranking, _uncertainty, _weights, _segments, _groups, _time, _classes,
+    _features, _duplicates,
+)  # fmt: skip

@@ -180,6 +180,14 @@ def doubts(model: BoundaryModel) -> list[str]:
                     f"{_NAMES.get(name, name)} {rate(seen)} is what to expect on new data, which "
                     f"misses the bound {name} {sign} {bound:g}; --confidence certifies one"
                 )
+    if fit.gap and model.objective.max_gap:
+        ((measure, most),) = model.objective.max_gap.items()
+        apart = fit.gap.cross_validated if fit.gap.test is None else fit.gap.test
+        if apart is not None and apart > most:
+            found.append(
+                f"on new data {measure} of segments is to be expected {rate(apart)} apart, more than "
+                f"--max-gap {measure}:{most:g}"
+            )
     if model.bound == "each" and model.groups:
         short = [name for name, own in model.groups.items() if _short(own.fit, bounds)]
         if short:

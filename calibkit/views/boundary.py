@@ -107,14 +107,13 @@ def _how(model: BoundaryModel) -> list[str]:
     if model.groups:
         lines += segment_lines(model)
     beside = []
-    if fit.candidates:
+    if fit.candidates and len(fit.candidates) > 1:
         levels = ", ".join(
             str(one.uncertainty_bins) for one in fit.candidates if one.method == "exact"
         )
         others = [one.method for one in fit.candidates if one.method != "exact"]
-        beside.append(
-            f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
-        )
+        among = f"{', '.join(others)} and exact" if others else "exact"
+        beside.append(f"Chosen by cross-validation among {among} with {levels} levels.")
         beside += _why(model)
     if model.method != "st" and single is not None and fit.certificate is None:
         one = "One threshold each" if model.review_thresholds else "A single threshold"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page
+from calibkit.views.answer import figure_name, rate
 from calibkit.views.rules import level_rows, rates
 
 if TYPE_CHECKING:
@@ -28,7 +29,24 @@ def segment_lines(model: BoundaryModel) -> list[str]:
     if model.pooled:
         shown = ", ".join(model.pooled[:5]) + (", …" if len(model.pooled) > 5 else "")
         lines.append(f"{len(model.pooled)} of its values share the segment other: {shown}.")
-    return lines
+    return [*lines, gap_line(model)] if model.fit.gap else lines
+
+
+def gap_line(model: BoundaryModel) -> str:
+    """Say how far a measure of the segments lies apart, and what it costs to keep it there."""
+    gap, name = model.fit.gap, figure_name(model)
+    assert gap and model.objective.max_gap
+    ((measure, most),) = model.objective.max_gap.items()
+    seen = f"{rate(gap.in_sample)} on the fitting rows"
+    if gap.cross_validated is not None:
+        seen += f", {rate(gap.cross_validated)} cross-validated"
+    if gap.test is not None:
+        seen += f", {rate(gap.test)} on the test rows"
+    text = f"Their {measure} lies at most {most:g} apart: {seen}."
+    if gap.without_limit is None or gap.without_limit <= most:
+        return f"{text} It would without --max-gap."
+    free = rate(gap.prices[-1].objective_value)
+    return f"{text} Without --max-gap: {name} {free}, {rate(gap.without_limit)} apart."
 
 
 def segment_tables(model: BoundaryModel, page: Page) -> None:
@@ -58,6 +76,13 @@ def segment_tables(model: BoundaryModel, page: Page) -> None:
     names = ["segment", "rows", "positives", "selected", "precision", "recall"]
     names += ["false positive rate", "cross-validated precision", "cross-validated recall"]
     page.table(names, figures)
+    if model.fit.gap and not page.short:
+        page.say("")
+        prices = [[price.max_gap, price.objective_value] for price in model.fit.gap.prices]
+        page.table(
+            [f"largest gap in {next(iter(model.objective.max_gap or ''))}", figure_name(model)],
+            prices,
+        )
 
 
 def _in_short(rules: list[list[object]], figures: list[list[object]], page: Page) -> None:

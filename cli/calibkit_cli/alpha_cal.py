@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.registry.methods import alpha
 
-from .fitting import add_fit
+from .fitting import fit_command
 
 HELP = """\
 The predicted class probabilities stay what they are (or what --map makes of them); fitted is alpha0,
@@ -15,15 +13,10 @@ how concentrated raters are around them, and with it the probability that two ra
 are the number of raters who chose each class; rows with two votes and more tell something.
 
 Examples:
-
   calibkit alpha-cal votes.parquet -o alpha.json
-
   calibkit alpha-cal votes.parquet --features sorted-probs --map temperature -o alpha.json
-
   calibkit alpha-cal votes.csv --probs 'p_*' --counts 'n_*' --features 'embedding_*' -o alpha.json
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_fit(app, "alpha-cal", HELP, AlphaOptions, alpha.run)
+register = fit_command(HELP, AlphaOptions, alpha)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.options.apply import ApplyOptions
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT, Threaded
+from calibkit.options.shared import Threaded, of_output
 
 from . import declare, lines
 from .console import Console
-from .dry_run import show_plan
-from .each_input import Rows, Tell, write_rows
+from .deliver import Rows, Tell, show_plan, write_rows
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
@@ -30,15 +26,10 @@ row's level, in logits; a stochastic one also `decision_probability`, and needs 
 `decision_<name>` for each boundary, and `action`: the name of the first that selects the row.
 
 Examples:
-
   calibkit apply boundary.json test.parquet -o decided.parquet
-
   calibkit apply cal.json scores.parquet --column p -o calibrated.parquet
-
   cat scores.csv | calibkit apply boundary.json - -o - | head
-
   calibkit apply boundary.json scores/ --selected --keep 'id,score' -o alarms.csv
-
   calibkit apply boundary.json scores/ --in-place --overwrite-columns
 """
 
@@ -49,13 +40,10 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
 
     model: lines.Model
     output_format: lines.OutputFormat = None
-    in_place: Annotated[
-        bool,
-        option(
-            group=OUTPUT,
-            help="Write each input over, in its format: all of them once all are done, or none.",
-        ),
-    ] = False
+    in_place: bool = of_output(
+        "Write each input over, in its format: all of them once all are done, or none.",
+        default=False,
+    )
 
     def check(self) -> None:
         """Refuse two places for the rows, and inputs that are no files."""
@@ -70,15 +58,9 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
                 raise UsageError(f"--in-place: {path} is no file here that could be written over.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "apply", HELP, run, ApplyOptions, ApplyLine)
-
-
 def run(options: ApplyOptions, line: ApplyLine) -> None:
     """Do what the line asks for: here, on a cluster, or only as a plan."""
-    from calibkit.apply.apply import plan_application
-    from calibkit.apply.passes import Run
+    from calibkit.apply.apply import Run, plan_application
     from calibkit.models.lineage import footer
     from calibkit.models.model import load
 
@@ -112,8 +94,7 @@ def _run_far(
     model: Model, options: ApplyOptions, line: ApplyLine, address: str, console: Console
 ) -> None:
     """Apply a model on a cluster: each file becomes another."""
-    from calibkit.engines.applying import ApplyTask, apply_on_cluster
-    from calibkit.engines.parts import Opening, shards_of
+    from calibkit.engines.work import ApplyTask, Opening, apply_on_cluster, shards_of
     from calibkit.files.formats import suffix_format
     from calibkit.files.inputs import Part
     from calibkit.files.outputs import directory_outputs
@@ -122,13 +103,7 @@ def _run_far(
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
     shards = shards_of(line.inputs)
     parts = [
-        Part(
-            shard.path,
-            line.input_format or suffix_format(shard.path) or "csv",
-            {},
-            0,
-            shard.relative,
-        )
+        Part(shard.path, line.input_format or suffix_format(shard.path) or "csv", shard.relative)
         for shard in shards
     ]
     made = apply_on_cluster(
@@ -144,3 +119,6 @@ def _run_far(
     )
     console.report_rows(made.rows, list(made.added))
     console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)
+
+
+register = declare.command(HELP, run, ApplyOptions, ApplyLine)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.bin import BinOptions
 from calibkit.registry.methods import grid
 
 from . import declare
 from .console import Console
-from .each_input import Rows, Tell, deliver_rows, write_rows
+from .deliver import Rows, Tell, deliver_rows, write_rows
 from .fitting import check_paths, run_states
 from .lines import OutputFormat, StateLine
 
@@ -28,11 +26,8 @@ One row a cell, with its limits, counts, share of positives and mean score. With
 themselves, each with its uncertainty bin.
 
 Examples:
-
   calibkit bin calib.parquet --uncertainty-bins 3 --score-bins 500 -o grid.parquet
-
   calibkit bin scores.csv --score-bins 10 --strategy equal-width | column -s, -t
-
   calibkit bin calib.parquet --uncertainty-bins 3 --add-level -o levels.parquet
 """
 
@@ -42,11 +37,6 @@ class BinLine(StateLine):
     """The rest of the line."""
 
     output_format: OutputFormat = None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "bin", HELP, _run, BinOptions, BinLine)
 
 
 def deliver_grid(console: Console, binned: Binned) -> None:
@@ -61,7 +51,7 @@ def _run(options: BinOptions, line: BinLine) -> None:
     if options.add_level and not line.dry_run:
         _write_levels(options, line, console)
         return
-    run_states(grid.run, options, line, console, _write_grids, deliver_grid)
+    run_states(grid, options, line, console, _write_grids, deliver_grid)
 
 
 def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
@@ -76,10 +66,10 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
     check_paths(options, line, console)
 
     def make(part: Source, tell: Tell) -> Rows:
-        made = with_levels(options, part, line.budget, options.workers)
-        console.summary(*made.placed.notes)
-        console.detail(*made.placed.details)
-        return Rows(made.run.frames(tell), ["level"], made.warnings)
+        run, placed = with_levels(options, part, line.budget, options.workers)
+        console.summary(*placed.notes)
+        console.detail(*placed.details)
+        return Rows(run.frames(tell), ["level"], placed.warnings)
 
     write_rows(console, line.open(console), make)
 
@@ -92,3 +82,6 @@ def _rows(console: Console, binned: Binned) -> Rows:
     console.summary(*binned.notes)
     console.detail(*binned.details)
     return Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
+
+
+register = declare.command(HELP, _run, BinOptions, BinLine)

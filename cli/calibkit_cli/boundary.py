@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.options.boundary import METHOD, BoundaryOptions
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.boundary import BoundaryOptions, of_method
+from calibkit.options.shared import of_output
 from calibkit.registry.methods import boundary
 
 from . import declare
@@ -33,17 +30,11 @@ measure or a cost. Recall may count value instead of rows, rates may be those of
 and each value of a column may have thresholds of its own.
 
 Examples:
-
   calibkit boundary calib.parquet --precision 0.9 -o boundary.json
-
   calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
-
   calibkit boundary calib.parquet --precision 0.9 --confidence 0.95 -o boundary.json
-
   calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
-
   calibkit boundary calib.parquet --precision 0.9 --value amount --by country -o boundary.json
-
   zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
 """
 
@@ -52,18 +43,10 @@ Examples:
 class BoundaryLine(StateLine):
     """The rest of the line, with what it may write beside a model."""
 
-    compare: Annotated[
-        bool, option(group=METHOD, help="A table of all methods that take the objective.")
-    ] = False
-    frontier: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Every boundary that no other beats in precision and recall, as rows.",
-            shown=False,
-        ),
-    ] = None
+    compare: bool = of_method("A table of all methods that take the objective.", default=False)
+    frontier: str | None = of_output(
+        "Every boundary that no other beats in precision and recall, as rows.", "FILE"
+    )
 
     def check(self) -> None:
         """Refuse tables that have no place to go, or that would say something else."""
@@ -76,11 +59,6 @@ class BoundaryLine(StateLine):
                 raise UsageError("--frontier - would mix with the model; give it a file.")
             if self.compare:
                 raise UsageError("--frontier is that of one method; leave --compare out.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "boundary", HELP, _run, BoundaryOptions, BoundaryLine)
 
 
 def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
@@ -102,7 +80,7 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
         _compare(options, line, console)
         return
     write = partial(_write_both, line.frontier) if line.frontier is not None else write_models
-    run_states(boundary.run, options, line, console, write, deliver)
+    run_states(boundary, options, line, console, write, deliver)
 
 
 def _write_both(
@@ -110,13 +88,13 @@ def _write_both(
 ) -> None:
     """Write the model and the frontier: both appear, or none."""
     fitted = fit(source)
-    deliver(console, fitted, {frontier: fitted.frontier})
+    deliver(console, fitted, lambda outputs: outputs.write_frames([fitted.frontier], frontier))
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
     """Print all methods side by side; the model of the chosen one goes to ``-o``."""
     from calibkit.files.sinks import write_bytes
-    from calibkit.methods.boundary.run import compare
+    from calibkit.methods.boundary.compare import compare
 
     check_paths(options, line, console)
     source = line.open(console)
@@ -156,3 +134,6 @@ def _print(console: Console, methods: Sequence[Compared]) -> None:
         [[row[name] for name in kept] for row in rows],
         error=console.output == "-",
     )
+
+
+register = declare.command(HELP, _run, BoundaryOptions, BoundaryLine)

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
 from calibkit.options.shared import Tags
 
 from . import declare
 from .console import Console
+from .deliver import deliver
 from .lines import Json, Output, Quiet, Warnings
 
 HELP = """\
@@ -22,11 +21,8 @@ Calibrators (and vad, hetcal, alpha-cal) add their columns, each boundary NAME a
 reads the columns of those before it, and refuses a calibrator other than the one it was fitted on.
 
 Examples:
-
   calibkit bundle cal.json block=block.json review=review.json -o service.json
-
   calibkit bundle first=cal.json second=vad.json -o scores.json
-
   calibkit bundle cal.json block=block.json | calibkit show -
 """
 
@@ -52,11 +48,11 @@ class BundleLine(Options):
     models: Annotated[
         Any,
         option(
+            "Model files in the order in which they are applied; a boundary needs a name. A name "
+            "takes the place of `calibrated`, and stands at the end of other columns.",
+            "[NAME=]MODEL",
             argument=True,
             many="repetition",
-            metavar="[NAME=]MODEL",
-            help="Model files in the order in which they are applied; a boundary needs a name. A name "
-            "takes the place of `calibrated`, and stands at the end of other columns.",
             read=_split,
         ),
     ]
@@ -73,16 +69,10 @@ class BundleLine(Options):
             raise UsageError("standard input (-) can be read once only; name it once.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "bundle", HELP, bundle, BundleLine)
-
-
 def bundle(line: BundleLine) -> None:
     """Bundle, print."""
-    from calibkit.bundles.make import bundle as make
-    from calibkit.bundles.make import misread
-    from calibkit.models.kinds import view_of
+    from calibkit.bundles.model import bundle as make
+    from calibkit.bundles.model import misread
     from calibkit.models.model import load
 
     console = Console(line.output, line.as_json, line.quiet, warnings=line.warnings)
@@ -90,9 +80,9 @@ def bundle(line: BundleLine) -> None:
         said = f"{line.output}: is a folder; a bundle is one file, name it."
         raise UsageError(said, file=line.output)
     made = make([(name, load(path)) for name, path in line.models], tags=line.tags)
-    for remark in misread(made):
-        console.warn(remark)
-    if console.output is not None or not console.on_terminal:
-        console.summary(*view_of(made).lines(made))
-    console.model(made.to_json(), lambda: console.show(made))
-    console.wrote("Bundle")
+    console.warn(*misread(made))
+    console.outline(made)
+    deliver(console, made, "Bundle")
+
+
+register = declare.command(HELP, bundle, BundleLine)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.registry.methods import calibrator
 
-from .fitting import add_fit
+from .fitting import fit_command
 
 HELP = """\
 The default compares the methods on rows held out, and fits the first that is as good as the best beyond
@@ -15,19 +13,12 @@ noise; scores that no map betters are left as they are. No map gives exactly 0 o
 for it: one wrong label there would make the log loss infinite.
 
 Examples:
-
   calibkit calibrate calib.parquet -o cal.json
-
   calibkit calibrate calib.parquet --groups user --optimize brier -o cal.json
-
   calibkit calibrate calib.csv --method platt --scale logit --score logit -o cal.json
-
   calibkit calibrate calib.parquet --method venn-abers --by country -o cal.json
-
   calibkit calibrate votes.parquet --probs 'prob_*' --counts 'count_*' --method vector -o cal.json
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_fit(app, "calibrate", HELP, CalibrateOptions, calibrator.run)
+register = fit_command(HELP, CalibrateOptions, calibrator)

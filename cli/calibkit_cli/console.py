@@ -101,15 +101,16 @@ class Console:
         """Whether standard output is a terminal."""
         return _is_terminal(sys.stdout)
 
-    def warn(self, text: str) -> None:
-        """Say a warning on standard error; under ``--warnings error`` end the run with it.
+    def warn(self, *texts: str) -> None:
+        """Say warnings on standard error; under ``--warnings error`` end the run with the first.
 
         Call it before the first output is written.
         """
-        if self.warnings == "error":
-            raise DataError(f"{text} (an error because of --warnings error)")
-        self.said.append(text)
-        _print(f"Warning: {text}", sys.stderr)
+        for text in texts:
+            if self.warnings == "error":
+                raise DataError(f"{text} (an error because of --warnings error)")
+            self.said.append(text)
+            _print(f"Warning: {text}", sys.stderr)
 
     def summary(self, *lines: str) -> None:
         """Say what the run did, on standard error, unless ``-q``; then what is still to be said."""
@@ -246,6 +247,11 @@ class Console:
                 self.say(part)
             else:
                 self.table(part.header, part.rows, title=part.title)
+
+    def outline(self, result: Any, *notes: str) -> None:
+        """Say a result in a few lines with the summary, where it is not shown."""
+        if self.output is not None or not self.on_terminal:
+            self.summary(*view_of(result).lines(result), *notes)
 
     def content(self, data: bytes) -> None:
         """Print a file's content on standard output as it is."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Protocol, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
@@ -14,38 +15,47 @@ from calibkit.options.option import Entry, Options, entries
 from .clashes import refuse_clashes
 from .console import Console
 
+#: Adds a command to an application under a name.
+Register = Callable[[typer.Typer, str], None]
+
+#: An example among those of a help, which is a paragraph of its own where it is printed.
+_EXAMPLE = re.compile(r"\n(?=  \S)")
+
 #: The option that decides how many threads polars, which is loaded later, starts.
 _THREADS = "threads"
 
 
-def add(
-    app: typer.Typer, name: str, text: str, run: Callable[..., None], *kinds: type[Options]
-) -> None:
-    """Add a command to an application.
+def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Register:
+    """Return what adds a command.
 
     Parameters
     ----------
-    app, name, text
-        Where, and what `calibkit --help` says of it.
+    text
+        Its help.
     run
         Is called with one object of each class.
     kinds
         The classes of its options, those that matter most first.
     """
-    known = [entry for kind in kinds for entry in entries(kind) if entry.option.typed]
 
-    def command(**typed: Any) -> None:
-        threads = typed.get(_THREADS)
-        if threads is not None:
-            os.environ["POLARS_MAX_THREADS"] = str(_capped(threads, typed.get("warnings", "show")))
-        refuse_clashes(known, typed)
-        run(*(_made(kind, typed) for kind in kinds))
+    def register(app: typer.Typer, name: str) -> None:
+        known = [entry for kind in kinds for entry in entries(kind) if entry.option.typed]
 
-    params = [_parameter(entry) for entry in known]
-    signature: Any = command
-    signature.__signature__ = inspect.Signature(params)
-    signature.__annotations__ = {param.name: param.annotation for param in params}
-    app.command(name, help=text)(command)
+        def typer_command(**typed: Any) -> None:
+            threads = typed.get(_THREADS)
+            if threads is not None:
+                most = _capped(threads, typed.get("warnings", "show"))
+                os.environ["POLARS_MAX_THREADS"] = str(most)
+            refuse_clashes(known, typed)
+            run(*(_made(kind, typed) for kind in kinds))
+
+        params = [_parameter(entry) for entry in known]
+        signature: Any = typer_command
+        signature.__signature__ = inspect.Signature(params)
+        signature.__annotations__ = {param.name: param.annotation for param in params}
+        app.command(name, help=_EXAMPLE.sub("\n\n", text))(typer_command)
+
+    return register
 
 
 def _capped(threads: int, warnings: str) -> int:
@@ -60,38 +70,25 @@ def _capped(threads: int, warnings: str) -> int:
     return most
 
 
-class Kind(Protocol):
-    """One of the kinds of a command."""
+def several(
+    text: str, run: Callable[..., None], kinds: Mapping[str, type[Options]], line: type[Options]
+) -> Register:
+    """Return what adds a command with a sub-command a kind, whose options and line `run` gets."""
 
-    @property
-    def options(self) -> type[Options]:
-        """The class of its options; its docstring is its help."""
+    def register(app: typer.Typer, name: str) -> None:
+        own = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """What its help shows after the name of the command and of the kind."""
+        @own.callback()
+        def _kinds() -> None:
+            """Keep the name of the kind on the command line, however many kinds there are."""
 
+        for called, kind in kinds.items():
+            examples = [f"  calibkit {name} {called} {example}" for example in kind.EXAMPLES]
+            about = "\n".join([f"{inspect.getdoc(kind)}\n", "Examples:", *examples])
+            command(about, run, kind, line)(own, called)
+        app.add_typer(own, name=name, help=_EXAMPLE.sub("\n\n", text))
 
-def add_kinds(
-    app: typer.Typer,
-    name: str,
-    text: str,
-    run: Callable[..., None],
-    kinds: Mapping[str, Kind],
-    line: type[Options],
-) -> None:
-    """Add a command with a sub-command a kind; `run` gets the options of a kind and the line."""
-    several = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-
-    @several.callback()
-    def _kinds() -> None:
-        """Keep the name of the kind on the command line, however many kinds there are."""
-
-    for own, kind in kinds.items():
-        examples = [f"  calibkit {name} {own} {example}" for example in kind.examples]
-        about = "\n\n".join([inspect.getdoc(kind.options) or "", "Examples:", *examples])
-        add(several, own, about, run, kind.options, line)
-    app.add_typer(several, name=name, help=text)
+    return register
 
 
 def _made(kind: type[Options], typed: dict[str, Any]) -> Options:

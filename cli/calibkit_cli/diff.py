@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import option
 
@@ -18,11 +16,8 @@ from .lines import Json, Output, Quiet
 
 HELP = """\
 Examples:
-
   calibkit diff old/metrics.json metrics.json
-
   calibkit diff old/metrics.json metrics.json --fail-if 'auc.delta<-0.01'
-
   calibkit diff monday.json tuesday.json -o changes.json
 """
 
@@ -31,8 +26,8 @@ Examples:
 class DiffLine(Gated):
     """What is compared, and where the result goes."""
 
-    first: Annotated[str, option(argument=True, metavar="A.json", help="The file before.")]
-    second: Annotated[str, option(argument=True, metavar="B.json", help="The file after.")]
+    first: Annotated[str, option("The file before.", "A.json", argument=True)]
+    second: Annotated[str, option("The file after.", "B.json", argument=True)]
     output: Output = None
     as_json: Json = False
     quiet: Quiet = False
@@ -43,14 +38,9 @@ class DiffLine(Gated):
             raise UsageError("standard input can be one of the two files only.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "diff", HELP, diff, DiffLine)
-
-
 def diff(line: DiffLine) -> None:
     """Compare, print."""
-    from calibkit.gates.results import read_result, side_by_side
+    from calibkit.gates.figures import read_result, side_by_side
     from calibkit.models.model import canonical_json
 
     console = Console(line.output, line.as_json, line.quiet)
@@ -87,3 +77,6 @@ def _cells(
             yield (*path, name), inner
         else:
             yield from _cells(inner, (*path, name))
+
+
+register = declare.command(HELP, diff, DiffLine)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.drift import DriftOptions
 from calibkit.registry.methods import comparison
@@ -15,7 +13,7 @@ from calibkit.registry.methods import comparison
 from . import declare
 from .console import Console
 from .fitting import run_states
-from .judging import TEXTS, Delivery, Gated
+from .judging import TEXTS, Gated, deliver_judged, judge
 from .lines import StateLine
 
 if TYPE_CHECKING:
@@ -29,13 +27,9 @@ precision and recall, beside what the model promised; with --estimate what these
 labels. --fail-if judges all of it, as in evaluate.
 
 Examples:
-
   calibkit drift boundary.json today.parquet -o drift.json
-
   calibkit drift boundary.json today.parquet --fail-if 'psi_score.low>0.1' -q -o drift.json
-
   calibkit drift boundary.json today.parquet --estimate --calibrator cal.json -o drift.json
-
   calibkit drift service.json march.csv --label label --fail-if 'precision.high < fit/precision'
 """
 
@@ -54,39 +48,33 @@ class DriftLine(StateLine, Gated):
             )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "drift", HELP, drift, DriftOptions, DriftLine)
-
-
 def drift(options: DriftOptions, line: DriftLine) -> None:
     """Compare, print."""
     console = line.console(texts=TEXTS)
     if console.per_input and (line.fail_if or console.as_json):
         raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
 
-    def judge(console: Console, source: Source, find: Callable[[Source], Drift]) -> None:
+    def write(console: Console, source: Source, find: Callable[[Source], Drift]) -> None:
         def told(rows: Source) -> Drift:
             found = find(rows)
             return _told(console, found, rows.parts[0].path if console.per_input else None)
 
-        Delivery("Drift").judge(console, source, told, line)
+        judge(console, source, told, line, "Drift")
 
-    run_states(comparison.run, options, line, console, judge, deliver)
+    run_states(comparison, options, line, console, write, deliver)
 
 
 def deliver(console: Console, found: Drift) -> None:
     """Say what was found of the rows of a state, and write it."""
-    Delivery("Drift").deliver(console, _told(console, found))
+    deliver_judged(console, _told(console, found), "Drift")
 
 
 def _told(console: Console, found: Drift, file: str | None = None) -> Drift:
-    from calibkit.models.kinds import view_of
-
-    for remark in found.warnings:
-        console.warn(remark)
+    console.warn(*found.warnings)
     if file is not None:
         console.summary(f"{file}:")
-    if console.output is not None or not console.on_terminal:
-        console.summary(*view_of(found).lines(found))
+    console.outline(found)
     return found
+
+
+register = declare.command(HELP, drift, DriftOptions, DriftLine)

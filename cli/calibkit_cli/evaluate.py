@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.shared import of_output
 from calibkit.registry.methods import evaluation
 
 from . import declare
 from .console import Console
 from .fitting import run_states
-from .judging import TEXTS, Delivery, Gated
+from .judging import TEXTS, Gated, deliver_judged, judge
 from .lines import StateLine
 
 if TYPE_CHECKING:
@@ -31,21 +28,13 @@ HELP = """\
 The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.
 
 Examples:
-
   calibkit evaluate test.parquet -o metrics.json
-
   calibkit evaluate test.parquet --score new --score old --baseline old --top 0.02,0.1
-
   calibkit evaluate test.csv --boundary boundary.json --by country -o metrics.json
-
   calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
-
   calibkit evaluate test.parquet --boundary boundary.json --decision-curve costs.csv -o metrics.json
-
   calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
-
   calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
-
   calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
 """
 
@@ -54,44 +43,23 @@ Examples:
 class EvaluateLine(StateLine, Gated):
     """Where metrics go, and what is drawn of them."""
 
-    reliability: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP).",
-            shown=False,
-        ),
-    ] = None
-    decision_curve: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Net benefit of the decisions and of each score at all costs, with simultaneous "
-            "bands, as rows.",
-            shown=False,
-        ),
-    ] = None
-    plot: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            group=OUTPUT,
-            help="Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
-            "disagreement, of raw scores the ROC curve.",
-            shown=False,
-        ),
-    ] = None
-    report: Annotated[
-        str | None,
-        option(
-            metavar="FILE.html",
-            group=OUTPUT,
-            help="A page for people: all figures, pictures and the story of the boundary in one file.",
-            shown=False,
-        ),
-    ] = None
+    reliability: str | None = of_output(
+        "Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP).", "FILE"
+    )
+    decision_curve: str | None = of_output(
+        "Net benefit of the decisions and of each score at all costs, with simultaneous "
+        "bands, as rows.",
+        "FILE",
+    )
+    plot: str | None = of_output(
+        "Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
+        "disagreement, of raw scores the ROC curve.",
+        "FILE",
+    )
+    report: str | None = of_output(
+        "A page for people: all figures, pictures and the story of the boundary in one file.",
+        "FILE.html",
+    )
 
     @property
     def beside(self) -> dict[str, str]:
@@ -142,11 +110,6 @@ class EvaluateLine(StateLine, Gated):
             need_matplotlib()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "evaluate", HELP, evaluate, EvaluateOptions, EvaluateLine)
-
-
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
     console = line.console(texts=TEXTS)
@@ -162,24 +125,23 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     if line.dask is not None:  # a worker may stand in another folder than this
         options = replace(options, boundary=options.model)
 
-    def judge(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        delivery = Delivery(
-            "Metrics", _view, partial(_write_beside, options, line, source), line.beside
-        )
-        found = partial(find, curves=bool(line.beside))
-        delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
+    def write(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
+        def told(rows: Source) -> Evaluated:
+            return _told(console, find(rows, curves=bool(line.beside)))
 
-    run_states(evaluation.run, options, line, console, judge, deliver)
+        beside = partial(_write_beside, options, line, source)
+        judge(console, source, told, line, "Metrics", view=_view, beside=beside, files=line.beside)
+
+    run_states(evaluation, options, line, console, write, deliver)
 
 
 def deliver(console: Console, found: Evaluated) -> None:
     """Say what was found of the rows of a state, and write it."""
-    Delivery("Metrics", _view).deliver(console, _told(console, found))
+    deliver_judged(console, _told(console, found), "Metrics", view=_view)
 
 
 def _told(console: Console, found: Evaluated) -> Evaluated:
-    for remark in found.warnings:
-        console.warn(remark)
+    console.warn(*found.warnings)
     console.summary(*found.notes)
     return found
 
@@ -214,3 +176,6 @@ def _write_beside(
         from calibkit.reports.evaluated import page_of
 
         outputs.write_bytes(page_of(options, source, found), line.report)
+
+
+register = declare.command(HELP, evaluate, EvaluateOptions, EvaluateLine)

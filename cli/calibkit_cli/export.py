@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.export import ExportOptions
 from calibkit.options.shared import TextOptions
@@ -27,13 +25,9 @@ With --check the export and the model both run on a file, and on rows made from 
 thresholds and next to them; where they differ nothing is written and the exit code is 1.
 
 Examples:
-
   calibkit export boundary.json --to sql --table scores -o boundary.sql
-
   calibkit export boundary.json --to sql --dialect postgres -o boundary.sql
-
   calibkit export cal.json --to python --check test.parquet -o cal.py
-
   calibkit export service.json --to polars -o service.py
 """
 
@@ -58,11 +52,6 @@ class ExportLine(TextOptions, Results):
         )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "export", HELP, run, ExportOptions, ExportLine)
-
-
 def run(options: ExportOptions, line: ExportLine) -> None:
     """Export, write the text where the line says, then say what was done."""
     from calibkit.exports.run import export
@@ -84,3 +73,6 @@ def run(options: ExportOptions, line: ExportLine) -> None:
     if made.agreement is not None:
         console.summary(f"Checked on {made.agreement}.")
     console.wrote(f"{kind.capitalize()} as {_LANGUAGES[options.to]}")
+
+
+register = declare.command(HELP, run, ExportOptions, ExportLine)

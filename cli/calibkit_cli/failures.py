@@ -29,11 +29,7 @@ _NO_MEMORY = (
 
 
 #: What stands in for a standard stream that is closed: its number, and how nowhere is opened.
-_STREAMS = (
-    (0, "stdin", os.O_WRONLY),
-    (1, "stdout", os.O_RDONLY),
-    (2, "stderr", os.O_WRONLY),
-)
+_STREAMS = ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY))
 
 
 class Terminated(BaseException):

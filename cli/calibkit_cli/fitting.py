@@ -2,80 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, entries
 
 from . import declare
 from .console import Console
-from .dry_run import show_plan
+from .deliver import Write, show_plan, write_each
+from .deliver import deliver as deliver_result
 from .lines import STATE, StateLine
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
-    from calibkit.summaries.runs import Fit, Fitted, Run
+    from calibkit.registry.methods import Method
+    from calibkit.summaries.runs import Fitted
     from calibkit.summaries.states import State
 
 _STDIN = "-"
-
-
-class Told(Protocol):
-    """A result of which something is to be said."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the user has to be told."""
-
-    @property
-    def details(self) -> Sequence[str]:
-        """What is said to those who ask for more."""
 
 
 #: What messages call a model, by its kind.
 _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
 
 
-def add_fit(
-    app: typer.Typer,
-    name: str,
-    text: str,
-    options: type[Options],
-    method: Callable[[], Fit[Any, Model]],
-) -> None:
-    """Add the command of a fit.
-
-    Parameters
-    ----------
-    app, name, text
-        See `declare.add`.
-    options
-        The class of what is fitted.
-    method
-        Loads what fits it; `run` of an entry in `calibkit.registry.methods`.
-    """
+def fit_command(text: str, options: type[Options], method: Method) -> declare.Register:
+    """Return what adds the command of a fit: its help, the class of its options, and what fits it."""
 
     def run(asked: Any, line: StateLine) -> None:
-        run_fit(method, asked, line)
+        run_states(method, asked, line, line.console(), write_models, deliver)
 
-    declare.add(app, name, text, run, options, StateLine)
-
-
-def run_fit(method: Callable[[], Fit[Any, Model]], options: Any, line: StateLine) -> None:
-    """Do what the line asks for: models are what is written."""
-    run_states(method, options, line, line.console(), write_models, deliver)
+    return declare.command(text, run, options, StateLine)
 
 
 def run_states(
-    load: Callable[[], Run[Any, Any]],
+    made_by: Method,
     options: Any,
     line: StateLine,
     console: Console,
@@ -86,8 +52,8 @@ def run_states(
 
     Parameters
     ----------
-    load
-        Loads what makes the result: `run` of an entry in `calibkit.registry.methods`.
+    made_by
+        What makes the result.
     options, line, console
         How it is made, the rest of the line, and its voice.
     write
@@ -99,10 +65,10 @@ def run_states(
 
     check_paths(options, line, console)
     if line.dask is not None and not line.dry_run:
-        state = state_far(load, options, line, console)
-        deliver(console, load().finish(state, line.budget, options.workers))
+        state = state_far(made_by, options, line, console)
+        deliver(console, made_by.run().finish(state, line.budget, options.workers))
         return
-    method = load()
+    method = made_by.run()
     source = line.open(console)
     if line.dry_run:
         plan = method.plan(options, source)
@@ -157,19 +123,16 @@ def _travelling(options: Any) -> Any:
     return replace(options, **absolute) if absolute else options
 
 
-def state_far(
-    load: Callable[[], Run[Any, Any]], options: Any, line: StateLine, console: Console
-) -> State:
+def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
-    from calibkit.engines.parts import Opening, shards_of
-    from calibkit.engines.states import state_on_cluster
+    from calibkit.engines.work import Opening, shards_of, state_on_cluster
 
     assert line.dask is not None
     if console.per_input:
         raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(line.inputs)
     state = state_on_cluster(
-        load,
+        made_by.run,
         _travelling(options),
         shards,
         Opening(line.input_format, line.dtype, line.budget, line.dialect),
@@ -189,44 +152,34 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
         deliver(console, fit(source))
         return
     from calibkit.files.outputs import directory_outputs
-    from calibkit.files.sinks import Transaction, make_folders
     from calibkit.models.kinds import view_of
 
     if console.as_json:
         raise UsageError("-o DIR/ gives several models; leave --json out.")
     outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
-    with Transaction() as transaction:
-        for alone, output in zip(source.split(), outputs, strict=True):
-            fitted = fit(alone)
-            path = alone.parts[0].path
-            console.summary(f"{path}:", *view_of(fitted.model).lines(fitted.model), *fitted.notes)
-            for remark in (*fitted.warnings, *_doubts(fitted.model)):
-                console.warn(f"{path}: {remark}")
-            make_folders([output])
-            transaction.write_bytes(fitted.model.to_json(), output)
+
+    def make(alone: Source) -> Write:
+        fitted = fit(alone)
+        model, path = fitted.model, alone.parts[0].path
+        console.summary(f"{path}:", *view_of(model).lines(model), *fitted.notes)
+        console.warn(*(f"{path}: {remark}" for remark in (*fitted.warnings, *_doubts(model))))
+        return lambda transaction, output: transaction.write_bytes(model.to_json(), output)
+
+    write_each(source.split(), outputs, make)
     console.wrote("Model" if len(outputs) == 1 else f"{len(outputs)} models", outputs)
 
 
 def deliver(
-    console: Console, fitted: Fitted[Model], tables: Mapping[str, pl.DataFrame] | None = None
+    console: Console,
+    fitted: Fitted[Model],
+    beside: Callable[[Transaction], None] | None = None,
 ) -> None:
-    """Say what a fit says, and write its model; tables for further files appear with it, or nothing."""
-    from calibkit.files.sinks import Transaction
-    from calibkit.models.kinds import view_of
-
+    """Say what a fit says, and write its model; further files appear with it, or nothing."""
     model = fitted.model
-    if console.output is not None or not console.on_terminal:
-        console.summary(*view_of(model).lines(model), *fitted.notes)
+    console.outline(model, *fitted.notes)
     tell(console, fitted)
-    for remark in _doubts(model):
-        console.warn(remark)
-    with Transaction() as outputs:
-        for path, table in (tables or {}).items():
-            outputs.write_frames([table], path)
-        if console.output not in (None, "-"):
-            outputs.write_bytes(model.to_json(), str(console.output))
-    console.show_model(model.to_json(), lambda: console.show(model))
-    console.wrote(_NOUNS.get(model.kind, "Model"))
+    console.warn(*_doubts(model))
+    deliver_result(console, model, _NOUNS.get(model.kind, "Model"), beside=beside)
 
 
 def _doubts(model: Model) -> Sequence[str]:
@@ -237,36 +190,33 @@ def _doubts(model: Model) -> Sequence[str]:
     return () if doubts is None else doubts(model)
 
 
-def tell(console: Console, made: Told) -> None:
+def tell(console: Console, made: Any) -> None:
     """Say the warnings of a result, and its details to those who ask for them."""
-    for remark in made.warnings:
-        console.warn(remark)
+    console.warn(*made.warnings)
     console.detail(*made.details)
 
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
     from calibkit.files.outputs import directory_outputs
-    from calibkit.files.sinks import Transaction, make_folders
     from calibkit.summaries.states import read_so
 
     assert console.output is not None
-    parts: Sequence[Source] = [source]
-    outputs = [console.output]
+    sources, outputs = [source], [console.output]
     if console.per_input:
-        parts = source.split()
+        sources = source.split()
         outputs = directory_outputs(console.output, source.parts, suffix=STATE)
     rows = 0
-    with Transaction() as transaction:
-        for part, output in zip(parts, outputs, strict=True):
-            state = read_so(make(part), part.told)
-            rows += state.rows
-            if output == "-":
-                console.content(state.to_bytes())
-                continue
-            if console.per_input:
-                make_folders([output])
-            transaction.write(state.write, output)
+
+    def write(part: Source) -> Write:
+        nonlocal rows
+        state = read_so(make(part), part.told)
+        rows += state.rows
+        if console.output == "-":
+            return lambda transaction, output: console.content(state.to_bytes())
+        return lambda transaction, output: transaction.write(state.write, output)
+
+    write_each(sources, outputs, write, folders=console.per_input)
     if console.as_json:
         console.json({"rows": rows, "states": outputs})
     console.wrote(f"State of {rows:,} rows", outputs)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import option
 
@@ -20,13 +18,9 @@ A gate writes nothing, so a Makefile can run it after the result is safely writt
 not defined fails the gate; an expression that finds nothing is a mistake, exit code 2.
 
 Examples:
-
   calibkit gate metrics.json --fail-if 'auc<0.75' --fail-if 'ece>0.02'
-
   calibkit gate metrics.json --fail-if 'new/auc.low < old/auc'
-
   calibkit gate metrics.json --fail-if 'country:*/precision<0.6'
-
   calibkit gate boundary.json --fail-if 'fit/cross_validated/recall<0.3'
 """
 
@@ -38,10 +32,10 @@ class GateLine(Gated):
     files: Annotated[
         list[str],
         option(
+            "Files of metrics, models or other JSON results; - for standard input.",
+            "FILE",
             argument=True,
             many="repetition",
-            metavar="FILE",
-            help="Files of metrics, models or other JSON results; - for standard input.",
         ),
     ]
     as_json: Json = False
@@ -59,15 +53,9 @@ class GateLine(Gated):
             raise UsageError(f"{twice[0]} is named twice.", file=twice[0])
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "gate", HELP, gate, GateLine)
-
-
 def gate(line: GateLine) -> None:
     """Judge, print."""
-    from calibkit.gates.figures import check_files
-    from calibkit.gates.results import read_result
+    from calibkit.gates.figures import check_files, read_result
 
     console = Console(as_json=line.as_json, quiet=line.quiet)
     judged = check_files({file: read_result(file) for file in line.files}, line.fail_if)
@@ -81,3 +69,6 @@ def gate(line: GateLine) -> None:
             console.annotate("error", said, title="calibkit gate", file=file)
     settle([(file if len(line.files) > 1 else None, outcome) for file, outcome in judged])
     console.summary(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'} passed.")
+
+
+register = declare.command(HELP, gate, GateLine)

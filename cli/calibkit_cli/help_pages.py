@@ -109,7 +109,7 @@ class EveryRun(Voice, Budget, Threaded):
 def _of_every_run() -> tuple[Any, ...]:
     """Return the options of every run as ones that are read, checked and then left."""
     app = typer.Typer(add_completion=False)
-    declare.add(app, "any", "", lambda given: None, EveryRun)
+    declare.command("", lambda given: None, EveryRun)(app, "any")
     params: list[Any] = get_command(app).params
     for param in params:
         param.hidden, param.expose_value, param.envvar = True, False, None

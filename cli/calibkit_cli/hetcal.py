@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.registry.methods import hetcal
 
-from .fitting import add_fit
+from .fitting import fit_command
 
 HELP = """\
 Scores are right on average and wrong in parts of the data that a model has not used enough. A tree
@@ -16,15 +14,10 @@ finds such parts; calibrating each of them brings the scores of different parts 
 Missing values and values not seen before have a side of their own at each split.
 
 Examples:
-
   calibkit hetcal calib.parquet --train train.parquet --features 'age,job,feature_*' -o hetcal.json
-
   calibkit hetcal calib.csv --features 'x*' --max-depth 3 --min-leaf 500 -o hetcal.json
-
   calibkit hetcal calib.parquet --features 'x*' --partition boosted -o hetcal.json
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_fit(app, "hetcal", HELP, HetcalOptions, hetcal.run)
+register = fit_command(HELP, HetcalOptions, hetcal)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from calibkit.options.option import Options, option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.option import Options
+from calibkit.options.shared import of_output
 
 from .console import Console
+from .deliver import Write, deliver, write_each
 
 if TYPE_CHECKING:
     from calibkit.evaluation.outputs import Judged
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.gates.expressions import Expression
     from calibkit.gates.figures import Outcome
-    from calibkit.models.page import Page
 
 GATE_FAILED = 1
 
@@ -37,19 +38,15 @@ def _parsed(texts: Any, flag: str) -> tuple[Expression, ...]:
 class Gated(Options):
     """What makes a command fail, once everything is written."""
 
-    fail_if: Annotated[
-        Sequence[Any],
-        option(
-            "--fail-if",
-            metavar="EXPR",
-            group=OUTPUT,
-            help="Exit with code 1 if this holds: [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
-            "< <= > >=, a number or another address; may be repeated.",
-            shown=False,
-            many="repetition",
-            read=_parsed,
-        ),
-    ] = ()
+    fail_if: Sequence[Any] = of_output(
+        "Exit with code 1 if this holds: [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
+        "< <= > >=, a number or another address; may be repeated.",
+        "EXPR",
+        default=(),
+        flags=("--fail-if",),
+        many="repetition",
+        read=_parsed,
+    )
 
     def outcomes(self, content: dict[str, Any]) -> list[tuple[str | None, Outcome]]:
         """Return what becomes of the expressions on a result."""
@@ -81,63 +78,45 @@ def settle(judged: Sequence[tuple[str | None, Outcome]]) -> None:
     raise typer.Exit(GATE_FAILED)
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """How what was found is delivered.
+def deliver_judged(
+    console: Console,
+    found: Judged,
+    noun: str,
+    beside: Callable[[Any, Transaction], None] | None = None,
+    **more: Any,
+) -> None:
+    """Write what was found in the format of the output's suffix, and show it; see `deliver`."""
+    from calibkit.evaluation.outputs import content
 
-    Attributes
-    ----------
-    noun
-        What messages call it.
-    view
-        Shows it; None: as its class is shown.
-    beside
-        Writes the further files of a run.
-    files
-        What these are called, by their path.
+    also = None if beside is None else partial(beside, found)
+    deliver(console, found, noun, text=content, beside=also, **more)
+
+
+def judge(
+    console: Console,
+    source: Source,
+    find: Callable[[Source], Judged],
+    gates: Gated,
+    noun: str,
+    **more: Any,
+) -> None:
+    """Judge all inputs together, or (``-o DIR/``) each by itself; `find` says what it found.
+
+    `noun` and `more` as of `deliver_judged`; what is written beside depends on what was found.
     """
-
-    noun: str
-    view: Callable[[Any, Page], None] | None = None
-    beside: Callable[[Any, Transaction], None] | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-
-    def judge(
-        self, console: Console, source: Source, find: Callable[[Source], Judged], gates: Gated
-    ) -> None:
-        """Judge all inputs together, or (``-o DIR/``) each by itself; `find` says what it found."""
-        if console.per_input:
-            self._each(console, source, find)
-            return
+    if not console.per_input:
         found = find(source)
         outcomes = gates.outcomes(found.as_dict()) if gates.fail_if else []
-        self.deliver(console, found)
+        deliver_judged(console, found, noun, **more)
         settle(outcomes)
+        return
+    from calibkit.files.outputs import directory_outputs
 
-    def deliver(self, console: Console, found: Judged) -> None:
-        """Write all outputs, and show what was found."""
-        from calibkit.evaluation.outputs import content
-        from calibkit.files.sinks import Transaction
+    outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
 
-        with Transaction() as outputs:
-            if self.beside is not None:
-                self.beside(found, outputs)
-            if console.output not in (None, "-"):
-                output = str(console.output)
-                outputs.write_bytes(content(found, output), output)
-        console.wrote(self.noun)
-        if not console.as_json:
-            console.summary(*(f"{what} written to {path}." for path, what in self.files.items()))
-        console.show_model(found.to_json(), lambda: console.show(found, view=self.view))
+    def make(alone: Source) -> Write:
+        content = find(alone).to_json()
+        return lambda transaction, output: transaction.write_bytes(content, output)
 
-    def _each(self, console: Console, source: Source, find: Callable[[Source], Judged]) -> None:
-        from calibkit.files.outputs import directory_outputs
-        from calibkit.files.sinks import Transaction, make_folders
-
-        outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
-        with Transaction() as transaction:
-            for alone, output in zip(source.split(), outputs, strict=True):
-                found = find(alone)
-                make_folders([output])
-                transaction.write_bytes(found.to_json(), output)
-        console.wrote(self.noun, outputs)
+    write_each(source.split(), outputs, make)
+    console.wrote(noun, outputs)

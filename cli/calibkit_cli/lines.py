@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
-from calibkit.options.shared import INPUT, OUTPUT, RUN, TextOptions
+from calibkit.options.shared import TextOptions, of_input, of_output, of_run
 
 from .console import Console
 
@@ -20,76 +20,61 @@ STATE = ".state"
 
 Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow", "xlsx"]
 
-Model = Annotated[str, option(argument=True, metavar="MODEL", help="A model file (JSON).")]
+Model = Annotated[str, option("A model file (JSON).", "MODEL", argument=True)]
 
 InputFormat = Annotated[
     Format | None,
-    option(
-        group=INPUT,
-        help="Format of the input, whatever its suffix says.",
+    of_input(
+        "Format of the input, whatever its suffix says.",
         shown="by suffix; on standard input by its first bytes, else csv",
     ),
 ]
 
 Dtype = Annotated[
-    Literal["float64", "float32"],
-    option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
+    Literal["float64", "float32"], of_input("What numbers of a text file (CSV, NDJSON) become.")
 ]
 
 OutputFormat = Annotated[
     Format | None,
-    option(
-        group=OUTPUT,
-        help="Format of the output, whatever its suffix says.",
+    of_output(
+        "Format of the output, whatever its suffix says.",
         shown="by suffix; on standard output that of the input",
     ),
 ]
 
 Output = Annotated[
     str | None,
-    option(
-        "-o",
-        "--output",
-        metavar="OUTPUT",
-        group=OUTPUT,
-        help="Where the result goes: a file, - for standard output.",
+    of_output(
+        "Where the result goes: a file, - for standard output.",
+        "OUTPUT",
+        flags=("-o", "--output"),
         shown="a table on a terminal, the content on a pipe",
     ),
 ]
 
 Json = Annotated[
     bool,
-    option(
-        "--json",
-        group=OUTPUT,
-        help="Print the summary of the run, or its error, as one JSON object on standard output.",
+    of_output(
+        "Print the summary of the run, or its error, as one JSON object on standard output.",
+        flags=("--json",),
     ),
 ]
 
 Quiet = Annotated[
     bool,
-    option(
-        "--quiet",
-        "-q",
-        group=RUN,
-        env="CALIBKIT_QUIET",
-        help="No progress and no summary; warnings stay.",
+    of_run(
+        "No progress and no summary; warnings stay.", flags=("--quiet", "-q"), env="CALIBKIT_QUIET"
     ),
 ]
 
 Warnings = Annotated[
-    Literal["show", "error"],
-    option(group=RUN, help="error: a warning ends the run, before it writes."),
+    Literal["show", "error"], of_run("error: a warning ends the run, before it writes.")
 ]
 
 
 Annotate = Annotated[
     Literal["github"] | None,
-    option(
-        group=OUTPUT,
-        help="Also say what is wrong as annotations of GitHub Actions, on standard error.",
-        shown=False,
-    ),
+    of_output("Also say what is wrong as annotations of GitHub Actions, on standard error."),
 ]
 
 
@@ -101,10 +86,7 @@ def _refuse_plan(value: Any, flag: str) -> Any:
 class NoPlan(Options):
     """What 0.1 needed for fits in several rounds."""
 
-    plan: Annotated[
-        str | None,
-        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
-    ] = None
+    plan: str | None = option("Not needed.", "FILE", hidden=True, read=_refuse_plan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +94,7 @@ class Voice(Options):
     """How much a command says."""
 
     quiet: Quiet = False
-    verbose: Annotated[
-        bool, option("--verbose", "-v", group=RUN, help="Say more on standard error.")
-    ] = False
+    verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
     warnings: Warnings = "show"
 
 
@@ -136,17 +116,12 @@ class Results(Voice):
 class Budget(Options):
     """How much memory there is."""
 
-    memory: Annotated[
-        str | None,
-        option(
-            metavar="SIZE",
-            group=RUN,
-            env="CALIBKIT_MEMORY",
-            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
-            "batches.",
-            shown="half of the machine's, or of the container's",
-        ),
-    ] = None
+    memory: str | None = of_run(
+        "Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in batches.",
+        "SIZE",
+        env="CALIBKIT_MEMORY",
+        shown="half of the machine's, or of the container's",
+    )
 
     @property
     def budget(self) -> Memory:
@@ -163,11 +138,11 @@ class Inputs(TextOptions):
     inputs: Annotated[
         list[str],
         option(
+            "Files, globs, directories (key=value folders become columns) or - for standard "
+            "input, all of one schema.",
+            "INPUT",
             argument=True,
             many="repetition",
-            metavar="INPUT",
-            help="Files, globs, directories (key=value folders become columns) or - for standard "
-            "input, all of one schema.",
         ),
     ]
     input_format: InputFormat = None
@@ -205,45 +180,34 @@ class Reading(Budget, Inputs):
 class DryRun(Options):
     """A run that is only planned."""
 
-    dry_run: Annotated[
-        bool,
-        option(
-            "--dry-run",
-            group=RUN,
-            help="Show the columns found, the plan and the first rows; write nothing.",
-        ),
-    ] = False
+    dry_run: bool = of_run(
+        "Show the columns found, the plan and the first rows; write nothing.",
+        default=False,
+        flags=("--dry-run",),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread(Options):
     """Work on a cluster."""
 
-    dask: Annotated[
-        str | None,
-        option(
-            metavar="ADDRESS|local",
-            group=RUN,
-            help="Work on a Dask cluster: the address of its scheduler, or local for as many processes "
-            "of this machine as --threads says (needs the extra dask).",
-            shown="this process",
-        ),
-    ] = None
+    dask: str | None = of_run(
+        "Work on a Dask cluster: the address of its scheduler, or local for as many processes "
+        "of this machine as --threads says (needs the extra dask).",
+        "ADDRESS|local",
+        shown="this process",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
-    partial: Annotated[
-        bool,
-        option(
-            "--partial",
-            group=OUTPUT,
-            help="Write the summary of these rows, a .state file, for `calibkit merge` to put "
-            "together.",
-        ),
-    ] = False
+    partial: bool = of_output(
+        "Write the summary of these rows, a .state file, for `calibkit merge` to put together.",
+        default=False,
+        flags=("--partial",),
+    )
 
     @property
     def steps(self) -> list[str]:

@@ -26,7 +26,7 @@ from .processors import same_numbers
 from .progress import clear_line, end_lines, say_it_compiles
 
 #: What the commands are for, in the order of the help: one module a command, with a function
-#: ``register(app)``, and what it does in a sentence.
+#: ``register``, and what it does in a sentence.
 PURPOSES = {
     "Fit a model": {
         "boundary": "Fit a decision boundary over score and uncertainty.",
@@ -145,7 +145,7 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
         if brief:
             app.command(name.replace("_", "-"), help=COMMANDS[name])(_listed)
         else:
-            import_module(f"calibkit_cli.{name}").register(app)
+            import_module(f"calibkit_cli.{name}").register(app, name.replace("_", "-"))
     complete: list[Any] = [] if brief else [*app.registered_commands, *app.registered_groups]
     for own in complete:
         own.help = f"{COMMANDS[str(own.name).replace('-', '_')]}\n\n{own.help}"

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from calibkit.errors import UsageError
 from calibkit.options.option import option
-from calibkit.options.shared import INPUT, Threaded
-from calibkit.registry.methods import RUNS
+from calibkit.options.shared import Threaded, of_input
+from calibkit.registry.methods import STATES
 
 from . import declare
 from .bin import deliver_grid
@@ -23,7 +21,10 @@ from .lines import STATE, Budget, NoPlan, OutputFormat, Results
 from .watch import deliver as deliver_watch
 
 if TYPE_CHECKING:
-    from calibkit.summaries.states import State
+    from calibkit.files.sinks import Write
+
+if TYPE_CHECKING:
+    pass
 
 HELP = """\
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
@@ -36,11 +37,8 @@ The states of fits that go through their rows many times (hetcal, alpha-cal, cal
 rows themselves, with the columns that the fit uses; merge fits on them in one step.
 
 Examples:
-
   calibkit merge part-1.state part-2.state -o boundary.json
-
   calibkit merge parts/ --expect 100 -o boundary.json
-
   calibkit merge part-1.state part-2.state -o half.state
 """
 
@@ -62,33 +60,24 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
     inputs: Annotated[
         list[str],
         option(
+            "State files, globs or folders of them, or -.",
+            "STATE...",
             argument=True,
             many="repetition",
-            metavar="STATE...",
-            help="State files, globs or folders of them, or -.",
         ),
     ]
-    expect: Annotated[
-        int | None,
-        option(
-            metavar="N",
-            group=INPUT,
-            least=1,
-            help="How many shards there must be in all; another number is an error.",
-            shown="any number",
-        ),
-    ] = None
+    expect: int | None = of_input(
+        "How many shards there must be in all; another number is an error.",
+        "N",
+        least=1,
+        shown="any number",
+    )
     output_format: OutputFormat = None
 
     def check(self) -> None:
         """Refuse a folder for a result."""
         if (self.output or "").endswith("/"):
             raise UsageError("merge makes one result; give -o a file.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "merge", HELP, _merge, MergeLine)
 
 
 def _merge(line: MergeLine) -> None:
@@ -109,16 +98,15 @@ def _merge(line: MergeLine) -> None:
     shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")
     if whole:
-        _write(console, merged, len(paths))
+        _write_state(console, merged.rows, merged.write, {"shards": shards, "states": len(paths)})
         return
-    made = RUNS[kind]().finish(merged, line.budget, line.workers)
+    made = STATES[kind].run().finish(merged, line.budget, line.workers)
     _DELIVER.get(kind, deliver)(console, made)
 
 
 def _merge_watches(line: MergeLine) -> None:
     """Put states of `calibkit watch` together: their state, or what it says."""
     from calibkit.files.inputs import find_files
-    from calibkit.files.sinks import write_bytes
     from calibkit.methods.watch.watch import merged
 
     if line.expect is not None:
@@ -131,20 +119,19 @@ def _merge_watches(line: MergeLine) -> None:
     console = line.console()
     if output in paths:
         raise UsageError(f"{output}: is one of the states to merge; name another file.")
-    write_bytes(found.state.to_json(), output)
-    if console.as_json:
-        nights = len(found.state.nights)
-        console.json({"rows": found.rows, "nights": nights, "states": len(paths), "output": output})
-    console.wrote(f"State of {found.rows:,} rows")
+    counts = {"nights": len(found.state.nights), "states": len(paths)}
+    _write_state(console, found.rows, lambda file: file.write(found.state.to_json()), counts)
 
 
-def _write(console: Console, merged: State, states: int) -> None:
+def _write_state(console: Console, rows: int, write: Write, counts: dict[str, int]) -> None:
     from calibkit.files.sinks import Transaction
 
     output = str(console.output)
     with Transaction() as transaction:
-        transaction.write(merged.write, output)
+        transaction.write(write, output)
     if console.as_json:
-        content = {"rows": merged.rows, "shards": len(merged.header.shards)}
-        console.json({**content, "states": states, "output": output})
-    console.wrote(f"State of {merged.rows:,} rows")
+        console.json({"rows": rows, **counts, "output": output})
+    console.wrote(f"State of {rows:,} rows")
+
+
+register = declare.command(HELP, _merge, MergeLine)

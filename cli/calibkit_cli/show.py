@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options.option import Options, option
@@ -18,13 +15,9 @@ HELP = """\
 On a terminal one screen, of which --all shows the rest; on a pipe all there is.
 
 Examples:
-
   calibkit show boundary.json
-
   calibkit show hetcal.json --all
-
   calibkit show boundary.json --json | jq .score_thresholds
-
   calibkit show --schema boundary
 """
 
@@ -33,32 +26,22 @@ Examples:
 class ShowLine(Options):
     """What is shown, and how much of it."""
 
-    model: Annotated[
-        str | None,
-        option(argument=True, metavar="MODEL", help="A model file; - for standard input."),
-    ] = None
-    schema: Annotated[
-        str | None,
-        option(
-            metavar="KIND",
-            help="The JSON schema of a kind of model, or of metrics, drift, watch, "
-            "watch-state or the header of a state, instead.",
-        ),
-    ] = None
-    bounds: Annotated[
-        bool,
-        option(
-            "--bounds",
-            help="Also what holds for every threshold at once, on any data: uniform bounds, loose.",
-        ),
-    ] = False
-    everything: Annotated[
-        bool,
-        option(
-            "--all",
-            help="On a terminal too all there is: every level, step, leaf, split and candidate.",
-        ),
-    ] = False
+    model: str | None = option("A model file; - for standard input.", "MODEL", argument=True)
+    schema: str | None = option(
+        "The JSON schema of a kind of model, or of metrics, drift, watch, "
+        "watch-state or the header of a state, instead.",
+        "KIND",
+    )
+    bounds: bool = option(
+        "Also what holds for every threshold at once, on any data: uniform bounds, loose.",
+        default=False,
+        flags=("--bounds",),
+    )
+    everything: bool = option(
+        "On a terminal too all there is: every level, step, leaf, split and candidate.",
+        default=False,
+        flags=("--all",),
+    )
     as_json: Json = False
 
     def check(self) -> None:
@@ -67,11 +50,6 @@ class ShowLine(Options):
             raise UsageError("--bounds goes with MODEL alone: it is printed, not part of a model.")
         if (self.model is None) == (self.schema is None):
             raise UsageError("give a MODEL file or --schema KIND, one of the two.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "show", HELP, show, ShowLine)
 
 
 def show(line: ShowLine) -> None:
@@ -105,3 +83,6 @@ def show(line: ShowLine) -> None:
         from calibkit.views.boundary import bounds_view
 
         console.show(model, view=bounds_view)
+
+
+register = declare.command(HELP, show, ShowLine)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
-import typer
-
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT
+from calibkit.options.shared import of_output
 from calibkit.options.simulate import SimulateOptions
 from calibkit.registry.simulations import KINDS, simulate
 
@@ -21,11 +17,8 @@ HEAD = 5
 
 HELP = """\
 Examples:
-
   calibkit simulate posterior --rows 10000 -o calib.parquet
-
   calibkit simulate selection --part test --rows 20000 -o test.parquet
-
   calibkit simulate raters --rows 1000 --raters 3 -o votes.parquet
 """
 
@@ -35,22 +28,12 @@ class SimulateLine(DryRun):
     """What the command line of a simulation has besides its options."""
 
     output: Output = None
-    output_format: Annotated[
-        Format | None,
-        option(
-            group=OUTPUT,
-            help="Format of the output, whatever its suffix says.",
-            shown="by suffix; on standard output csv",
-        ),
-    ] = None
+    output_format: Format | None = of_output(
+        "Format of the output, whatever its suffix says.", shown="by suffix; on standard output csv"
+    )
     as_json: Json = False
     quiet: Quiet = False
     warnings: Warnings = "show"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command, one sub-command a kind of simulation, to the application."""
-    declare.add_kinds(app, "simulate", HELP, run, KINDS, SimulateLine)
 
 
 def run(options: SimulateOptions, line: SimulateLine) -> None:
@@ -76,3 +59,6 @@ def run(options: SimulateOptions, line: SimulateLine) -> None:
         console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
     console.rows([frame], input_format="csv", columns_added=frame.columns)
     console.wrote(f"{frame.height:,} rows with {', '.join(frame.columns)}")
+
+
+register = declare.several(HELP, run, KINDS, SimulateLine)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from calibkit.options.vad import VadOptions
 from calibkit.registry.methods import vad
 
-from .fitting import add_fit
+from .fitting import fit_command
 
 HELP = """\
 Of rows selected for their high scores more have an error that raises the score than one that lowers
@@ -15,15 +13,10 @@ it. Replicates of the model (other seeds, bootstrap refits) tell how large such 
 not needed, and the rows may be distributed otherwise than the training rows.
 
 Examples:
-
   calibkit vad unlabelled.parquet -o vad.json
-
   calibkit vad unlabelled.parquet --members 'p_*' --replicates bootstrap --by country -o vad.json
-
   calibkit vad unlabelled.csv --calibrator cal.json --train-input like_training.csv -o vad.json
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    add_fit(app, "vad", HELP, VadOptions, vad.run)
+register = fit_command(HELP, VadOptions, vad)

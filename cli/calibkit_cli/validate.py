@@ -11,6 +11,7 @@ from calibkit.options.validate import ValidateOptions
 
 from . import declare
 from .console import Console
+from .deliver import deliver
 from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 
 HELP = """\
@@ -21,13 +22,9 @@ warnings what it would take and should not; --warnings error fails on these too.
 Columns that are not named are looked at under their default names, where the input has them.
 
 Examples:
-
   calibkit validate calib.parquet
-
   calibkit validate scores.csv --score p --label y --by country -o report.json
-
   calibkit validate votes.parquet --probs 'prob_*' --counts 'count_*' --warnings error
-
   calibkit validate calib.parquet --json | jq '.findings[] | select(.level == "error")'
 """
 
@@ -45,11 +42,6 @@ class ValidateLine(Inputs):
     warnings: Warnings = "show"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "validate", HELP, validate, ValidateOptions, ValidateLine)
-
-
 def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
@@ -65,8 +57,7 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         report = unreadable(error, line.inputs)
     else:
         report = look(options, source)
-    console.model(report.to_json(), lambda: console.show(report))
-    console.wrote("Report")
+    deliver(console, report, "Report")
     if not line.as_json and (line.output is not None or not console.on_terminal):
         console.summary(*lines(report))
     for finding in report.findings if line.annotate else ():
@@ -76,3 +67,6 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         console.annotate(level, shown(finding), title=title, file=file)
     if report.errors or (line.warnings == "error" and report.warnings):
         raise typer.Exit(BAD_DATA)
+
+
+register = declare.command(HELP, validate, ValidateOptions, ValidateLine)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-import typer
-
 from calibkit.options.shared import Threaded
 from calibkit.runtime.kernels import compile_all, tell_of_compiling
 
@@ -19,9 +17,7 @@ and Python and each kind of processor, and kept under ~/.cache/calibkit or $XDG_
 Environments and copies of one version share what was compiled.
 
 Examples:
-
   calibkit warmup --threads 4
-
   calibkit warmup --json
 """
 
@@ -32,11 +28,6 @@ class WarmupLine(Threaded):
 
     as_json: Json = False
     quiet: Quiet = False
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "warmup", HELP, warmup, WarmupLine)
 
 
 def warmup(line: WarmupLine) -> None:
@@ -57,3 +48,6 @@ def warmup(line: WarmupLine) -> None:
     )
     if line.as_json:
         console.json({**asdict(done), "warnings": console.said})
+
+
+register = declare.command(HELP, warmup, WarmupLine)

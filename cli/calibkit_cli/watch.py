@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.options.option import option
-from calibkit.options.shared import OUTPUT, Threads
+from calibkit.options.shared import Threads, of_output
 from calibkit.options.watch import WatchOptions
 
 from . import declare
 from .console import Console
-from .dry_run import show_plan
-from .judging import GATE_FAILED, TEXTS
+from .deliver import show_plan
+from .judging import GATE_FAILED, TEXTS, deliver_judged
 from .lines import DryRun, Reading, Results
 
 if TYPE_CHECKING:
+    from calibkit.files.sinks import Transaction
     from calibkit.methods.watch.watch import Watched
 
 HELP = """\
@@ -28,11 +29,8 @@ false alarm is at most 1 - C. Rows of a night that is over are refused; the same
 nothing.
 
 Examples:
-
   calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json
-
   calibkit watch boundary.json labels.csv --state watch.state --period day --fail-if alarm
-
   calibkit watch boundary.json labels.csv --state watch.state --precision 0.7 --confidence 0.99
 """
 
@@ -42,25 +40,15 @@ class WatchLine(Reading, Results, DryRun):
     """What is added, and where the result goes."""
 
     threads: Threads = None
-    fail_if: Annotated[
-        Literal["alarm"] | None,
-        option(
-            "--fail-if",
-            group=OUTPUT,
-            help="Exit with code 1 if a promise is refuted, tonight or on an earlier night.",
-            shown=False,
-        ),
-    ] = None
+    fail_if: Literal["alarm"] | None = of_output(
+        "Exit with code 1 if a promise is refuted, tonight or on an earlier night.",
+        flags=("--fail-if",),
+    )
 
     def check(self) -> None:
         """Refuse a folder for a result."""
         if (self.output or "").endswith("/"):
             raise UsageError("watch makes one result of all inputs; give -o a file.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    declare.add(app, "watch", HELP, watch, WatchOptions, WatchLine)
 
 
 def watch(options: WatchOptions, line: WatchLine) -> None:
@@ -79,8 +67,7 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
         show_plan(console, source, reading.columns, [f"test {tested}"])
         return
     found = add(options, source)
-    for remark in found.warnings:
-        console.warn(remark)
+    console.warn(*found.warnings)
     console.summary(*(f"{remark.text}." for remark in found.remarks))
     if found.known:
         console.summary(f"{found.known:,} rows are in {options.state} already: nothing was added.")
@@ -98,17 +85,13 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
 
 def deliver(console: Console, found: Watched, state: str | None = None) -> None:
     """Write the state and the result together, and show what was found."""
-    from calibkit.evaluation.outputs import content
-    from calibkit.files.sinks import Transaction
-    from calibkit.models.kinds import view_of
+    console.outline(found)
+    write = None if state is None else partial(_write_state, state)
+    deliver_judged(console, found, "Watch", beside=write)
 
-    with Transaction() as outputs:
-        if state is not None:
-            outputs.write_bytes(found.state.to_json(), state)
-        if console.output not in (None, "-"):
-            output = str(console.output)
-            outputs.write_bytes(content(found, output), output)
-    if console.output is not None or not console.on_terminal:
-        console.summary(*view_of(found).lines(found))
-    console.wrote("Watch")
-    console.show_model(found.to_json(), lambda: console.show(found))
+
+def _write_state(state: str, found: Watched, outputs: Transaction) -> None:
+    outputs.write_bytes(found.state.to_json(), state)
+
+
+register = declare.command(HELP, watch, WatchOptions, WatchLine)

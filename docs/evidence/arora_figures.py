@@ -9,7 +9,7 @@ import numpy as np
 from boundary_study import Floats
 from pages import FOLDER as PAGES
 
-from calibkit.options.look import Look
+from calibkit.options.plot import Look
 from calibkit.reports.style import Sheet, settings, to_svg
 
 FOLDER = PAGES / "figures"

@@ -12,10 +12,8 @@ from pages import arguments, fill, paragraph, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.choice import choose_method
-from calibkit.methods.boundary.judge import Tried
-from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.choice import Tried, choose_method
+from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions
@@ -75,7 +73,7 @@ def label(tried: Tried) -> str:
 
 def on_test(tried: Tried, target: Target, test: ScoreRows) -> tuple[float, float]:
     """Return rows and positives that a candidate, fitted on all rows of its, selects on others."""
-    tally, levels = tried.summary.problem.tally, tried.summary.levels
+    tally, levels = tried.summary.tally, tried.summary.shown
     found = tried.summary.planned.method.find(tally, goal_of(target, tally_totals(tally)))
     assert levels is not None and test.label is not None
     threshold = found.thresholds[levels.of(test.uncertainty, test.score.size)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from calibkit.apply import passes as applying
+from calibkit.apply import apply as applying
 from calibkit.files import sinks
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibkit.engines.dask import DaskEngine
-from calibkit.engines.parts import divided
+from calibkit.engines.work import divided
 from tests.cli.score_files import simulate
 from tests.conftest import Outcome
 from tests.local_engine import LocalEngine
@@ -24,7 +24,7 @@ Invoke = Callable[..., Outcome]
 GROUP, ROWS = 60, 900
 
 #: What returns the cluster of a command.
-ENGINE = "calibkit.engines.states.DaskEngine"
+ENGINE = "calibkit.engines.work.DaskEngine"
 
 #: Command lines without inputs; those of little memory are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
@@ -59,7 +59,7 @@ class Seen:
         self._patch = monkeypatch.setattr
         self.parts: list[int] = []
         self.again: list[str] = []
-        self._patch("calibkit.engines.states.divided", self._divided)
+        self._patch("calibkit.engines.work.divided", self._divided)
 
     def with_workers(self, count: int) -> None:
         """Let ``--dask local`` work in this process, as if it were some."""
@@ -99,8 +99,8 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Return what becomes of files, of which some hundred rows are large ones."""
-    monkeypatch.setattr("calibkit.engines.parts._SMALL_BYTES", 10_000)
-    monkeypatch.setattr("calibkit.engines.parts._FEWEST_ROWS", GROUP)
+    monkeypatch.setattr("calibkit.engines.work._SMALL_BYTES", 10_000)
+    monkeypatch.setattr("calibkit.engines.work._FEWEST_ROWS", GROUP)
     monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", 200)
     monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", 200)
     return Seen(monkeypatch)

@@ -32,14 +32,8 @@ LINES: dict[str, list[Any]] = {
     "sorted-probs": ["alpha-cal", *VOTES, "--features", "sorted-probs", "--map", "vector",
                      "--map-regularization", "0.1", *ISOTONIC],
     "logits": ["alpha-cal", *LOGITS, "--counts", "count_*", "--map", "vector"],
-    "matrix before": ["alpha-cal", *VOTES, "--map", "matrix", "--map-regularization", "1,1"],
-    "temperature": ["calibrate", *LABEL],
-    "temperature of votes": ["calibrate", *LISTS, "--method", "temperature"],
-    "vector": ["calibrate", *VOTES, "--method", "vector"],
     "vector of logits": ["calibrate", *LOGITS, "--label", "label", "--method", "vector",
                          "--regularization", "0.1"],
-    "matrix": ["calibrate", *LABEL, "--method", "matrix", "--regularization", "0.1,1"],
-    "matrix, chosen": ["calibrate", *VOTES, "--method", "matrix", "--seed", "3"],
 }  # fmt: skip
 
 
@@ -89,7 +83,7 @@ def fitted(invoke: Invoke, line: list[Any], inputs: list[str], *more: Any) -> tu
     return path.read_bytes(), done.stderr
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", ["features", "probs", "logits", "vector of logits"])
 def test_the_same_bytes_and_warnings(name: str, invoke: Invoke) -> None:
     line = LINES[name]
     known, said = fitted(invoke, line, ["all.parquet"])

@@ -21,10 +21,11 @@ from pyarrow import ipc
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source, open_source
 from calibkit.methods.hetcal import run
+from calibkit.models.model import canonical_text
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.registry.states import state_of
 from calibkit.summaries.row_states import sources_of
-from calibkit.summaries.states import State, join_states, merge_states, metadata_of
+from calibkit.summaries.states import KEY, State, join_states, merge_states
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]
@@ -231,7 +232,7 @@ def test_states_that_do_not_go_together() -> None:
 def crafted(header: Any, *blocks: pl.DataFrame) -> bytes:
     """Return a state file with a batch of each frame."""
     sink = BytesIO()
-    schema = blocks[0].to_arrow().schema.with_metadata(metadata_of(header))
+    schema = blocks[0].to_arrow().schema.with_metadata({KEY: canonical_text(header)})
     with ipc.new_file(sink, schema) as file:
         for block in blocks:
             for batch in block.rechunk().to_arrow().to_batches():

@@ -20,81 +20,21 @@ from tests.conftest import ROOT, clean_environment
 from tests.fuzz.harness import run_quietly
 
 VOTES = ("--probs", "prob_*", "--counts", "count_*")
-CLASSES = ("--probs", "prob_*", "--label", "class_label")
 BUDGET = ("--memory", "1MB")
 
-#: Command lines without their inputs.
+#: Command lines without their inputs; test_one_program.py has the fits.
 EXACT = {
-    "logistic": ("boundary", "--precision", "0.6", "--method", "logistic", "--folds", "2"),
-    "stochastic": ("boundary", "--capacity", "0.1", "--method", "stochastic", "--folds", "2"),
-    "auto": ("boundary", "--fpr", "0.2", "--folds", "2"),
-    "segments": ("boundary", "--fpr", "0.2", "--by", "segment", "--method", "exact"),
-    "certified": ("boundary", "--precision", "0.5", "--confidence", "0.9", "--folds", "0"),
-    "value": ("boundary", "--recall", "0.5", "--value", "weight", "--folds", "0"),
-    "users": ("boundary", "--maximize", "f1", "--groups", "user", "--method", "exact"),
-    "times": ("boundary", "--minimize", "cost:1,3", "--time", "time", "--method", "exact"),
-    "frontier": ("boundary", "--precision", "0.6", "--method", "exact", "--folds", "0"),
-    "staircase": ("boundary", "--precision", "0.6", "--method", "staircase", "--score-bins", "9"),
-    **{
-        method: ("calibrate", "--method", method)
-        for method in ("beta", "platt", "isotonic", "histogram", "scaling-binning", "temperature")
-    },
-    "venn-abers": ("calibrate", "--method", "venn-abers"),
-    "weighted beta by segment": (
-        "calibrate",
-        "--method",
-        "beta",
-        "--weight",
-        "weight",
-        "--by",
-        "segment",
-    ),
-    "prior shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
-    "vad": ("vad", "--members", "score_?"),
-    "vad of bootstrap members": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
-    "vad by segment": ("vad", "--members", "score_?", "--by", "segment", "--min-rows", "20"),
-    "constant alpha0": ("alpha-cal", *VOTES),
-    "vector": ("calibrate", *CLASSES, "--method", "vector", "--regularization", "0.1"),
     "matrix of votes": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),
-    "alpha0 of a feature": ("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
-    "evaluate": ("evaluate", "--no-intervals", "--score", "score,score_1", "--top", "0.1,0.5"),
-    "evaluate with intervals": ("evaluate", "--by", "segment", "--metrics", "auc,brier,log_loss"),
-    "evaluate weighted": (
-        "evaluate",
-        "--no-intervals",
-        "--weight",
-        "weight",
-        "--prevalence",
-        "0.1",
-    ),
-    "evaluate votes": ("evaluate", *VOTES, "--no-intervals"),
-    "evaluate classes": ("evaluate", *CLASSES, "--no-intervals"),
     "evaluate boundary": ("evaluate", "--boundary", "boundary.json", "--no-intervals"),
     "drift": ("drift", "boundary.json", "--label", "label"),
     "drift of a bundle": ("drift", "bundle.json", "--label", "label"),
     "state of boundary": ("boundary", "--precision", "0.6", "--method", "exact", "--partial"),
-    "state of calibrate": ("calibrate", "--partial"),
     "state of evaluate": ("evaluate", "--partial", "--no-intervals"),
     "state of vad": ("vad", "--members", "score_?", "--partial"),
 }
 
-#: Those whose figures may differ in the tenth digit under another order of the rows.
-CLOSE = {
-    "tree": ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "50"),
-    "forest": (
-        *("hetcal", "--features", "x,segment", "--partition", "forest", "--trees", "3"),
-        *("--max-depth", "2", "--min-leaf", "50", "--shrinkage", "10"),
-    ),
-    "boosted": (
-        *("hetcal", "--features", "x,segment", "--partition", "boosted", "--trees", "3"),
-        *("--min-leaf", "50"),
-    ),
-    "intervals of ranks": ("evaluate", "--metrics", "average_precision,ece", "--groups", "user"),
-}
-
 #: Models that the fixture makes.
 MODELS = ("boundary.json", "bundle.json")
-MERGED = ("boundary", "calibrate", "evaluate", "vad")
 
 
 def made(folder: Path, words: tuple[object, ...], out: str = "out.json") -> bytes:
@@ -137,45 +77,6 @@ def test_results_have_the_same_bytes(name: str, kept: tuple[Path, dict[str, list
     csv = inputs["csv in three files"]
     found["small budget"] = made(folder, (*first, *csv, *rest, *budgeted(words)))
     assert {how for how, data in found.items() if data != found["parquet"]} == set()
-
-
-@pytest.mark.parametrize("name", CLOSE)
-def test_results_agree_to_nine_digits(name: str, kept: tuple[Path, dict[str, list[Any]]]) -> None:
-    folder, inputs = kept
-    command, *rest = CLOSE[name]
-    found = {how: made(folder, (command, *given, *rest)) for how, given in inputs.items()}
-    assert found["again, four threads"] == found["parquet"]
-    known = json.loads(found["parquet"])
-    for how, data in found.items():
-        assert close(known, json.loads(data)), how
-
-
-def close(one: object, other: object) -> bool:
-    """Return whether two results are equal, their numbers to 1e-9."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(close(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(close, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-    return one == other
-
-
-@pytest.mark.parametrize("command", MERGED)
-def test_merged_states_give_the_bytes_of_one_run(
-    command: str, kept: tuple[Path, dict[str, list[Any]]]
-) -> None:
-    folder, inputs = kept
-    options = EXACT[f"state of {command}"][1:]
-    fit = [word for word in options if word != "--partial"]
-    whole = made(folder, (command, inputs["parquet"][0], *fit))
-    states = []
-    for part in inputs["csv in three files"][:3]:
-        more = BUDGET if states else ()
-        made(folder, (command, part, *options, *more), f"{part.stem}.state")
-        states.append(folder / f"{part.stem}.state")
-    for order in (states, states[::-1]):
-        assert made(folder, ("merge", *order)) == whole
 
 
 def test_tables_do_not_depend_on_threads_and_budgets(

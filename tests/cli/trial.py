@@ -102,9 +102,9 @@ def build_app(commands: Iterable[str] = main.COMMANDS, *, brief: bool = False) -
     app = _build_app(commands, brief=brief)
     for function in (endless, wait):
         app.command()(function)
-    declare.add(app, "fail", "Raise an error.", fail, How)
-    declare.add(app, "warn", "Warn as a library does.", warn, Chance)
-    declare.add(app, "say", "Say something through the console.", say, Said)
+    declare.command("Raise an error.", fail, How)(app, "fail")
+    declare.command("Warn as a library does.", warn, Chance)(app, "warn")
+    declare.command("Say something through the console.", say, Said)(app, "say")
     return app
 
 

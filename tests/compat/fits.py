@@ -210,6 +210,14 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("--groups", "user"),
     ),
     "three-way of costs": ("boundary", "--minimize", "cost:1,3", "--review-cost", "0.5"),
+    "segments alike": (
+        *("boundary", "--precision", "0.7", "--by", "segment", "--max-gap", "recall:0.2"),
+        *("--method", "exact", "--uncertainty-bins", "1", "--folds", "2"),
+    ),
+    "segments alike over levels": (
+        *("boundary", "--recall", "0.5", "--by", "segment", "--max-gap", "fpr:0.1"),
+        *("--method", "exact", "--uncertainty-bins", "2", "--folds", "0"),
+    ),
     "map chosen in groups": ("calibrate", "--groups", "user"),
     "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.apply import passes as applying
-from calibkit.apply.apply import apply_model, plan_application
-from calibkit.apply.passes import Run
+from calibkit.apply import apply as applying
+from calibkit.apply.apply import Run, apply_model, plan_application
 from calibkit.errors import DataError
 from calibkit.files.sources import Source, open_source
 from calibkit.models.model import Model

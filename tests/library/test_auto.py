@@ -80,7 +80,7 @@ def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
 def test_folds_of_any_kind(options: dict[str, object]) -> None:
     import polars as pl
 
-    from calibkit.columns.columns import RowFinder
+    from calibkit.columns.rows import RowFinder
     from calibkit.files.sources import open_source
     from tests.conftest import ROOT
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibkit.methods.boundary.certificate.bets import Bets, Units
+from calibkit.methods.boundary.certificate.tests import Bets, Units
 
 RUNS, ROWS = 2000, 300
 

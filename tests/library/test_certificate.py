@@ -11,22 +11,20 @@ from scipy import stats
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.methods.boundary.certificate.bets import Units
 from calibkit.methods.boundary.certificate.certificate import certify_boundary
-from calibkit.methods.boundary.certificate.dealing import deal_rows, fitting_share, written_out
-from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path, joined
+from calibkit.methods.boundary.certificate.evidence import deal_rows, fitting_share, written_out
+from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_curved, fit_path, joined
 from calibkit.methods.boundary.certificate.tests import (
     Binomials,
     Chain,
     Quantity,
     TwoBinomials,
+    Units,
     at_base_rate,
-    rows_needed,
     walk_all,
 )
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.fit import fit_boundary
-from calibkit.methods.boundary.solvers.curved import fit_curved
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_confidence
@@ -264,12 +262,6 @@ def test_what_would_be_needed_is_said() -> None:
     rows, _ = draw(400, 15)
     with pytest.raises(InfeasibleError, match=r"rows like these would be needed \(there are 400\)"):
         certify_boundary(rows, asked("0.999999", precision="0.6"))
-
-
-def test_rows_needed() -> None:
-    wanted = float(stats.norm.ppf(0.9))
-    assert rows_needed(-0.1, wanted, 1000) is None
-    assert rows_needed(wanted, wanted, 1000) == pytest.approx(4000, abs=2)
 
 
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "x"])

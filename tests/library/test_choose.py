@@ -10,8 +10,7 @@ import pytest
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.choice import EVERY_LEVELS, choose_levels
-from calibkit.methods.boundary.judge import marginal_prices
+from calibkit.methods.boundary.choice import EVERY_LEVELS, choose_levels, marginal_prices
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions

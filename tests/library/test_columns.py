@@ -11,14 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.columns.columns import (
-    RowFinder,
-    ScoreRows,
-    label_column,
-    numeric_column,
-    read_rows,
-    read_score_rows,
-)
+from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.columns.numeric import label_column, numeric_column
+from calibkit.columns.rows import RowFinder, read_rows
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.sources import Source, open_source
 from calibkit.options.shared import ColumnOptions

@@ -15,16 +15,20 @@ from calibkit.columns.weights import Unit
 from calibkit.errors import ResourceError
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import (
+    COUNT,
     FEW_CELLS,
     MOST_CELLS,
+    SCORE,
+    SPREAD,
+    Role,
     Scale,
     UnitError,
-    cells_within,
     finest_scale,
+    keys_of,
+    least_of,
+    spread_bits,
 )
-from calibkit.summaries.coarse import keys_of, least_of
-from calibkit.summaries.counted import Counted, Counter, Room
-from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role, spread_bits
+from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.summary import merge_all
 
 #: Rows that are cut, and rows that are counted in a table.
@@ -179,8 +183,8 @@ def test_the_finest_scale_that_has_room() -> None:
     assert finest_scale(MOST_CELLS, 1, probability=False).size <= MOST_CELLS
     with pytest.raises(ResourceError, match="60,000 uncertainty levels are too many"):
         finest_scale(FEW_CELLS, 60_000, probability=True)
-    assert cells_within(Memory(10**9)) == MOST_CELLS
-    assert cells_within(Memory(10**8)) == FEW_CELLS
+    assert Room.of(Memory(10**9)).cells == MOST_CELLS
+    assert Room.of(Memory(10**8)).cells == FEW_CELLS
 
 
 def test_rows_that_must_stay_as_they_are_have_room_or_not() -> None:

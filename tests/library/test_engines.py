@@ -27,8 +27,7 @@ from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
-from calibkit.engines.parts import Opening, Shard, Stretch, shards_of
-from calibkit.engines.states import StateTask, state_of_all
+from calibkit.engines.work import Opening, Shard, StateTask, Stretch, shards_of, state_of_all
 from calibkit.errors import (
     CalibkitError,
     CheckError,
@@ -48,7 +47,7 @@ from calibkit.numerics.row_hash import data_hash
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.score_states import source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state
 from calibkit.summaries.states import State, join_states
 from tests.local_engine import LocalEngine
 
@@ -165,7 +164,7 @@ def test_rows_are_merged_here_or_there(
 
 
 def calibrator_rows(state: State) -> Any:
-    return summary_of(state).rows(source_of(state), Memory(1))
+    return rows_of_state(state, Memory(1))
 
 
 def test_a_bad_shard_is_named(files: Path, cluster: distributed.LocalCluster) -> None:

@@ -20,8 +20,7 @@ from calibkit.gates.expressions import (
     parse,
     quoted,
 )
-from calibkit.gates.figures import Figures, check, figures, judge
-from calibkit.gates.results import side_by_side
+from calibkit.gates.figures import Figures, check, figures, judge, side_by_side
 
 METRICS: dict[str, Any] = {
     "signature": {},

@@ -14,7 +14,7 @@ from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.solvers import grid_methods
-from calibkit.methods.boundary.solvers.grid_methods import evaluate, most_positives_by_bins
+from calibkit.methods.boundary.solvers.grid_methods import evaluate
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from tests.conftest import ROOT
@@ -92,8 +92,6 @@ def test_golden_boundaries(case: str) -> None:
 
 def test_golden_table_of_equal_bins() -> None:
     grid, expected = golden_grid("p08_ew_dpmt"), golden("p08_ew_dpmt")["expected"]
-    assert most_positives_by_bins(grid[0]).tolist() == expected["R"]
-    assert most_positives_by_bins(grid[0], mono=True).tolist() == expected["R_mono"]
     for sigma, best in expected["best"].items():
         assert list(found("ew-dpmt", grid, "precision", sigma)) == best
 
@@ -135,8 +133,6 @@ def test_equal_weight_methods_count_bins(grid: Grid, bounded: str, bound: str) -
         "ew-dpmt-mono": [b for b in every if naive_is_mono(b[0])],
     }.items():
         table = naive_most_positives_by_bins(boundaries)
-        mono = method.endswith("mono")
-        assert most_positives_by_bins(positives, mono=mono).tolist() == table
         hits, bins = naive_best_bins(
             table, int(totals.sum()), bounded, Fraction(bound), int(positives.sum())
         )
@@ -201,7 +197,7 @@ def test_one_long_level_makes_a_table_too_long() -> None:
 
 @given(grids())
 def test_estimates_of_size_are_those_of_the_tables(grid: Grid) -> None:
-    from calibkit.methods.boundary.solvers.grid_tables import LevelPrefixes, LevelTables
+    from calibkit.methods.boundary.solvers.grid_methods import LevelPrefixes, LevelTables
 
     prefixes = LevelPrefixes.of(*grid)
     tables = LevelTables.fill(prefixes.hits, prefixes.rows)

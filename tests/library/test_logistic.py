@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.decide import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.logistic import best_cut, distinct

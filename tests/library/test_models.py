@@ -18,7 +18,7 @@ from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_json, threshold_value
 from calibkit.models import model as models
-from calibkit.models.model import canonical_text, decode, kind_class, load, save
+from calibkit.models.model import canonical_text, decode, kind_class, load
 from calibkit.registry.methods import KINDS
 from tests.library.samples import example, fit, score_rows
 
@@ -52,7 +52,7 @@ def test_models_are_read_back_as_they_were_written(name: str, tmp_path: Path) ->
     assert again.to_json() == text
     assert BoundaryModel.from_json(text) == model
     path = tmp_path / "model.json"
-    save(model, str(path))
+    model.save(path)
     assert path.read_bytes() == text
     assert load(str(path)) == model
     # Any layout of the same content is the same model.

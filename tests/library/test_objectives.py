@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.measures import Measure
-from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.objective import OPTIONS, read_target

@@ -1,4 +1,4 @@
-"""The order of rows: short ways for condensed rows give what the long way gives."""
+"""The order of rows: short ways for counted rows give what the long way gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.summaries.order import falling_places, few_values, unit_sums
+from calibkit.summaries.edges import falling_places, few_values, unit_sums
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=30)
 

@@ -15,18 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.engines.parts import (
+from calibkit.engines.work import (
+    Look,
     Opening,
     Shard,
+    StateTask,
     Stretch,
-    _Cuts,
     cuts,
     divided,
     shards_of,
     size_to_cut,
+    state_of_all,
     stretches,
 )
-from calibkit.engines.states import StateTask, state_of_all
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
 from calibkit.methods.calibrators import run
@@ -59,7 +60,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tasks() -> dict[str, StateTask]:
-    """Return what makes states: of rows that are condensed, and of sums."""
+    """Return what makes states: of rows that are counted, and of sums."""
     scores = CalibrateOptions(
         weight="weight", unlabelled="drop", on_missing="drop", by="site", provenance="names"
     )
@@ -110,7 +111,7 @@ def test_where_parts_fail_the_whole_file_is_read(
     lacking = {"calibrate": (70, 80), "vad": (40, 60)}[name]  # where nothing is left
     seen: list[list[Shard]] = []
     for parts in (in_parts(shard, lacking), [old, replace(shard, stretch=Stretch(50, 70, ROWS))]):
-        monkeypatch.setattr("calibkit.engines.states.divided", lambda *_, own=parts: own)
+        monkeypatch.setattr("calibkit.engines.work.divided", lambda *_, own=parts: own)
 
         class Engine(LocalEngine):
             def map(self, function: Any, parts: Any, *more: Any) -> Any:
@@ -171,7 +172,7 @@ class Workers(LocalEngine):
 
     def map(self, function: Any, parts: Sequence[Any], *_: Any) -> Any:
         rows = [int(item.name.split("-")[0]) for item in parts]
-        return [_Cuts(many, (*range(1000, many, 1000), many)) for many in rows]
+        return [Look(many, (*range(1000, many, 1000), many)) for many in rows]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ class Workers(LocalEngine):
 def test_parts_are_as_few_as_keep_workers_busy(
     workers: int, rows: list[int], parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit.engines.parts.size_to_cut", lambda path, _: int(path) or 1)
+    monkeypatch.setattr("calibkit.engines.work.size_to_cut", lambda path, _: int(path) or 1)
     shards = [Shard(f"{many}-{place}", str(many), "path") for place, many in enumerate(rows)]
     work = divided(Workers(workers), shards, OPENING)
     assert [sum(part.name == shard.name for part in work) for shard in shards] == parts
@@ -200,8 +201,8 @@ def test_parts_are_as_few_as_keep_workers_busy(
 
 
 def test_what_is_looked_at(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibkit.engines.parts._SMALL_BYTES", 1)
-    monkeypatch.setattr("calibkit.engines.parts._FEWEST_ROWS", 10)
+    monkeypatch.setattr("calibkit.engines.work._SMALL_BYTES", 1)
+    monkeypatch.setattr("calibkit.engines.work._FEWEST_ROWS", 10)
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(file.read_bytes()[:500])
     work = divided(LocalEngine(at_once=2), shards_of([str(file), str(broken)]), OPENING)

@@ -17,8 +17,7 @@ import pytest
 import calibkit as ck
 from calibkit.errors import UsageError
 from calibkit.options.grid_plots import GridPlot, HeatmapOptions, PositivityOptions
-from calibkit.options.look import Look, read_size
-from calibkit.options.plot import ReliabilityOptions, RocOptions
+from calibkit.options.plot import Look, ReliabilityOptions, RocOptions, read_size
 from calibkit.reports import plots, style
 from calibkit.reports.grid_points import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
@@ -45,7 +44,7 @@ def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
     assert len(svg) < 60_000
     root = ET.fromstring(svg)
     assert root.tag == f"{SVG}svg"
-    assert root.get("aria-label") == plots.KINDS[kind].title
+    assert root.get("aria-label") == plots.KINDS[kind].HEADING
     groups = [one for one in root.iter(f"{SVG}g") if one.get("id", "").startswith("axes_")]
     assert groups
     for group in groups:
@@ -203,7 +202,7 @@ def test_signatures_are_those_of_the_options(kind: str) -> None:
     function = getattr(ck.plot, kind.replace("-", "_"))
     found = dict(inspect.signature(function).parameters)
     assert found.pop("frame").default is None
-    fields = {field.name: field.default for field in dataclasses.fields(plots.KINDS[kind].options)}
+    fields = {field.name: field.default for field in dataclasses.fields(plots.KINDS[kind])}
     assert {name: one.default for name, one in found.items()} == fields
     assert all(f"\n{field}\n    " in function.__doc__ for field in fields)
     assert "--" not in function.__doc__.replace("---", "")

@@ -25,7 +25,7 @@ def random_rows(size: int, seed: int, weight: bool = True) -> object:
 @pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
 def test_rows_dealt_one_by_one_add_up_to_the_cells(order: str, strategy: str) -> None:
     problem = binned_problem(random_rows(400, 1), (3, 8), strategy, order, 1)
-    assert problem.rows is not None
+    assert problem.dealt is not None
     dealt = deal(problem, 4, 0, 1)
     assert set(dealt.part.tolist()) == {0, 1, 2, 3}
     cells: dict[tuple[float, int], list[int]] = {}

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calibkit as ck
-from calibkit.columns import remarks
 from calibkit.columns.remarks import inverted, of_tally
 
 
@@ -21,7 +20,7 @@ def of_rows(name: str, scale: str, score: np.ndarray, label: np.ndarray) -> list
     distinct, place = np.unique(score, return_inverse=True)
     rows = np.bincount(place, minlength=distinct.size)
     hits = np.bincount(place[label == 1], minlength=distinct.size)
-    return list(remarks._remarks(name, scale, distinct, rows, hits, score.size))
+    return of_tally(name, scale, distinct[::-1], rows[::-1], hits[::-1], score.size)
 
 
 def rows(size: int = 2_000, seed: int = 0) -> pl.DataFrame:

@@ -17,8 +17,7 @@ import pytest
 
 from calibkit.errors import ResourceError
 from calibkit.files import sinks
-from calibkit.files.row_groups import group_size, write_groups
-from calibkit.files.sinks import write_frames
+from calibkit.files.sinks import group_size, write_frames, write_groups
 
 ROWS = 2000
 NUMBERS = np.random.default_rng(1).random(ROWS)

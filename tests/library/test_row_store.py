@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -46,16 +47,16 @@ def stored(
 ) -> dict[str, NDArray[np.generic]]:
     fields = {"score": np.float64, "codes": (np.uint8, 2)}
     count = rows["hash"].size
-    borders = None
+    summary = None
     if score:
         summary = ColumnSummaries(1)
         for own in windows:
             summary.add(rows["score"][own][None], rows["hash"][own])
-        borders = summary.borders(0, ranges)
     else:
         fields["number"] = fields.pop("score")
         rows = {**rows, "number": rows["score"]}
-    store = RowStore(fields, count, Arrays(memory), borders)
+    with patch("calibkit.summaries.row_store._buckets", lambda *_: ranges):
+        store = RowStore(fields, count, Arrays(memory), summary)
     for own in windows:
         store.add({name: values[own] for name, values in rows.items()})
     return store.finish()

@@ -16,13 +16,14 @@ import pytest
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
 from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.columns.resolution import Resolution
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
-from calibkit.methods.boundary.reading import read_boundary_rows
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.run import read_boundary_rows
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.methods.calibrators.run import calibration_rows
 from calibkit.models.model import canonical_text
@@ -33,10 +34,9 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
+from calibkit.summaries.cells import SCORE, Role
 from calibkit.summaries.counted import Counter
 from calibkit.summaries.counted import Room as Limits
-from calibkit.summaries.distinct import SCORE, Role
-from calibkit.summaries.resolution import Resolution
 from calibkit.summaries.score_batches import level_edges
 from calibkit.summaries.states import merge_states
 from tests.cli.score_files import simulate
@@ -355,8 +355,7 @@ def test_windows_number_their_rows(distinct: Source) -> None:
     seen = 0
     for window in distinct.windows(["score"], rows=900):
         path, rows = window.locate([0, window.rows - 1])
-        part = next(part for part in distinct.parts if part.path == path)
-        before = sum(one.rows for one in distinct.parts[: distinct.parts.index(part)])
+        before = sum(one.rows for one in distinct.split()[: distinct.paths.index(path)])
         assert [row + before for row in rows] == [seen + 1, seen + window.rows]
         seen += window.rows
     assert seen == distinct.rows
@@ -438,8 +437,8 @@ def test_uncertainties_are_moved_down_to_edges_that_were_given(levels: int) -> N
         edges=tuple(edges.tolist()),
     )
     rows = score_batches.rows_within(Source.from_frame(frame), reading, Room(1000))
-    assert rows.uncertainty is not None and rows.condensing is not None
-    level, times = np.searchsorted(edges, rows.uncertainty, "right"), rows.condensing.times
+    assert rows.uncertainty is not None and rows.times is not None
+    level, times = np.searchsorted(edges, rows.uncertainty, "right"), rows.times
     expected = np.bincount(np.searchsorted(edges, spread, "right"), minlength=levels)
     assert np.bincount(level, times, minlength=levels).tolist() == expected.tolist()
     assert rows.uncertainty.dtype == np.float32 and float(rows.uncertainty.min()) == spread[0]

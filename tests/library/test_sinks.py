@@ -15,17 +15,15 @@ import pytest
 
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files import outputs
-from calibkit.files.sinks import (
-    Transaction,
+from calibkit.files.inputs import Part
+from calibkit.files.outputs import (
     check_output,
     directory_outputs,
     is_directory_output,
     is_stream,
-    make_folders,
-    write_bytes,
-    write_frames,
 )
-from calibkit.files.sources import Part, open_source
+from calibkit.files.sinks import Transaction, make_folders, write_bytes, write_frames
+from calibkit.files.sources import open_source
 
 FRAME = pl.DataFrame({"score": [0.1, None, 1.0], "name": ["a,b", "", None]})
 
@@ -325,7 +323,7 @@ def test_writing_into_a_folder_or_nowhere(tmp_path: Path) -> None:
 
 
 def part(path: str, relative: str, format_name: str = "csv") -> Part:
-    return Part(path, format_name, {}, 1, relative)
+    return Part(path, format_name, relative)
 
 
 def test_directory_outputs(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from calibkit.engines.dask import R, T
-from calibkit.engines.parts import Opening, shards_of
-from calibkit.engines.states import StateTask, state_of_all
+from calibkit.engines.work import Opening, StateTask, shards_of, state_of_all
 from calibkit.methods.calibrators import run as calibrators
 from calibkit.methods.vad import run as vad
 from calibkit.options.calibrate import CalibrateOptions

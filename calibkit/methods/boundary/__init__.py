@@ -9,6 +9,6 @@ The rooms, each of which imports only those before it:
 * `result`: the model, its figures, and what it decides.
 * `certificate`: boundaries whose bound holds on new data.
 
-Above them stand the choice among candidates (`choice`, `judge`), segments, the comparison of methods,
-what is read (`reading`), and the two ways in: `run` for a fit, `application` for a model.
+Above them stand the choice among candidates (`choice`), segments, the comparison of methods, and
+the two ways in: `run` for a fit, `application` for a model.
 """

@@ -6,9 +6,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import is_text
+from calibkit.columns.rows import RowFinder, is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.decide import (

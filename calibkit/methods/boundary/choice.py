@@ -25,31 +25,36 @@ out, unless all do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.judge import Judge, Places, Tried, marginal_prices
-from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import deal
-from calibkit.methods.boundary.result.figures import cross_validate
-from calibkit.methods.boundary.result.fit import (
-    FittedBoundary,
-    fit_summary,
-    fold_count,
+from calibkit.methods.boundary.problem.three_way import ThreeWay
+from calibkit.methods.boundary.result.figures import (
+    Judged,
+    Validation,
+    cross_validate,
+    standard_error,
 )
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, fold_count
 from calibkit.methods.boundary.result.parts import Candidate
+from calibkit.methods.boundary.solvers import exact, three_way
 from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.plan import Plan, plan
-from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.methods.boundary.solvers.partition import leaves_of
+from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.summaries.tally import Tally
+from calibkit_kernels.surface import differing
 
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
@@ -73,17 +78,14 @@ class Choice:
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
-    """Fit the candidate that was chosen, or the next best one where that one finds no boundary.
-
-    Raises
-    ------
-    InfeasibleError
-        No candidate selects a row and meets the bound.
-    """
+    """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     failure: InfeasibleError | None = None
     for tried in choice.ranked:
         try:
-            fitted = fit_summary(_merged(tried.summary))
+            summary = tried.summary
+            tally = summary.tally.merged()  # as a count over its own levels alone would give it
+            single = tally if summary.single is summary.tally else summary.single
+            fitted = fit_summary(replace(summary, tally=tally, single=single))
         except InfeasibleError as error:
             failure = min(failure or error, error, key=lambda one: getattr(one, "least", 0.0))
             continue
@@ -101,17 +103,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
 
 
 def fit_rows(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
-    """Fit one boundary on all rows, by the method and over the levels given or chosen.
-
-    Raises
-    ------
-    UsageError
-        Options that do not go together.
-    DataError
-        Rows of one class where the objective needs both.
-    InfeasibleError
-        No boundary selects a row and meets the bound.
-    """
+    """Fit one boundary on all rows, by the method and over the levels given or chosen."""
     if options.method == AUTO:
         return fit_choice(choose_method(data, options))
     if options.auto_levels:
@@ -124,21 +116,7 @@ def choose_levels(
 ) -> FittedBoundary:
     """Fit a boundary with the number of levels that cross-validation favours.
 
-    Parameters
-    ----------
-    data
-        Rows; without uncertainties there is one level.
-    options
-        What to fit, with folds; its number of levels is not looked at.
-    count
-        How the rows are counted for a number of levels.
-
-    Raises
-    ------
-    UsageError
-        A grid, whose levels are chosen.
-    InfeasibleError
-        No number of levels meets the bound.
+    Without uncertainties there is one level; `count` counts the rows for a number of levels.
     """
     if isinstance(data, GridTable):
         raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
@@ -161,28 +139,17 @@ def choose_levels(
         assert failure is not None
         raise failure
     judge = Judge(single.aim()[1], marginal_prices(single), None, single.minimised)
-    best = max((one for _, one in tried), key=judge.worth)
-    least = judge.worth(best) - judge.error_alone(best)
-    return next(fitted for fitted, one in tried if judge.worth(one) >= least)
+    worth = [judge.worth(one.pooled) for _, one in tried]
+    best = int(np.argmax(worth))
+    least = worth[best] - judge.error_alone(tried[best][1])
+    return next(fitted for (fitted, _), own in zip(tried, worth, strict=True) if own >= least)
 
 
 def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choice:
     """Return the candidates of ``--method auto`` by what cross-validation says of them.
 
-    Parameters
-    ----------
-    data
-        Rows, or a grid of their counts (a grid has one number of levels, and no surface).
-    options
-        What to fit, with method ``auto``.  A number of levels is that of every candidate.  Without
-        folds, or with too few rows for them, the simplest comes first.
-
-    Raises
-    ------
-    UsageError
-        Options that no candidate can take.
-    DataError
-        One class only where the objective needs both.
+    A grid has one number of levels, and no surface; a number of levels that is asked for is that of
+    every candidate.  Without folds, or with too few rows for them, the simplest comes first.
     """
     plans = candidates(data, options)
     if len(plans) == 1:
@@ -206,34 +173,26 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     goal = base.aim()[1]
     dealt = None
     if shared:
-        dealt = _deal(base, options).reweighted(goal.totals.classes)
+        parts, counted_on = base.totals().rows // ENOUGH, base
+        if base.dealt is None and parts > 1:  # that many are enough, taken at random
+            # Another seed than that of the folds: both draws are keyed by score, level and label.
+            some = base.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
+            counted_on = replace(base, tally=some)
+        dealt = deal(counted_on, options.folds, options.seed, options.workers)
+        dealt = dealt.reweighted(goal.totals.classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     price = marginal_prices(counted[0 if base.cells is None else len(counted) // 2][0])
     return _rank(tried, dealt, goal, price)
 
 
-def _deal(base: Summary, options: BoundaryOptions) -> Tally:
-    """Return the rows, or `ENOUGH` of them taken at random, dealt to the folds."""
-    problem = base.problem
-    parts = problem.totals().rows // ENOUGH
-    if problem.rows is None and parts > 1:
-        # Another seed than that of the folds: both draws are keyed by score, level and label.
-        some = problem.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
-        problem = replace(problem, tally=some)
-    return deal(problem, options.folds, options.seed, options.workers)
-
-
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
     """Return what ``auto`` tries, the simplest first."""
     levels = options.levels
+    wanted = [("st", levels)]
     if isinstance(data, GridTable):
-        wanted = [("st", levels)] if data.grid.score_edges.shape[0] == 1 else []
-        wanted.append(("exact", levels))
-    elif data.uncertainty is None or levels == 1:
-        wanted = [("st", levels)]
-    else:
-        wanted = [("st", levels)]
+        wanted = [*(wanted if data.grid.score_edges.shape[0] == 1 else []), ("exact", levels)]
+    elif data.uncertainty is not None and levels != 1:
         finite = data.options.measure == "probability" or not np.isinf(data.score).any()
         if options.target.review is None and finite and data.cells is None:
             wanted.append(("logistic", levels))
@@ -247,13 +206,6 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
     if refused is not None and not plans:
         raise refused
     return plans
-
-
-def _merged(summary: Summary) -> Summary:
-    """Return a summary with the tally that a count over its own levels alone would give."""
-    tally = summary.problem.tally.merged()
-    single = tally if summary.single is summary.problem.tally else summary.single
-    return replace(summary, problem=replace(summary.problem, tally=tally), single=single)
 
 
 def _count_finely(
@@ -276,15 +228,15 @@ def _count_finely(
     found: list[tuple[Summary, Places | None]] = []
     for planned, levels in zip(plans, own_levels, strict=True):
         places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
-        tally = base.problem.tally.coarser(places, levels.count)
-        problem = replace(base.problem, tally=tally, levels=levels)
+        tally = base.tally.coarser(places, levels.count)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
         summary = replace(
             base,
             planned=planned,
-            problem=problem,
+            tally=tally,
             single=tally,
             levels=levels,
+            shown=levels,
             origin=msgspec.structs.replace(base.origin, options=options),
         )
         found.append((summary, places))
@@ -293,10 +245,10 @@ def _count_finely(
 
 def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
     """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
-    planned, tally = summary.planned, summary.problem.tally
+    planned, tally = summary.planned, summary.tally
     options = planned.options
     if dealt is None or places is None:
-        own = deal(summary.problem, options.folds, options.seed, options.workers)
+        own = deal(summary, options.folds, options.seed, options.workers)
         return Tried(summary, cross_validate(own.reweighted(goal.totals.classes), planned, goal))
     checked = cross_validate(dealt.coarser(places, tally.levels), planned, goal)
     if options.time is not None:
@@ -310,15 +262,188 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
     judge = Judge(goal, price, dealt, tried[0].summary.minimised)
-    worth = [judge.worth(one) for one in tried]
+    worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
     best = max(eligible, key=lambda k: worth[k])
     gaps = [(worth[best] - worth[k], judge.error(one, tried[best])) for k, one in enumerate(tried)]
     chosen = next(k for k in eligible if gaps[k][0] <= gaps[k][1])
     order = sorted(range(len(tried)), key=lambda k: (k != chosen, k not in eligible, -worth[k]))
-    seen = [
-        judge.describe(one, inside, *gap)
-        for one, inside, gap in zip(tried, within, gaps, strict=True)
-    ]
+    seen = []
+    for one, inside, (gap, error) in zip(tried, within, gaps, strict=True):
+        assert one.checked is not None
+        planned, figures = one.summary.planned, one.checked.figures
+        seen.append(
+            Candidate(
+                method=planned.method.name,
+                uncertainty_bins=planned.kept_levels,
+                precision=figures.precision,
+                recall=figures.recall,
+                objective_value=figures.objective_value,
+                within_bound=inside,
+                gap=gap,
+                gap_standard_error=error,
+            )
+        )
     return Choice(tuple(tried[k] for k in order), tuple(seen))
+
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate: what it is fitted on, and its cross-validation; None where there was none.
+
+    `fine` has its threshold at each of the finest levels on each fold; None on a tally of its own.
+    """
+
+    summary: Summary
+    checked: Validation | None = None
+    fine: Floats | None = None
+
+    @property
+    def folds(self) -> tuple[Judged, ...]:
+        """Its folds."""
+        return () if self.checked is None else self.checked.folds
+
+    @property
+    def pooled(self) -> Judged:
+        """The sum of its folds."""
+        return Judged(*(sum(column) for column in zip(*self.folds, strict=True)))
+
+
+class Judge:
+    """What candidates are worth on the rows that their fits left out.
+
+    Where the objective is more than counts of rows (a column of values or costs), a candidate is
+    worth the objective itself, and errors come from the folds.
+    """
+
+    def __init__(
+        self, goal: Goal, prices: tuple[float, ...], dealt: Tally | None, minimised: bool
+    ) -> None:
+        self.goal, self.prices, self.dealt, self.minimised = goal, prices, dealt, minimised
+        self.price = prices[0]
+        self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
+        self.priced = bool(goal.bounded) and self.rows_alone
+
+    def worth(self, seen: Judged) -> float:
+        """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
+        if self.priced:
+            return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
+        goal = self._goal(seen)
+        if isinstance(goal, ThreeWay):
+            return goal.priced(self.prices, seen[2:])
+        value = goal.value(*seen[2:]) or 0.0
+        return -value if self.minimised else value
+
+    def _goal(self, seen: Judged) -> Goal:
+        share = seen.rows / (self.goal.totals.rows or 1)
+        totals = replace(
+            self.goal.totals,
+            rows=int(seen.rows),
+            positives=int(seen.positives),
+            gain=int(self.goal.totals.gain * share),
+        )
+        return self.goal.of(totals)
+
+    def within(self, tried: Tried) -> bool:
+        """Tell whether the bounded figure is not short of its bound by two standard errors."""
+        if isinstance(self.goal, ThreeWay):  # what its bounds are missed by is paid for
+            return True
+        seen, classes = tried.pooled, self.goal.totals.classes
+        selected, hits = seen.selected, seen.true_positives
+        positives, negatives = seen.positives, seen.rows - seen.positives
+        per_row, harm = _units_per_row(tried), selected - hits
+        # What a count of units varies by: each row of a class is as many units as its weight.
+        if self.goal.bounded == "precision":
+            rate = hits / selected if selected else 0.0
+            spread = classes.positive * hits * (1 - rate) ** 2 + classes.negative * harm * rate**2
+        elif self.goal.bounded == "recall":
+            spread = classes.positive * hits * (1 - hits / (positives or 1))
+        elif self.goal.bounded == "fpr":
+            spread = classes.negative * harm * (1 - harm / (negatives or 1))
+        else:
+            spread = classes.positive * hits + classes.negative * harm
+            spread *= 1 - selected / (seen.rows or 1)
+        slack = 2 * math.sqrt(max(spread, 0.0) * per_row)
+        if self.goal.bounded in ("precision", "recall"):
+            hits += slack
+        else:
+            selected -= slack
+        return self._goal(seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
+
+    def error(self, one: Tried, other: Tried) -> float:
+        """Return the standard error of the difference between two candidates' worths."""
+        if one is other:
+            return 0.0
+        apart = [self.worth(a) - self.worth(b) for a, b in zip(one.folds, other.folds, strict=True)]
+        if self.dealt is None:  # dealt apart: the error of the better one's worth must do
+            return standard_error([self.worth(fold) for fold in other.folds]) or 0.0
+        over_folds = standard_error(apart) or 0.0
+        options = one.summary.planned.options
+        if one.fine is None or other.fine is None or not self.rows_alone:
+            return over_folds
+        # What comes from the rows that one of the two boundaries selects.
+        dealt = self.dealt
+        scale, price = self._slope(other.pooled)
+        entries = dealt.score, dealt.level, dealt.count, dealt.positive, dealt.part
+        apart_rows = differing(*entries, one.fine, other.fine).sum(axis=(0, 1))
+        rows, hits = (float(amount) for amount in apart_rows)
+        variance = dealt.classes.positive * hits * (1 - price) ** 2
+        variance += dealt.classes.negative * (rows - hits) * price**2
+        found = scale * math.sqrt(variance * _units_per_row(one))
+        independent = options.groups is None and not self.dealt.squares.size
+        return found if independent else max(found, over_folds)
+
+    def error_alone(self, tried: Tried) -> float:
+        """Return the standard error of a candidate's worth."""
+        assert tried.checked is not None
+        if not self.priced and self.rows_alone | self.goal.uses_gain:
+            return tried.checked.figures.standard_error or 0.0
+        worths = [self.worth(fold) for fold in tried.folds if fold.positives]
+        return standard_error(worths) or 0.0
+
+    def _slope(self, seen: Judged) -> tuple[float, float]:
+        """Return what a true positive adds to the worth, and what share of that a row costs."""
+        if self.priced:
+            return 1.0 / (seen.positives or 1.0), self.price
+        rows, hits = seen.selected, seen.true_positives
+        step = max(1.0, 0.01 * rows)
+        more, fewer = min(hits + step, rows, seen.positives), max(hits - step, 0.0)
+        wider, narrower = (
+            min(rows + step, seen.rows - seen.positives + hits),
+            max(rows - step, hits),
+        )
+
+        def worth(selected: float, true_positives: float) -> float:
+            return self.worth(seen._replace(selected=selected, true_positives=true_positives))
+
+        gain = (worth(rows, more) - worth(rows, fewer)) / max(more - fewer, 1.0)
+        cost = (worth(narrower, hits) - worth(wider, hits)) / max(wider - narrower, 1.0)
+        return (gain, cost / gain) if gain > 0.0 else (0.0, 0.0)
+
+
+def _units_per_row(tried: Tried) -> float:
+    """Return how many units a row has, 1 where a weight of 2 is two rows."""
+    summary = tried.summary
+    return 1.0 if summary.tally.unit.size == 1.0 else summary.totals().rows / summary.rows
+
+
+def marginal_prices(summary: Summary) -> tuple[float, ...]:
+    """Return the rate of positives at which the bound stops one more row; of three-way decisions more.
+
+    It is 0 without a bound, and where what rows are worth counts.
+    """
+    tally, goal = summary.aim()
+    if leaves := summary.planned.method.leaves:
+        tally = tally.coarser(leaves_of(tally, goal, leaves), leaves)
+    if isinstance(goal, ThreeWay):
+        return three_way.prices(three_way.every_prefix(tally), goal)
+    if goal.uses_gain:
+        return (0.0,)
+    goal = goal.alone
+    assert isinstance(goal, CountGoal)
+    return (exact.margin(tally.points(), goal),)

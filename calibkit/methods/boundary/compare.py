@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +10,11 @@ import polars as pl
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import fit_rows
-from calibkit.methods.boundary.result.fit import delivered
+from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.run import Inputs, fit_inputs, inputs
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
@@ -41,17 +42,7 @@ _NOTES = {"st": "best single threshold", "logistic": "best cut of its surface"}
 
 @dataclass(frozen=True)
 class Compared:
-    """One method of a comparison.
-
-    Attributes
-    ----------
-    method
-        Its name.
-    model
-        The boundary it found, None where it found none.
-    note
-        Why there is none, or what is to be said of it.
-    """
+    """One method of a comparison; without a model the note says why it found none."""
 
     method: str
     model: BoundaryModel | None
@@ -83,11 +74,32 @@ class Compared:
         return found
 
 
-def comparison_frame(methods: Sequence[Compared]) -> pl.DataFrame:
-    """Return a comparison as a table, one row a method."""
-    rows = [one.row() for one in methods]
-    kinds = {name: _KINDS.get(name, pl.Float64) for name in HEADER if name != "selected"}
-    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+@dataclass(frozen=True)
+class Comparison:
+    """All methods that take the objective, those that meet the bound first."""
+
+    options: BoundaryOptions
+    inputs: Inputs
+    methods: tuple[Compared, ...]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The methods as a table, one row each."""
+        rows = [one.row() for one in self.methods]
+        kinds = {name: _KINDS.get(name, pl.Float64) for name in HEADER if name != "selected"}
+        return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+    def fit(self) -> FittedBoundary:
+        """Fit the method that was asked for on the same rows."""
+        return fit_inputs(self.options, self.inputs)
+
+
+def compare(options: BoundaryOptions, source: Source) -> Comparison:
+    """Return all methods that take the objective, side by side; errors as of a fit."""
+    options.check_comparison()
+    read = inputs(options, source)
+    methods = compare_methods(read.data, options, read.test)
+    return Comparison(options, read, tuple(sorted(methods, key=lambda one: one.rank)))
 
 
 def compare_methods(
@@ -109,15 +121,20 @@ def compare_methods(
 
 
 def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None) -> Compared:
-    if options.method != AUTO:
-        options = _suited(options)
+    if options.method != AUTO:  # what a method has no use for is left out
+        chosen = METHODS[options.method]
+        if chosen.needs_grid and options.score_bins == 0:
+            options = replace(options, score_bins=None)
+        if chosen.mix is None:
+            options = replace(options, randomise="block")
+        if chosen.surface is not None:
+            options = options.at_levels(None)
     try:
-        fitted = delivered(fit_rows(data, options), options, test)
+        model = delivered(fit_rows(data, options), options, test).model
     except InfeasibleError:
         return Compared(options.method, None, "infeasible: selects nothing")
     except UsageError as error:
         return Compared(options.method, None, f"skipped: {error.message}")
-    model = fitted.model
     binned = model.provenance is not None and model.provenance.options.get("score_bins")
     note = _NOTES.get(options.method, "")
     if not note and model.fit.optimal_in_sample:
@@ -127,13 +144,3 @@ def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows 
     if not model.fit.bound_met:
         note = "misses the bound"
     return Compared(options.method, model, note)
-
-
-def _suited(options: BoundaryOptions) -> BoundaryOptions:
-    """Leave out of a specification what its method has no use for."""
-    chosen = METHODS[options.method]
-    if chosen.needs_grid and options.score_bins == 0:
-        options = replace(options, score_bins=None)
-    if chosen.mix is None:
-        options = replace(options, randomise="block")
-    return options if chosen.surface is None else options.at_levels(None)

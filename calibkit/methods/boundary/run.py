@@ -7,53 +7,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-import polars as pl
+from functools import partial
 
 from calibkit.bins.binning import uncertainty_levels
-from calibkit.bins.grid_table import GridTable
-from calibkit.columns.columns import ScoreRows
+from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.numeric import numeric_column
 from calibkit.columns.remarks import of_tally
+from calibkit.columns.rows import refuse_missing
+from calibkit.columns.segments import read_segments
+from calibkit.errors import UsageError
+from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
+from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
+from calibkit.methods.boundary.problem.columns import amounts_of, in_cells
 from calibkit.methods.boundary.problem.problem import raw_problem
-from calibkit.methods.boundary.reading import (
-    merged_rows,
-    read_boundary_rows,
-    read_summary,
-    read_test_rows,
-)
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
-from calibkit.methods.boundary.solvers.plan import plan as resolved
+from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import QUANTILES
+from calibkit.methods.boundary.solvers.summary import plan as resolved
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
-from calibkit.runtime.memory import Memory
-from calibkit.summaries import plain as states
+from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.runs import Plan
-from calibkit.summaries.score_states import score_state, source_of
+from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
+from calibkit.summaries.score_states import rows_of_state, score_state, source_of
+from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
-from calibkit.summaries.tally import Tally
-
-if TYPE_CHECKING:
-    from calibkit.methods.boundary.compare import Compared
+from calibkit.summaries.states import from_plain as texts_from_plain
 
 KIND = "boundary"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The rows of a run, and those that judge it.
+    """The rows of a run (or a grid of their counts), and those that judge it, if there are any.
 
-    Attributes
-    ----------
-    data, test
-        The rows, or a grid of their counts, and others that judge the fit, if there are any.
-    source
-        Where the rows are read.
-    makers
-        The hash of the model that made the column of a role, as the user says.
+    `makers` has the hash of the model that made the column of a role, as the user says.
     """
 
     data: ScoreRows | GridTable
@@ -81,49 +74,17 @@ class Inputs:
         return (f"{self.data.rows:,} rows used of {self.data.rows_read:,} read",)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """All methods that take the objective, those that meet the bound first."""
-
-    options: BoundaryOptions
-    inputs: Inputs
-    methods: tuple[Compared, ...]
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The methods as a table, one row each."""
-        from calibkit.methods.boundary.compare import comparison_frame
-
-        return comparison_frame(self.methods)
-
-    def fit(self) -> FittedBoundary:
-        """Fit the method that was asked for on the same rows."""
-        return _fit(self.options, self.inputs)
+def inputs(options: BoundaryOptions, source: Source) -> Inputs:
+    """Read the rows of a run, and those that judge it."""
+    data = read_boundary_rows(options, source)
+    return Inputs(
+        data, read_test_rows(options, data, source.dialect.dtype), source, _makers(options)
+    )
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
-    """Return the model of all rows.
-
-    Raises
-    ------
-    UsageError
-        Options that do not go together.
-    DataError
-        Values that are missing or out of range; rows of one class where the objective needs both.
-    InfeasibleError
-        No boundary selects a row and meets the bound, or nothing can be certified.
-    """
-    return _told(options, _inputs(options, source))
-
-
-def compare(options: BoundaryOptions, source: Source) -> Comparison:
-    """Return all methods that take the objective, side by side; errors as `fit`."""
-    from calibkit.methods.boundary.compare import compare_methods
-
-    options.check_comparison()
-    inputs = _inputs(options, source)
-    methods = compare_methods(inputs.data, options, inputs.test)
-    return Comparison(options, inputs, tuple(sorted(methods, key=lambda one: one.rank)))
+    """Return the model of all rows."""
+    return _told(options, inputs(options, source))
 
 
 def plan(options: BoundaryOptions, source: Source) -> Plan:
@@ -134,14 +95,10 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
         columns = data.options.roles | options.target.value_columns
         if options.by is not None:
             columns["by"] = options.by
-    return Plan(columns, _steps(options, data))
-
-
-def _steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certificate_steps
 
-        return certificate_steps(options, data)
+        return Plan(columns, certificate_steps(options, data))
     auto = options.method == AUTO
     plans = candidates(data, options) if auto else [resolved(options, data)]
     steps = [step for planned in plans for step in planned.steps()[:1]] + plans[0].steps()[1:]
@@ -150,19 +107,16 @@ def _steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     if options.auto_levels and not auto:
         tried = ", ".join(map(str, EVERY_LEVELS))
         steps.append(f"do so with {tried} levels, and keep what cross-validation favours")
-    return steps
+    return Plan(columns, steps)
 
 
 def state(options: BoundaryOptions, source: Source) -> State:
     """Return the state of the rows of a shard; rows that would judge the fit have no place in it.
 
-    Raises
-    ------
-    UsageError, DataError, ResourceError
-        As `calibkit.methods.boundary.reading.read_summary`.
+    Errors are those of `calibkit.methods.boundary.run.read_summary`.
     """
     summary = read_summary(options, source)
-    makers = makers_of(source, summary.options, _makers(options))
+    makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
     return score_state(KIND, {"asked": asked, "makers": makers}, summary, files)
@@ -172,14 +126,9 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     """Return the model of the rows of a merged state."""
     said = state.header.options
     options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
-    makers = states.from_plain(said.get("makers"), dict[str, str], state.path)
+    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
     rows = merged_rows(options, state, memory)
     return _told(options, Inputs(rows, None, source_of(state), makers))
-
-
-def _inputs(options: BoundaryOptions, source: Source) -> Inputs:
-    data = read_boundary_rows(options, source)
-    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:
@@ -187,20 +136,20 @@ def _makers(options: BoundaryOptions) -> dict[str, str]:
     return {} if options.maker is None else {"score": model_hash(options.maker)}
 
 
-def _told(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
+def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     """Return the fit, with what is to be said of its rows."""
-    fitted = _fit(options, inputs)
+    fitted = fit_inputs(options, read)
     return replace(
         fitted,
-        warnings=(*inputs.warnings, *fitted.warnings),
-        notes=(*inputs.notes, *fitted.notes),
-        details=inputs.details,
+        warnings=(*read.warnings, *fitted.warnings),
+        notes=(*read.notes, *fitted.notes),
+        details=read.details,
     )
 
 
-def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
-    data = inputs.data
-    single: Tally | None = None
+def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
+    """Return the fit of rows that were read, with what is to be said of it alone."""
+    data, single = read.data, None
     notes: tuple[str, ...] = ()
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certify_boundary
@@ -226,6 +175,144 @@ def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
             single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         counted = single.score, single.count, single.positive
         odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
-    fitted = delivered(fitted, options, inputs.test)
-    record_makers(fitted.model, inputs.source, inputs.makers)
+    fitted = delivered(fitted, options, read.test)
+    record_makers(fitted.model, read.source, read.makers)
     return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)
+
+
+def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | GridTable:
+    """Return the rows of a fit, as they are or counted, or the grid that a table of ``bin`` holds."""
+    if is_grid_table(source):
+        if options.several:
+            raise UsageError("a grid has one uncertainty: several need the rows.")
+        return read_grid_table(source, options.columns)
+    rows = rows_within(source, _reading(options, source, _levels(options)), source.memory)
+    return _placed(rows, options)
+
+
+def _placed(rows: ScoreRows, options: BoundaryOptions) -> ScoreRows:
+    """Return rows with the edges that are given, or in cells of several uncertainties."""
+    if options.several:
+        return in_cells(rows, options.several)
+    return replace(rows, level_edges=options.edges or None)
+
+
+def read_test_rows(
+    options: BoundaryOptions, data: ScoreRows | GridTable, dtype: str
+) -> ScoreRows | None:
+    """Return the rows that judge a boundary, read as those it is fitted on; None where there are none.
+
+    `options`, `data`: of the fit; `dtype`: what numbers of a text file become if a grid does not say
+    it.
+    """
+    if options.test is None:
+        return None
+    if isinstance(data, ScoreRows):
+        columns, dtype = data.options, str(data.score.dtype)
+    else:
+        score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
+        name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
+        columns = replace(options.columns, score=score.name, uncertainty=name)
+        dtype = score.dtype or dtype
+    fitted_on = data.source if isinstance(data, ScoreRows) else None
+    dialect = None if fitted_on is None else fitted_on.dialect
+    source = open_frame(options.test, "test", dtype=dtype, dialect=dialect)
+    others = _others(replace(options, groups=None, time=None), source)
+    several = options.several
+    rows = read_score_rows(source, columns, others=others, uncertainty=not several)
+    fitted = data.cells if isinstance(data, ScoreRows) else None
+    return in_cells(rows, several, fitted) if several else rows
+
+
+def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
+    """Return the rows as a summary that merges with those of other shards."""
+    if is_grid_table(source):
+        raise UsageError("a grid is a summary already; --partial takes rows.")
+    reading = _reading(options, source)
+    return summarise_scores(source, reading, source.memory or memory_budget(None))
+
+
+def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> ScoreRows:
+    """Return the rows of a state."""
+    return _placed(rows_of_state(state, memory, _needs_each(options)), options)
+
+
+def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:
+    roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
+    return Reading(
+        columns=[*roles.values(), *_others(options, source)],
+        read=partial(_read, options),
+        levels=levels,
+        strategy=options.strategy,
+        edges=options.edges,
+        needs_each=_needs_each(options),
+        threads=options.workers,
+    )
+
+
+def _needs_each(options: BoundaryOptions) -> str | None:
+    """Return the option that needs every row as it is, if one does."""
+    for option, given in (
+        ("--groups", options.groups),
+        ("--time", options.time),
+        ("--by", options.by),
+        ("--confidence", options.confidence),
+        ("--uncertainty with several columns", options.several),
+        ("--weight-kind sampling", options.sampled),
+    ):
+        if given:
+            return option
+    return options.target.worths or None
+
+
+def _levels(options: BoundaryOptions) -> tuple[int, ...]:
+    """Return the numbers of levels that may be tried, whose edges must stay what they are."""
+    levels = [QUANTILES]
+    if options.levels is not None:
+        levels.append(options.levels)
+    elif options.method == AUTO:
+        levels += [*AUTO_LEVELS, SURFACE_LEVELS]
+    elif options.auto_levels:
+        levels += EVERY_LEVELS
+    elif options.method in METHODS:
+        levels.append(METHODS[options.method].levels)
+    return tuple(sorted(set(levels)))
+
+
+def _others(options: BoundaryOptions, source: Source) -> list[str]:
+    """Return the columns that are read beside those of the roles."""
+    target = options.target
+    asked = dict.fromkeys(target.value_columns.values(), f"--{target.option}")
+    if target.value_column is not None:
+        asked[target.value_column] = "--value"
+    for option in ("groups", "time", "by"):
+        if (name := getattr(options, option)) is not None:
+            asked.setdefault(name, f"--{option}")
+    roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
+    for name in options.several:
+        if name in asked or name in roles.values():
+            raise UsageError(
+                f"column {name!r} has two roles; name another --uncertainty.", column=name
+            )
+        asked[name] = "--uncertainty"
+    for name, option in asked.items():
+        source.require([name], option)
+    source.as_dates([name for name in (options.time,) if name is not None])
+    return list(asked)
+
+
+def _read(options: BoundaryOptions, source: Source) -> ScoreRows:
+    others, several = _others(options, source), options.several
+    rows = read_score_rows(source, options.columns, others=others, uncertainty=not several)
+    if source.whole or rows.others is None or rows.where is None:
+        return rows
+    # What a fit would refuse later, when a row no longer knows its place.
+    for name in options.target.value_columns.values():
+        amounts_of(rows.others[name], rows.where, "values" if options.target.bound else "costs")
+    for name in several:
+        numeric_column(rows.others[name], rows.where)
+    for name in filter(None, (options.groups, options.time)):
+        refuse_missing(rows.others[name], rows.where)
+    if options.by is not None:
+        read_segments(rows.others[options.by], rows.where)
+    return rows

@@ -27,9 +27,9 @@ from calibkit.methods.boundary.choice import (
     fit_choice,
     fit_rows,
 )
+from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import columns_of, count_at
-from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import OTHER
 from calibkit.methods.boundary.result.describe import grouped, never, reference
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
@@ -42,7 +42,7 @@ from calibkit.methods.boundary.result.parts import (
     Segment,
     SegmentFit,
 )
-from calibkit.methods.boundary.solvers.methods import METHODS, Method, exact_choice
+from calibkit.methods.boundary.solvers.methods import METHODS, exact_choice
 from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
@@ -72,48 +72,51 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     InfeasibleError
         No boundary selects a row and meets the bound.
     """
-    _check(data, options)
-    assert isinstance(data, ScoreRows)
-    split = split_rows(data, options)
-    alone = replace(options, by=None, bound="overall", min_group_positives=None)
-    try:
-        whole: FittedBoundary | None = _fit_alone(data, alone)
-    except InfeasibleError:
-        whole = None
-    if options.bound == "each":
-        return _fit_each(data, options, split, whole)
-    count = partial(stacked, split=split)
-    if options.method == AUTO:
-        summaries = [count(data, wanted) for wanted in _candidates(data, options)]
-        fitted = fit_choice(choose_among(summaries))
-    elif options.auto_levels:
-        fitted = choose_levels(data, options, count)
-    else:
-        fitted = fit_summary(count(data, options))
-    return fitted if whole is None else _with_fallback(fitted, whole.model)
-
-
-def _check(data: ScoreRows | GridTable, options: BoundaryOptions) -> None:
     if isinstance(data, GridTable):
         raise UsageError("a grid has lost its rows: --by needs them.")
-    if options.bound == "each":
-        if options.target.bound is None:
-            raise UsageError(
-                f"--bound each needs a bound, and --{options.target.option} has none: leave it out, or "
-                "give --precision, --recall, --fpr or --capacity."
-            )
-        return
-    if options.method not in (*OVERALL, AUTO) or options.randomise == "tie":
+    overall = options.bound == "overall"
+    if not overall and options.target.bound is None:
+        raise UsageError(
+            f"--bound each needs a bound, and --{options.target.option} has none: leave it out, or "
+            "give --precision, --recall, --fpr or --capacity."
+        )
+    if overall and (options.method not in (*OVERALL, AUTO) or options.randomise == "tie"):
         raise UsageError(
             f"--by with --bound overall does not go with --method {options.method}"
             f"{' --randomise tie' if options.randomise == 'tie' else ''}; methods that do: "
             f"{', '.join((AUTO, *OVERALL))}. --bound each takes all methods."
         )
-    if options.score_bins or options.order != "uncertainty-score":
+    if overall and (options.score_bins or options.order != "uncertainty-score"):
         raise UsageError(
             "--by with --bound overall takes every distinct score: leave --score-bins and --order "
             "out, or use --bound each."
         )
+    split = split_rows(data, options)
+    alone = replace(options, by=None, bound="overall", min_group_positives=None, max_gap=None)
+    try:
+        whole: BoundaryModel | None = fit_rows(data, alone).model
+    except InfeasibleError:
+        whole = None
+    if not overall:
+        return _fit_each(data, options, split, whole)
+    count = partial(stacked, split=split)
+    if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
+        several = LEVELS if options.levels is None else (options.levels,)
+        single = "st" if options.max_gap is None else "exact"
+        wanted = [replace(options.at_levels(1), method=single)]
+        if data.uncertainty is not None and several != (1,):
+            wanted += [replace(options.at_levels(own), method="exact") for own in several]
+        fitted = fit_choice(choose_among([count(data, one) for one in wanted]))
+    elif options.auto_levels:
+        fitted = choose_levels(data, options, count)
+    else:
+        fitted = fit_summary(count(data, options))
+    if whole is None:
+        return fitted
+    # Rows of no known segment are decided by the boundary of all rows.
+    model = fitted.model
+    rule, columns = whole.rule | {"method": model.method}, {**whole.columns, **model.columns}
+    return replace(fitted, model=msgspec.structs.replace(model, columns=columns, **rule))
 
 
 def split_rows(
@@ -143,35 +146,13 @@ def split_rows(
     return Stack(tuple(names), tuple(pooled), rows)
 
 
-def _fit_alone(data: ScoreRows, options: BoundaryOptions) -> FittedBoundary:
-    """Fit one boundary on some rows, and let go of what they were counted in."""
-    return replace(fit_rows(data, options), summary=None, thresholds=None)
-
-
-# ---------------------------------------------------------------- one bound for all
-
-
-def _candidates(data: ScoreRows, options: BoundaryOptions) -> list[BoundaryOptions]:
-    """Return what ``auto`` tries: a threshold a segment, then the optimum over several levels."""
-    several: tuple[int, ...] = LEVELS if options.levels is None else (options.levels,)
-    if data.uncertainty is None or several == (1,):
-        several = ()
-    single = replace(options.at_levels(1), method="st")
-    return [single, *(replace(options.at_levels(own), method="exact") for own in several)]
-
-
-def _with_fallback(fitted: FittedBoundary, fallback: BoundaryModel) -> FittedBoundary:
-    """Return a fit in which rows of no known segment are decided by the boundary of all rows."""
-    model = fitted.model
-    rule = fallback.rule | {"method": model.method}
-    columns = {**fallback.columns, **model.columns}
-    return replace(fitted, model=msgspec.structs.replace(model, columns=columns, **rule))
-
-
 def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     """Return rows as one problem over the levels of all segments."""
     base = summarise(data, options)
-    planned = replace(base.planned, method=_per_segment(base.planned.method))
+    planned = base.planned
+    if planned.method.name == METHODS["st"].name:  # a single threshold is one a segment
+        method = replace(planned.method, choose=exact_choice, together=False)
+        planned = replace(planned, method=method)
     if planned.levels * len(split.names) > MOST_LEVELS:
         raise UsageError(
             f"{len(split.names)} segments of {planned.levels} uncertainty levels are more than "
@@ -188,25 +169,24 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     values = read_values(data, options.target)
     levels_of_all = planned.levels * len(split.names)
     tally = count_at(data, level, levels_of_all, values, threads=options.workers)
-    problem = replace(
-        base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, values)
+    return replace(
+        base,
+        planned=planned,
+        tally=tally,
+        single=tally,
+        levels=None,
+        shown=None,
+        level=level,
+        columns=columns_of(data, values),
+        stack=replace(split, rows=(), levels=tuple(own_levels)),
     )
-    stack = replace(split, rows=(), levels=tuple(own_levels))
-    return replace(base, planned=planned, problem=problem, single=tally, levels=None, stack=stack)
-
-
-def _per_segment(method: Method) -> Method:
-    """Return a method that takes each level by itself: a single threshold is one a segment."""
-    if method.name == METHODS["st"].name:
-        return replace(method, choose=exact_choice, together=False)
-    return method
 
 
 # ---------------------------------------------------------------- a bound for each
 
 
 def _fit_each(
-    data: ScoreRows, options: BoundaryOptions, split: Stack, whole: FittedBoundary | None
+    data: ScoreRows, options: BoundaryOptions, split: Stack, whole: BoundaryModel | None
 ) -> FittedBoundary:
     """Fit each segment by itself and put the boundaries side by side."""
     alone = replace(options, by=None, bound="overall", min_group_positives=None)
@@ -219,8 +199,8 @@ def _fit_each(
         if "p" in options.target.needs and not part.label.any():
             warnings.append(f"segment {name!r} has no positive row: none of its rows is selected")
             continue
-        try:
-            found[name] = _fit_alone(part, alone)
+        try:  # what the rows of a segment were counted in can go
+            found[name] = replace(fit_rows(part, alone), summary=None, thresholds=None)
         except InfeasibleError as error:
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")
@@ -229,8 +209,8 @@ def _fit_each(
     if not found:
         assert failure is not None
         raise failure
-    model = side_by_side(data, options, split, found, None if whole is None else whole.model)
-    single = None if whole is None else whole.model.fit.score_only
+    model = side_by_side(data, options, split, found, whole)
+    single = None if whole is None else whole.fit.score_only
     goal = judge_together(data, options, model, list(found.values()), single)
     return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
 
@@ -325,16 +305,12 @@ def _upper_bound(parts: list[FittedBoundary], goal: Goal, base: Summary) -> floa
     if goal.maximised != "recall":
         return max(bounds)
     if goal.uses_gain:
-        whole = base.problem.totals()
         amounts = [one.goal.totals.gain * one.goal.totals.gain_unit.size for one in parts]
-        return min(
-            1.0,
-            sum(a * b for a, b in zip(amounts, bounds, strict=True))
-            / (whole.gain * whole.gain_unit.size),
-        )
-    positives = [float(one.model.fit.positives) for one in parts]
-    whole_positives = float(base.problem.tally.unit.amount(base.problem.totals().positives))
-    return min(1.0, sum(a * b for a, b in zip(positives, bounds, strict=True)) / whole_positives)
+        whole = base.totals().gain * base.tally.gain_unit.size
+    else:
+        amounts = [float(one.model.fit.positives) for one in parts]
+        whole = float(base.tally.unit.amount(base.totals().positives))
+    return min(1.0, sum(a * b for a, b in zip(amounts, bounds, strict=True)) / whole)
 
 
 def _cross_validated(
@@ -369,7 +345,7 @@ def _in_units(parts: list[FittedBoundary], fold: int, goal: Goal, base: Summary)
     classes = goal.totals.classes
     for one in parts:
         seen, totals = one.folds[fold], one.goal.totals
-        size = float(base.problem.totals().row_units / one.row_units)
+        size = float(base.totals().row_units / one.row_units)
         for first, pair in ((0, seen[:2]), (2, seen[2:4])):
             rows, hits = totals.classes.rows(float(pair[0]), float(pair[1]))
             weighed = classes.weigh(rows * size, hits * size)

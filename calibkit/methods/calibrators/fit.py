@@ -29,7 +29,6 @@ from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO, DEFAULTS
 from calibkit.runtime.threads import later
-from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.runs import Fitted, provenance
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.maps import mass_outside
@@ -243,7 +242,6 @@ def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
     labelled, total = rows.label is not None, points.totals[0]
     means = [loss / total for loss in sums.losses] if labelled else []
     log_loss, brier, log_loss_before, brier_before = (*means, *[None] * 4)[:4]
-    resolution = resolution_of(rows.condensing)
     return MapFit(
         rows=points.rows,
         positives=points.positives if labelled else None,
@@ -253,7 +251,7 @@ def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
         brier_before=brier_before,
         inputs_clipped=sums.inputs,
         outputs_clipped=sums.outputs,
-        resolution=msgspec.UNSET if resolution is None else resolution,
+        resolution=msgspec.UNSET if rows.resolution is None else rows.resolution,
     )
 
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.rows import Remark
+from calibkit.columns.rows import Remark, refuse_missing
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import refuse_missing
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import into_unit_interval
@@ -24,13 +23,12 @@ from calibkit.models.lineage import makers_of, name_makers, record_makers
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.plain import from_plain as texts_from_plain
-from calibkit.summaries.row_fits import finished, options_of
-from calibkit.summaries.row_states import RowState
+from calibkit.summaries.row_states import RowState, finished, options_of
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.score_states import rows_of_state, score_state
 from calibkit.summaries.states import State
+from calibkit.summaries.states import from_plain as texts_from_plain
 
 KIND = "calibrate"
 
@@ -82,7 +80,7 @@ def state(options: CalibrateOptions, source: Source) -> State:
         source, _reading(source, options), source.memory or memory_budget(None)
     )
     problem = plain(replace(options, threads=None))
-    makers = makers_of(source, summary.options)
+    makers = makers_of(source, summary.options.roles)
     files = source.paths if options.provenance == "names" else ()
     return score_state(KIND, {"problem": problem, "makers": makers}, summary, files)
 
@@ -94,12 +92,10 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
         return finished(state, options, lambda asked, rows, _: _fit_classes(asked, rows, memory))
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
-    rows = summary_of(state).rows(source_of(state), memory)
+    rows = rows_of_state(state, memory, _needs_each(options))
     others = [] if rows.others is None else rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
-    if (needs_each := _needs_each(options)) is not None:
-        rows.need_each(needs_each)
     fitted = fit_calibrator(rows, options)
     makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
     name_makers(fitted.model, makers, state.header.text)

@@ -10,8 +10,8 @@ import polars as pl
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
+from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.features import read_known_features
 from calibkit.methods.hetcal.maps import Maps

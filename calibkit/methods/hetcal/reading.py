@@ -35,13 +35,7 @@ from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import (
-    CategoryCounts,
-    ColumnSummaries,
-    RowStore,
-    buckets,
-    record_type,
-)
+from calibkit.summaries.row_store import CategoryCounts, ColumnSummaries, RowStore
 from calibkit_kernels import hashes as hash_kernels
 
 Floats = NDArray[np.float64]
@@ -143,8 +137,7 @@ class _Reader:
         if self.known is not None:
             fields["values"] = np.float64, len(self.names)
         fields |= {f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)}
-        ranges = buckets(record_type(fields), totals.rows, arrays)
-        store = RowStore(fields, totals.rows, arrays, scores.borders(0, ranges))
+        store = RowStore(fields, totals.rows, arrays, scores)
         for window in passes:
             weight: NDArray[Any] = np.ones(window.label.size, np.uint8)
             if window.data.weight is not None:

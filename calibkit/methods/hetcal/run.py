@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import read_score_rows, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.splits import refuse_missing
+from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.features import Features, read_features
@@ -33,9 +33,7 @@ from calibkit.numerics.row_hash import hash_text
 from calibkit.numerics.streams import folds_of_keys
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_fits import finished, options_of
-from calibkit.summaries.row_reading import Reading
-from calibkit.summaries.row_states import RowState, row_state
+from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
 from calibkit.summaries.runs import Fitted, Plan, provenance
 from calibkit.summaries.states import State
 from calibkit_kernels import leaf_maps as kernels

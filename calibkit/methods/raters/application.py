@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder, numeric_column
+from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import Matched
+from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
 from calibkit.maps.application import as_in_input, match_classes, needed_columns, read_classes
 from calibkit.maps.logit_maps import logits_of, softmax

@@ -31,8 +31,7 @@ from calibkit.numerics.votes import (
 )
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_fits import finished, options_of
-from calibkit.summaries.row_states import RowState
+from calibkit.summaries.row_states import RowState, finished, options_of
 from calibkit.summaries.runs import Fitted, Plan, provenance
 from calibkit.summaries.states import State
 

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import as_fitted
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier

@@ -17,7 +17,6 @@ from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.scales import measure
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.summary import summed
 from calibkit_kernels import sums, vad
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.reliability import expit
@@ -167,9 +166,10 @@ def first_of(options: VadOptions) -> int:
 
 def sum_moments(columns: Columns, options: VadOptions) -> Moments:
     """Return the sums over all rows, on the scale of the link."""
-    starts = range(0, columns.rows, _BLOCK)
-    blocks = (columns.take(slice(start, start + _BLOCK)) for start in starts)
-    return summed(_Sums(columns, options), blocks)
+    sums = _Sums(columns, options)
+    for start in range(0, columns.rows, _BLOCK):
+        sums.add(columns.take(slice(start, start + _BLOCK)))
+    return sums.finish()
 
 
 class _Sums:

@@ -27,9 +27,8 @@ from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.runs import Fitted, Plan
-from calibkit.summaries.states import Shard, State, SummedState, new_header
+from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
 
 KIND: Final = "vad"
 
@@ -82,7 +81,9 @@ def state(options: VadOptions, source: Source) -> State:
     )
     files = test.files if options.provenance == "names" else ()
     shard = Shard(test.counted.hash, test.counted.rows_read, tuple(files))
-    return VadState(new_header(KIND, as_plain(problem), [shard]), pl.DataFrame(), summary=test)
+    return VadState(
+        new_header(KIND, msgspec.to_builtins(problem), [shard]), pl.DataFrame(), summary=test
+    )
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
@@ -137,7 +138,7 @@ class VadState(SummedState):
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
         """Return payload and table of the summary."""
         summary: MemberSummary = self.summary
-        return as_plain(summary.counted), _table(summary)
+        return msgspec.to_builtins(summary.counted), _table(summary)
 
 
 def _problem(state: State) -> Problem:

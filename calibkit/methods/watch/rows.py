@@ -10,9 +10,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder, label_column
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import Remark, is_text, merge_remarks, missing_mask, present_in
+from calibkit.columns.numeric import as_fitted, label_column
+from calibkit.columns.rows import (
+    Remark,
+    RowFinder,
+    is_text,
+    merge_remarks,
+    missing_mask,
+    present_in,
+)
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch.residuals import counted, edges_of

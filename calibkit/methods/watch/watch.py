@@ -36,8 +36,7 @@ from calibkit.methods.watch.state import (
     refuse_other,
 )
 from calibkit.models.lineage import model_hash
-from calibkit.models.model import canonical_json
-from calibkit.models.page import Shown
+from calibkit.models.model import Shown
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.watch import WatchOptions
 from calibkit.version import __version__
@@ -159,10 +158,6 @@ class Watched(Shown):
         )
         found: dict[str, Any] = msgspec.to_builtins(content)
         return found
-
-    def to_json(self) -> bytes:
-        """Return the content of ``watch.json``."""
-        return canonical_json(self.as_dict())
 
     @property
     def metrics(self) -> Metrics:

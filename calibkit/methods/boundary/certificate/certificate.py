@@ -13,7 +13,7 @@ that the certificate says it assumes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,25 +23,29 @@ from numpy.typing import NDArray
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.certificate.dealing import (
+from calibkit.methods.boundary.certificate.evidence import (
+    Evidence,
     Split,
+    Stretch,
+    bets_on,
     check_certifiable,
     deal_rows,
     fitting_share,
     limits_of,
+    quantities_of,
+    sizes_of,
     written_out,
 )
-from calibkit.methods.boundary.certificate.evidence import Ground, Stretch, chain_of
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
-from calibkit.methods.boundary.certificate.tests import Binomials, Chain, Quantity, walk_all
+from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
 from calibkit.methods.boundary.problem.found import Found
-from calibkit.methods.boundary.problem.target import goal_of
+from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.describe import describe, flatten
 from calibkit.methods.boundary.result.fit import FittedBoundary, score_only, seen_in_sample
 from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
-from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
+from calibkit.methods.boundary.solvers.summary import Stack, summarise
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.options.objective import Target
 
@@ -50,19 +54,13 @@ LEAST_POWER = 1.5
 
 
 def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
-    """Return in words what a certified fit will do.
-
-    Raises
-    ------
-    UsageError
-        What cannot be certified.
-    """
+    """Return in words what a certified fit will do; errors as `check_certifiable`."""
     rows = written_out(check_certifiable(options, data), options)[0]
     method = "a curved logistic surface" if options.method == AUTO else options.method
     share = f"{fitting_share(rows.score.size):.1%} of the rows"
     share = f"the first {share}, by {options.time}" if options.time else share
     of_each = "" if options.by is None else f" for each {options.by}"
-    bets = ground_of(rows, options).bets_on(options.target.each[0].option)
+    bets = bets_on(options.target.each[0].option, rows, options)
     return [
         f"fit a nested path of boundaries{of_each} by {method} on {share}",
         f"certify {options.target.text} with confidence {options.confidence_level} along it on the "
@@ -70,29 +68,10 @@ def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
     ]
 
 
-def ground_of(rows: ScoreRows, options: BoundaryOptions) -> Ground:
-    """Return what the rows of a certificate are."""
-    return Ground(options, rows.weight is not None)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A segment of the rows: its part of the data, and its path; None where nothing could be fitted."""
-
-    rows: NDArray[np.int64]
-    stretch: Stretch | None
-
-
 def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
-    """Return a boundary whose bounds hold on new data with the confidence of the specification.
+    """Return a boundary whose bounds hold on new data with the confidence of the options.
 
-    Parameters
-    ----------
-    data
-        Rows that are independent draws of what the boundary will be applied to, or groups of rows that
-        are.
-    options
-        What to fit, with a confidence.
+    Rows are independent draws of what the boundary will be applied to, or groups of rows are.
 
     Raises
     ------
@@ -108,8 +87,9 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     rows, index = written_out(data, options)
     split = deal_rows(rows, options)
     _need_classes(data, options, split)
-    assumed = limits_of(split, options)
-    ground = Ground(options, rows.weight is not None, assumed)
+    limits, confidence = limits_of(split, options), options.confidence_level
+    assert confidence is not None
+    level = (confidence.denominator - confidence.numerator) / confidence.denominator
     stack = Stack(("",), (), (np.arange(data.score.size),))
     if options.by is not None:
         # As the part that fits has them: the other one must not say what is tested on it.
@@ -118,43 +98,47 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     code = np.empty(data.score.size, np.int64)
     for own, places in enumerate(stack.rows):
         code[places] = own
-    stretches = [_stretch(split, code[index] == own, options) for own in range(len(stack.names))]
-    chains, members = _chains(stretches, split, ground)
-    _certify(chains, options, ground.level, rows.score.size)
-    fitted = _segments_fitted(data, options, stack, stretches, chains, members)
-    certificate = _certificate(options, split, assumed)
-    if options.by is None:
-        model = fitted[""].model
-    else:
-        model, goal = _assembled(data, options, stack, fitted)
-        warnings: tuple[str, ...] = ()
-        if options.bound == "each":
-            certificate.failed = [name for name in stack.names if name not in fitted]
-            warnings = _failed(certificate.failed)
-        fitted[""] = FittedBoundary(model=model, warnings=warnings, goal=goal)
-    model.fit.certificate = certificate
-    model.objective.subject_to = {
+    code = code[index]
+    stretches = [_stretch(split, code, own, options) for own in range(len(stack.names))]
+    known = [one for one in stretches if one is not None]
+    together = [[one] for one in known] if options.bound == "each" else [known]
+    tested = [Evidence(own, split, options, limits, level / len(together)) for own in together]
+    _certify([one.chain for one in tested], options, level, rows.score.size)
+    fitted = {}
+    for evidence in tested:
+        chain = evidence.chain
+        for column, stretch in enumerate(evidence.stretches if chain.certifies else ()):
+            place = int(evidence.table[chain.place, column])
+            if place >= 0:
+                part = data if options.by is None else data.only(stack.rows[stretch.segment])
+                name = stack.names[stretch.segment]
+                fitted[name] = _fitted(part, options, stretch.path, place)
+    certificate = _certificate(options, split, limits)
+    found = fitted[""] if options.by is None else _assembled(data, options, stack, fitted)
+    if options.by is not None and options.bound == "each":
+        certificate.failed = [name for name in stack.names if name not in fitted]
+        said = "nothing can be certified, and none of its rows is selected"
+        warnings = tuple(f"segment {name!r}: {said}" for name in certificate.failed)
+        found = replace(found, warnings=warnings)
+    found.model.fit.certificate = certificate
+    found.model.objective.subject_to = {
         one.option: float(one.bound) for one in options.target.each if one.bound is not None
     }
-    return fitted[""]
+    return found
 
 
-def _certificate(options: BoundaryOptions, split: Split, assumed: dict[str, float]) -> Certificate:
+def _certificate(options: BoundaryOptions, split: Split, limits: dict[str, float]) -> Certificate:
     """Return what is promised, by which rows, and what that assumes."""
     each = [_promise(one.option, float(one.bound or 0.0)) for one in options.target.each]
-    first, confidence = each[0], options.confidence_level
-    assert confidence is not None
     found = Certificate(
-        confidence=float(confidence),
-        quantity=first.quantity,
-        bound=first.bound,
-        side=first.side,
+        confidence=float(options.confidence_level or 0.0),
         rows=int(split.certifying.score.size),
+        **msgspec.structs.asdict(each[0]),
     )
     if len(each) > 1:
         found.promises = each
     said: dict[str, int | float | str] = {
-        name: int(limit) if float(limit).is_integer() else limit for name, limit in assumed.items()
+        name: int(limit) if float(limit).is_integer() else limit for name, limit in limits.items()
     }
     if options.time is not None:
         assert split.certifying.others is not None
@@ -165,9 +149,8 @@ def _certificate(options: BoundaryOptions, split: Split, assumed: dict[str, floa
 
 
 def _promise(quantity: str, bound: float) -> Promise:
-    return Promise(
-        quantity=quantity, bound=bound, side="upper" if quantity in ("fpr", "capacity") else "lower"
-    )
+    side = "upper" if quantity in ("fpr", "capacity") else "lower"
+    return Promise(quantity=quantity, bound=bound, side=side)
 
 
 def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> None:
@@ -183,42 +166,27 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> No
             )
 
 
-def _stretch(split: Split, own: NDArray[np.bool_], options: BoundaryOptions) -> Stretch | None:
+def _stretch(
+    split: Split, code: NDArray[np.int64], segment: int, options: BoundaryOptions
+) -> Stretch | None:
     """Fit the path of a segment; None where its part that fits has one class only."""
+    own = code == segment
     fitting, testing = own[split.fits], own[~split.fits]
     part = split.fitting.only(np.flatnonzero(fitting)) if not fitting.all() else split.fitting
     assert part.label is not None
     positives = int(np.count_nonzero(part.label))
     if positives in (0, part.label.size) and not own.all():
         return None
-    method = CURVED if options.method == AUTO else options.method
-    sizes = Ground(options, part.weight is not None).sizes(part)
-    path = fit_path(_in_quarters(part), method, options.levels, sizes)
-    return Stretch(path, np.flatnonzero(fitting), np.flatnonzero(testing))
-
-
-def _in_quarters(rows: ScoreRows) -> ScoreRows:
-    """Return rows with weights in quarters of the mean: what a path needs to know of them."""
-    if rows.weight is None or not rows.weight.any():
-        return replace(rows, weight=None)
-    quarters = np.rint(4.0 * rows.weight / rows.weight.mean())
-    return replace(rows, weight=np.maximum(quarters, rows.weight > 0.0))
-
-
-def _chains(
-    stretches: list[Stretch | None], split: Split, ground: Ground
-) -> tuple[list[Chain], list[tuple[list[int], NDArray[np.int64]]]]:
-    """Return what is tested by itself, and of each the segments with their places on its path."""
-    options = ground.options
-    known = [own for own, one in enumerate(stretches) if one is not None]
-    together = [[own] for own in known] if options.bound == "each" else [known]
-    chains, members = [], []
-    for owns in together:
-        parts = [one for one in (stretches[own] for own in owns) if one is not None]
-        chain, table = chain_of(parts, split, ground, ground.level / len(together))
-        chains.append(chain)
-        members.append((owns, table))
-    return chains, members
+    sizes = sizes_of(part, options)
+    if part.weight is None or not part.weight.any():
+        part = replace(part, weight=None)
+    else:  # in quarters of the mean: what a path needs to know of them
+        quarters = np.rint(4.0 * part.weight / part.weight.mean())
+        part = replace(part, weight=np.maximum(quarters, part.weight > 0.0))
+    path = fit_path(
+        part, CURVED if options.method == AUTO else options.method, options.levels, sizes
+    )
+    return Stretch(segment, path, np.flatnonzero(fitting), np.flatnonzero(testing))
 
 
 def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: int) -> None:
@@ -226,18 +194,13 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
     # Else it would be luck to be certified, much as it is for a boundary that breaks its promise.
     hopeful = [one for one in chains if one.power >= LEAST_POWER * level]
     walk_all(hopeful, level)
-    if not any(one.certifies for one in chains):
-        best = max(chains, key=lambda one: one.power)
-        raise _nothing(best, options, rows, tested=bool(hopeful))
-
-
-def _nothing(chain: Chain, options: BoundaryOptions, rows: int, *, tested: bool) -> InfeasibleError:
-    target = options.target
-    needed = chain.rows_needed(rows)
+    if any(one.certifies for one in chains):
+        return
+    chain = max(chains, key=lambda one: one.power)
+    target, needed = options.target, chain.rows_needed(rows)
     looser = "raise" if target.each[0].option in ("fpr", "capacity") else "lower"
     together = _together(chain, target) if target.beside else ""
-    quantities = [Quantity(one.option, one.bound) for one in target.each if one.bound is not None]
-    if any(one.impossible for one in quantities):
+    if any(one.impossible for one in quantities_of(options)):
         advice = "a bound that leaves no room can never be certified; give it some"
     elif needed is None:
         word = "bounds together" if target.beside else "bound"
@@ -249,12 +212,12 @@ def _nothing(chain: Chain, options: BoundaryOptions, rows: int, *, tested: bool)
         advice = "the rows that certify do not bear out what the others let one expect: "
         advice += f"{together or f'{looser} the bound'}, or the confidence"
     else:
-        few = "" if tested else "too few rows: "
+        few = "" if hopeful else "too few rows: "
         advice = (
             f"{few}about {needed:,} rows like these would be needed (there are {rows:,}); or "
             f"{together or f'{looser} the bound'}, or the confidence"
         )
-    return InfeasibleError(
+    raise InfeasibleError(
         f"nothing can be certified: {target.text} with confidence {options.confidence_level}; "
         f"{advice}."
     )
@@ -263,8 +226,7 @@ def _nothing(chain: Chain, options: BoundaryOptions, rows: int, *, tested: bool)
 def _together(chain: Chain, target: Target) -> str:
     """Say what each bound could be so that it is expected to be certified with the others."""
     said = []
-    for own, one in enumerate(target.each):
-        test = chain.tests[own]
+    for test, one in zip(chain.tests, target.each, strict=True):
         others = [other.signals - other.wanted for other in chain.tests if other is not test]
         open_to = np.flatnonzero(np.min(others, axis=0) >= 0.0)
         if not isinstance(test, Binomials) or not open_to.size or one.bound is None:
@@ -280,90 +242,51 @@ def _together(chain: Chain, target: Target) -> str:
     return f"loosen one of them, which may do with the others as they are: {' or '.join(said)}"
 
 
-def _segments_fitted(
-    data: ScoreRows,
-    options: BoundaryOptions,
-    stack: Stack,
-    stretches: list[Stretch | None],
-    chains: list[Chain],
-    members: list[tuple[list[int], NDArray[np.int64]]],
-) -> dict[str, FittedBoundary]:
-    """Return the boundary of each segment for which one was certified, by name."""
-    found = {}
-    for chain, (owns, table) in zip(chains, members, strict=True):
-        if not chain.certifies:
-            continue
-        for column, own in enumerate(owns):
-            place, stretch = int(table[chain.place, column]), stretches[own]
-            if place < 0 or stretch is None:
-                continue
-            part = data if options.by is None else data.only(stack.rows[own])
-            found[stack.names[own]] = _fitted(part, options, stretch.path, place)
-    order = {name: place for place, name in enumerate(stack.names)}
-    return dict(sorted(found.items(), key=lambda pair: order[pair[0]]))
-
-
 def _assembled(
     data: ScoreRows, options: BoundaryOptions, stack: Stack, found: dict[str, FittedBoundary]
-) -> tuple[Any, Any]:
-    """Return the boundaries of segments as one model, and the goal of all rows."""
+) -> FittedBoundary:
+    """Return the boundaries of segments as one."""
     model = side_by_side(data, options, stack, found, None)
-    first = next(iter(found.values())).model
+    parts = list(found.values())
+    first = parts[0].model
     plain = replace(_plain(options, first.method), by=options.by, bound=options.bound)
-    goal = judge_together(data, plain, model, list(found.values()), None)
+    goal = judge_together(data, plain, model, parts, None)
     if options.bound == "overall":
-        model.fit.bound_met = all(_met(model, one) for one in options.target.each)
+        seen, met = model.fit.in_sample, []
+        rates = {
+            "precision": seen.precision,
+            "recall": seen.recall,
+            "fpr": seen.false_positive_rate,
+            "capacity": seen.selected / model.fit.rows,
+        }
+        for one in options.target.each:  # but for rounding
+            slack = (rates[one.option] or 0.0) - float(one.bound or 0.0)
+            met.append((slack if one.option in ("precision", "recall") else -slack) >= -1e-12)
+        model.fit.bound_met = all(met)
     assert model.provenance is not None and first.provenance is not None
     said = {**first.provenance.options, "by": options.by, "bound": options.bound}
     said["min_group_positives"] = options.min_group_positives
     model.provenance = msgspec.structs.replace(model.provenance, options=said)
-    return model, goal
-
-
-def _met(model: Any, target: Target) -> bool:
-    """Return whether all rows together meet a bound, but for rounding."""
-    seen, bound = model.fit.in_sample, float(target.bound or 0.0)
-    share = seen.selected / model.fit.rows
-    name = "false_positive_rate" if target.option == "fpr" else target.option
-    value = share if name == "capacity" else getattr(seen, name) or 0.0
-    slack = value - bound if target.option in ("precision", "recall") else bound - value
-    return bool(slack >= -1e-12)
-
-
-def _failed(names: list[str]) -> tuple[str, ...]:
-    return tuple(
-        f"segment {name!r}: nothing can be certified, and none of its rows is selected"
-        for name in names
-    )
+    return FittedBoundary(model=model, warnings=(), goal=goal)
 
 
 def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
     """Return what fits the same without a certificate: what its figures are counted by."""
-    unset: dict[str, Any] = dict.fromkeys([name for name, _ in options.target.beside])
-    unset |= dict.fromkeys(LIMITS)
-    return replace(
-        options.at_levels(None),
-        method="logistic" if method == CURVED else method,
-        confidence=None,
-        groups=None,
-        time=None,
-        by=None,
-        bound="overall",
-        min_group_positives=None,
-        **unset,
+    unset: dict[str, Any] = dict.fromkeys(
+        (*(name for name, _ in options.target.beside), *LIMITS, "confidence", "groups", "time")
     )
+    unset |= {"by": None, "bound": "overall", "min_group_positives": None}
+    method = "logistic" if method == CURVED else method
+    return replace(options.at_levels(None), method=method, **unset)
 
 
-def _summary(data: ScoreRows, options: BoundaryOptions, path: Path) -> Summary:
-    """Count all rows over the levels of the path, for the figures and the outline of the model."""
+def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -> FittedBoundary:
+    """Return a boundary of a path as a fit, with its figures on all rows over the path's levels."""
     plain = _plain(options, path.method)
     summary = summarise(data, plain, path.levels)
     summary.need_classes()
-    planned = replace(
-        summary.planned,
-        method=replace(METHODS[plain.method], name=path.method),
-        levels=path.levels.count,
-    )
+    method = replace(METHODS[plain.method], name=path.method)
+    planned = replace(summary.planned, method=method, levels=path.levels.count)
     said = {
         **summary.origin.options,
         **{one.option: one.value for one in options.target.each},
@@ -375,21 +298,16 @@ def _summary(data: ScoreRows, options: BoundaryOptions, path: Path) -> Summary:
     said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
     said.pop("folds", None)
     origin = msgspec.structs.replace(summary.origin, options=said)
-    return replace(summary, planned=planned, levels=path.levels, origin=origin)
-
-
-def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -> FittedBoundary:
-    """Return a boundary of a path as a fit, with its figures on all rows."""
-    summary = _summary(data, options, path)
+    summary = replace(summary, planned=planned, shown=path.levels, origin=origin)
     tally, goal = summary.aim()
     thresholds = path.thresholds[place]
     counted = tally.selected(thresholds), tally.gained(thresholds)
     cut = math.nan if path.cuts is None else float(path.cuts[place])
     found = Found(thresholds, *counted[0], gain=counted[1], surface=path.surface, cut=cut)
     summary, found = flatten(summary, found)
-    tally = summary.problem.tally.reweighted(goal.totals.classes)
+    tally = summary.tally.reweighted(goal.totals.classes)
     ceiling = best_choice(tally.points(), goal, cap=1).ceiling
-    single = score_only(summary.problem.tally, goal)
+    single = score_only(summary.tally, goal)
     fit = seen_in_sample(summary, found, goal, ceiling, single)
     fit.bound_met = all(
         goal_of(one, goal.totals).met(int(found.selected), int(found.true_positives), found.gain)

@@ -1,185 +1,336 @@
-"""What the rows that certify say of the boundaries of paths: counts where rows are alike, else bets."""
+"""What rows say of the boundaries of paths: the parts they are dealt to, their limits, their evidence.
+
+Counts where rows are alike, else bets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.bins.binning import check_bins
+from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.certificate.bets import Bets, Units, in_order, pays
-from calibkit.methods.boundary.certificate.dealing import Split, betting_keys, values_of
-from calibkit.methods.boundary.certificate.paths import Path, joined
+from calibkit.columns.segments import read_segments
+from calibkit.columns.splits import group_keys, group_parts, time_parts
+from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.certificate.tests import (
+    Bets,
     Binomials,
     Chain,
     Quantity,
     Test,
     TwoBinomials,
+    Units,
     at_base_rate,
+    pays,
 )
-from calibkit.methods.boundary.solvers.curved import Sizes
-from calibkit.options.boundary import BoundaryOptions
+from calibkit.methods.boundary.problem.columns import amounts_of
+from calibkit.numerics.row_hash import random_keys, random_parts
+from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
+#: The methods that have a path.
+CERTIFIABLE = (AUTO, "st", "logistic", "exact")
+#: Integer weights are written out as rows, up to so many.
+MOST_ROWS = 2**27
+#: Rows are dealt in so many parts, some of which fit.
+_PARTS = 200
+#: How many times the largest weight, value or group of the part that fits there may be.
+_ROOM = 2.0
+
+
+def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> ScoreRows:
+    """Return the rows, or raise `UsageError` for what cannot be certified, with the reason."""
+    for target in options.target.each:
+        if target.bound is None:
+            raise UsageError(
+                f"--confidence certifies a bound, and --{target.option} has none; use --precision, "
+                "--recall, --fpr or --capacity."
+            )
+        if target.option == "capacity" and target.bound.numerator >= target.bound.denominator:
+            raise UsageError(
+                "--confidence certifies a share of the rows; give --capacity a number below 1."
+            )
+    if options.method not in CERTIFIABLE:
+        raise UsageError(
+            f"--confidence does not go with --method {options.method}; methods that it goes with: "
+            f"{', '.join(CERTIFIABLE)}."
+        )
+    target = options.target
+    alone = "the two binomials that hold at another base rate are of rows that count once each"
+    reweighted = target.prevalence is not None
+    for option, given, why in (
+        ("--score-bins", options.score_bins, "the path takes the scores themselves"),
+        ("--order", options.order != "uncertainty-score", "the path takes the scores themselves"),
+        ("--randomise", options.randomise != "block", "the path takes no chances"),
+        ("--strategy", options.strategy != "equal-mass", "the path has levels of equal mass"),
+        ("--groups and --prevalence", options.groups and reweighted, alone),
+        ("--max-weight and --prevalence", options.max_weight and reweighted, alone),
+        ("--weight-kind sampling and --prevalence", options.sampled and reweighted, alone),
+        (
+            "--value and --prevalence under a bound on recall",
+            target.value_column and reweighted and any(t.option == "recall" for t in target.each),
+            alone,
+        ),
+    ):  # fmt: skip
+        if given:
+            raise UsageError(f"--confidence does not go with {option}: {why}.")
+    if isinstance(data, GridTable):
+        raise UsageError("a grid has lost its rows, and --confidence deals rows: give the rows.")
+    if options.levels is not None:
+        check_bins(options.levels, 1, has_uncertainty=data.uncertainty is not None)
+    return data
+
+
+def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, NDArray[np.int64]]:
+    """Return the rows as they were drawn, and where each stands in the data.
+
+    A weight that is a whole number counts as that many rows, unless rows belong together or the
+    largest weight is said: then, and if weights are not whole or say how rows were sampled, a row with
+    its weight is what was drawn, and weights stay.
+    """
+    itself = np.arange(data.score.size)
+    if data.weight is None:
+        return data, itself
+    column, whole = data.options.weight, data.weight == np.floor(data.weight)
+    if data.options.sampled or options.groups or options.max_weight is not None or not whole.all():
+        if options.target.prevalence is None:
+            return data, itself
+        raise DataError(
+            f"{data.file}: column {column!r}: {int((~whole).sum()):,} weights are not whole numbers; "
+            "--confidence with --prevalence needs numbers of rows",
+            column=column,
+            file=data.file,
+        )
+    times = data.weight.astype(np.int64)
+    if int(times.sum()) > MOST_ROWS:
+        raise DataError(
+            f"{data.file}: column {column!r}: the weights stand for {int(times.sum()):,} rows; "
+            f"--confidence takes up to {MOST_ROWS:,}",
+            column=column,
+            file=data.file,
+        )
+    index = np.repeat(itself, times)
+    return replace(data, weight=None).only(index), index
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows, and which of them fit; the others certify."""
+
+    rows: ScoreRows
+    fits: NDArray[np.bool_]
+
+    @cached_property
+    def fitting(self) -> ScoreRows:
+        """The part that fits."""
+        return self.rows.only(np.flatnonzero(self.fits))
+
+    @cached_property
+    def certifying(self) -> ScoreRows:
+        """The part that certifies."""
+        return self.rows.only(np.flatnonzero(~self.fits))
+
+
+def deal_rows(rows: ScoreRows, options: BoundaryOptions, share: float | None = None) -> Split:
+    """Deal rows to the part that fits, a share of them, and the one that certifies.
+
+    A row's part is a hash of the seed, of what the row holds and of its number among identical rows:
+    the order of the rows plays no part.  Groups stay together, by a hash of their name; with a column
+    of time the first rows fit.
+    """
+    wanted = round(_PARTS * (share or fitting_share(rows.score.size)))
+    if options.groups is not None:
+        assert rows.others is not None and rows.where is not None
+        groups = rows.others[options.groups]
+        return Split(rows, group_parts(groups, _PARTS, options.seed, rows.where) < wanted)
+    if options.time is not None:
+        assert rows.others is not None and rows.where is not None
+        return Split(rows, time_parts(rows.others[options.time], _PARTS, rows.where) < wanted)
+    return Split(rows, random_parts(_contents(rows, options), _PARTS, options.seed) < wanted)
+
+
+def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, NDArray[np.generic]]:
+    """Return all that rows are told apart by: what is alike here is alike to the certificate."""
+    assert rows.label is not None
+    columns: dict[str, NDArray[np.generic]] = {"score": rows.score, "label": rows.label}
+    if rows.uncertainty is not None:
+        columns["uncertainty"] = rows.uncertainty
+    if rows.weight is not None:
+        columns["weight"] = rows.weight
+    if options.value is not None:
+        columns["value"] = values_of(rows, options)
+    if options.by is not None:
+        assert rows.others is not None and rows.where is not None
+        columns["by"] = read_segments(rows.others[options.by], rows.where).code
+    return columns
+
+
+def fitting_share(rows: int) -> float:
+    """Return which share of the rows fits: the less of them, the more there are.
+
+    A surface has few parameters, and what it costs to know them worse is soon less than what the
+    tests gain by each row.
+    """
+    return float(min(0.4, max(0.1, 0.2 * (20_000 / max(rows, 1)) ** 0.2)))
+
+
+def values_of(rows: ScoreRows, options: BoundaryOptions) -> Floats:
+    """Return the values of rows, 0 for negative ones; 1 where there are none."""
+    if options.value is None:
+        return np.ones(rows.score.size)
+    assert rows.others is not None and rows.where is not None and rows.label is not None
+    found: Floats = amounts_of(rows.others[options.value], rows.where, "values") * rows.label
+    return found
+
+
+def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
+    """Return what weights, values and groups are taken to be limited by, as far as a test needs it."""
+    rows, named, found = split.rows, options.limits, {}
+    recall = any(one.option == "recall" for one in options.target.each)
+    needed = {
+        "max_weight": rows.weight is not None,
+        "max_value": options.value is not None and recall,
+        "max_group_rows": options.groups is not None,
+    }
+    for name, column in LIMITS.items():
+        if not (needed[name] or name in named):
+            continue
+        if name == "max_value":
+            sizes = values_of(rows, options)
+        elif name == "max_weight":
+            sizes = np.ones(rows.score.size) if rows.weight is None else rows.weight
+        else:
+            assert rows.others is not None and rows.where is not None
+            keys = group_keys(rows.others[getattr(options, column)], "size", rows.where)
+            _, place, times = np.unique(keys, return_inverse=True, return_counts=True)
+            sizes = times[place].astype(np.float64)
+        # Groups are dealt whole, so that those of the rows that fit are of the same size among all.
+        largest = float(sizes[split.fits].max(initial=0.0))
+        found[name] = named.get(name, _ROOM * largest)
+        beyond = int(np.count_nonzero(sizes > found[name]))
+        if beyond:
+            flag = f"--{name.replace('_', '-')}"
+            said = "" if name in named else ", twice the largest of the rows that fit"
+            raise InfeasibleError(
+                f"nothing can be certified: column {getattr(options, column)!r}: {beyond:,} rows are "
+                f"beyond {flag} {found[name]:g}{said}, up to {sizes.max():g}; name the largest that "
+                f"can occur by {flag}."
+            )
+    return found
+
+
+# ---------------------------------------------------------------- evidence
+
+
+def quantities_of(options: BoundaryOptions) -> list[Quantity]:
+    """Return what is certified."""
+    each = options.target.each
+    return [Quantity(one.option, one.bound) for one in each if one.bound is not None]
+
+
+def bets_on(name: str, rows: ScoreRows, options: BoundaryOptions) -> bool:
+    """Return whether a figure is tested by bets: rows belong together or differ in weight."""
+    of_values = name == "recall" and options.value is not None
+    return rows.weight is not None or options.groups is not None or of_values
+
+
+def sizes_of(rows: ScoreRows, options: BoundaryOptions) -> Sizes:
+    """Return how many of some rows a boundary is expected to select, given expected positives."""
+    assert rows.label is not None
+    quantities = quantities_of(options)
+    bounding = [one for one in quantities if one.strict_first] or quantities
+    positives, base_rate = int(rows.label.sum()), options.target.prevalence
+    weights = 1.0, 1.0
+    if base_rate is not None and 0 < positives < rows.label.size:
+        share = float(base_rate)
+        weights = share / positives, (1.0 - share) / (rows.label.size - positives)
+
+    def size(hits: Floats, selected: Floats) -> float:
+        caught = hits * weights[0]
+        taken = caught + (selected - hits) * weights[1]
+        found = min(one.size(caught, taken) for one in bounding)
+        return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)])
+
+    return size
+
 
 @dataclass(frozen=True)
 class Stretch:
-    """A path, and the rows of its segment: their places in the part that fits and in the other one."""
+    """The path of a segment, and its rows: their places in the part that fits and in the other one."""
 
+    segment: int
     path: Path
     fitting: Int64s
     testing: Int64s
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What is certified, and of what rows.
+class Evidence:
+    """What the rows say of one path, or of one over several segments.
 
-    Attributes
-    ----------
-    options
-        What is asked for.
-    weighted
-        Whether rows count for different amounts.
-    limits
-        The largest weight, value and group that are assumed.
+    `stretches`: the segments; `split`, `options`: all rows, and what is certified of them; `limits`:
+    the largest weight, value and group that are assumed; `level`: the error probability of the first
+    tests.
     """
-
-    options: BoundaryOptions
-    weighted: bool
-    limits: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def level(self) -> float:
-        """The error probability that is allowed."""
-        confidence = self.options.confidence_level
-        assert confidence is not None
-        return (confidence.denominator - confidence.numerator) / confidence.denominator
-
-    @cached_property
-    def quantities(self) -> list[Quantity]:
-        """What is certified."""
-        each = self.options.target.each
-        return [Quantity(one.option, one.bound) for one in each if one.bound is not None]
-
-    def bets_on(self, name: str) -> bool:
-        """Return whether a figure is tested by bets."""
-        of_values = name == "recall" and self.options.value is not None
-        return self.weighted or self.options.groups is not None or of_values
-
-    def largest(self, name: str) -> float:
-        """Return the most that a unit of the bets on a figure may count for."""
-        found = self.limits.get("max_weight", 1.0) * self.limits.get("max_group_rows", 1.0)
-        return found * (self.limits.get("max_value", 1.0) if name == "recall" else 1.0)
-
-    @property
-    def strict_first(self) -> bool:
-        """Whether tests go from boundaries that select few rows to those that select many."""
-        return any(one.strict_first for one in self.quantities)
-
-    def sizes(self, rows: ScoreRows) -> Sizes:
-        """Return how many rows a boundary is expected to select, given expected positives."""
-        assert rows.label is not None
-        bounding = [one for one in self.quantities if one.strict_first] or self.quantities
-        positives, base_rate = int(rows.label.sum()), self.options.target.prevalence
-        weights = 1.0, 1.0
-        if base_rate is not None and 0 < positives < rows.label.size:
-            share = float(base_rate)
-            weights = share / positives, (1.0 - share) / (rows.label.size - positives)
-
-        def size(hits: Floats, selected: Floats) -> float:
-            caught = hits * weights[0]
-            taken = caught + (selected - hits) * weights[1]
-            found = min(one.size(caught, taken) for one in bounding)
-            return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)])
-
-        return size
-
-
-def chain_of(
-    stretches: Sequence[Stretch], split: Split, ground: Ground, level: float
-) -> tuple[Chain, Int64s]:
-    """Return the tests of one path, or of one over several segments.
-
-    Parameters
-    ----------
-    stretches
-        The segments.
-    split
-        All rows.
-    ground
-        What is certified.
-    level
-        The error probability of the first tests.
-
-    Returns
-    -------
-    The tests, and the place of each of their boundaries on the path of each segment.
-    """
-    table = joined([one.path.expected for one in stretches])
-    together = _Together(stretches, split, ground, level, table)
-    tests = [together.test(one) for one in ground.quantities]
-    return Chain(tests, ground.strict_first, together.selected), table
-
-
-@dataclass(frozen=True)
-class _Together:
-    """The segments that share a path; `table` has the places on theirs, -1 before the first."""
 
     stretches: Sequence[Stretch]
     split: Split
-    ground: Ground
+    options: BoundaryOptions
+    limits: Mapping[str, float]
     level: float
-    table: Int64s
 
-    @property
-    def selected(self) -> Floats:
-        """How many of the rows that certify each boundary selects."""
-        found: Floats = self._found[0][:, 0]
-        return found
+    @cached_property
+    def table(self) -> Int64s:
+        """The place of each boundary on the path of each segment, -1 before its first."""
+        return joined([one.path.expected for one in self.stretches])
 
-    def test(self, quantity: Quantity) -> Test:
+    @cached_property
+    def chain(self) -> Chain:
+        """The tests of the boundaries."""
+        quantities = quantities_of(self.options)
+        strict_first = any(one.strict_first for one in quantities)
+        return Chain([self._test(one) for one in quantities], strict_first, self._found[0][:, 0])
+
+    def _test(self, quantity: Quantity) -> Test:
         """Return the tests of one figure along the path."""
-        if self.ground.bets_on(quantity.name):
-            units = [self._units(quantity, fitting=fitting) for fitting in (True, False)]
-            return Bets(units[0], units[1], self.table.shape[0], self.level)
-        (expected, before), (found, totals) = self._expected, self._found
-        base_rate = self.ground.options.target.prevalence
+        if bets_on(quantity.name, self.split.rows, self.options):
+            fitting, testing = (self._units(quantity, fitting=own) for own in (True, False))
+            return Bets(fitting, testing, self.table.shape[0], self.level)
+        before = np.sum([one.path.totals for one in self.stretches], axis=0)
+        expected = self._summed([one.path.expected for one in self.stretches])
+        found, totals = self._found
+        base_rate = self.options.target.prevalence
         if base_rate is not None and quantity.name in ("precision", "capacity"):
             weights, least = at_base_rate(quantity, base_rate)
             classes = (totals[1], totals[0] - totals[1])
             ratios = np.array(classes) / np.maximum([before[1], before[0] - before[1]], 1)
+            by_class = [np.column_stack((c[:, 1], c[:, 0] - c[:, 1])) for c in (expected, found)]
             return TwoBinomials(
-                weights, least, _by_class(expected) * ratios, _by_class(found), classes, self.level
+                weights, least, by_class[0] * ratios, by_class[1], classes, self.level
             )
-        ratio = totals[0] / max(before[0], 1)
+        ratio = totals[0] / max(int(before[0]), 1)
         return Binomials(
             quantity,
-            quantity.hits_and_trials(expected, *before) * ratio,
+            quantity.hits_and_trials(expected, int(before[0]), int(before[1])) * ratio,
             quantity.hits_and_trials(found, *totals).astype(np.int64),
             self.level,
         )
 
     def _summed(self, sums: Sequence[NDArray[np.generic]]) -> Floats:
         """Return what the boundaries of all segments select together."""
-        nothing = np.zeros((1, 2))
-        padded = [np.vstack((nothing, own)) for own in sums]
+        padded = [np.vstack((np.zeros((1, 2)), own)) for own in sums]
         found: Floats = np.sum([own[self.table[:, k] + 1] for k, own in enumerate(padded)], axis=0)
         return found
-
-    @cached_property
-    def _expected(self) -> tuple[Floats, tuple[int, int]]:
-        """Rows and positives that each boundary is expected to select of the part that fits; all."""
-        totals = np.sum([one.path.totals for one in self.stretches], axis=0)
-        expected = self._summed([one.path.expected for one in self.stretches])
-        return expected, (int(totals[0]), int(totals[1]))
 
     @cached_property
     def _found(self) -> tuple[Floats, tuple[int, int]]:
@@ -190,38 +341,41 @@ class _Together:
             if one.testing.size < part.score.size:
                 part = part.only(one.testing)
             assert part.label is not None
-            levels, workers = one.path.levels, self.ground.options.workers
+            levels = one.path.levels
             level = levels.of(part.uncertainty, part.score.size)
-            tally = count_rows(part.score, level, part.label, levels.count, threads=workers)
+            tally = count_rows(
+                part.score, level, part.label, levels.count, threads=self.options.workers
+            )
             counts.append(one.path.counts(tally))
             rows, positives = rows + part.score.size, positives + int(np.count_nonzero(part.label))
         return self._summed(counts), (rows, positives)
 
     def _units(self, quantity: Quantity, *, fitting: bool) -> Units:
-        """Return what the rows of a part pay, in the order of the bets."""
+        """Return what the rows of a part pay, in the order of the bets.
+
+        The random keys that order them are others than those that deal the rows to the parts.
+        """
         part = self.split.fitting if fitting else self.split.certifying
         assert part.label is not None
-        places = [one.fitting if fitting else one.testing for one in self.stretches]
-        options, boundaries = self.ground.options, self.table.shape[0]
-        first = np.full(part.score.size, boundaries, np.int64)
-        inside = np.zeros(part.score.size, bool)
-        for own, (stretch, rows) in enumerate(zip(self.stretches, places, strict=True)):
-            score, spread = part.score[rows], part.uncertainty
-            level = stretch.path.levels.of(None if spread is None else spread[rows], rows.size)
-            at = stretch.path.first(score, level)
+        options, size = self.options, part.score.size
+        first = np.full(size, self.table.shape[0], np.int64)
+        inside = np.zeros(size, bool)
+        for own, stretch in enumerate(self.stretches):
+            rows = stretch.fitting if fitting else stretch.testing
+            spread = None if part.uncertainty is None else part.uncertainty[rows]
+            at = stretch.path.first(part.score[rows], stretch.path.levels.of(spread, rows.size))
             first[rows] = np.searchsorted(self.table[:, own], at, side="left")
             inside[rows] = True
-        amount = np.ones(part.score.size) if part.weight is None else part.weight
+        amount = np.ones(size) if part.weight is None else part.weight
+        largest = self.limits.get("max_weight", 1.0) * self.limits.get("max_group_rows", 1.0)
         if quantity.name == "recall":
             amount = amount * values_of(part, options)
-        largest = self.ground.largest(quantity.name)
+            largest *= self.limits.get("max_value", 1.0)
         kept = np.flatnonzero(inside)
-        keys, groups = betting_keys(part, options)
         out, taken = pays(quantity, part.label[kept], amount[kept], largest)
-        units = Units(first[kept], out, taken, np.empty(0, np.int64))
-        return in_order(units, keys[kept], None if groups is None else groups[kept])
-
-
-def _by_class(counts: Floats) -> Floats:
-    """Return selected positive and negative rows."""
-    return np.column_stack((counts[:, 1], counts[:, 0] - counts[:, 1]))
+        keys, groups = random_keys(_contents(part, options), options.seed + 2**32)[kept], None
+        if options.groups is not None:
+            assert part.others is not None and part.where is not None
+            named = part.others[options.groups]
+            groups = group_keys(named, f"bets:{options.seed}", part.where)[kept]
+        return Units(first[kept], out, taken, np.empty(0, np.int64)).in_order(keys, groups)

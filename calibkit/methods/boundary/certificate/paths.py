@@ -3,11 +3,19 @@
 A path is a sequence of boundaries each of which selects at least what the one before selects.  It
 is a function of the fitting part alone, as are the uncertainty levels it stands on and the place
 where certification begins on it: so, for the certification part, every boundary of it is fixed.
+
+The default path cuts a logistic surface with squares, fitted where a boundary runs.  The plain surface
+of `calibkit.methods.boundary.solvers.logistic` is fitted to all rows, most of which lie far below a
+boundary at a high precision, and bends to suit them.  Here a surface with the squares of score and
+rank is fitted to the rows near and above the boundary alone: its *window*, the rows that the plain
+surface puts highest, five times as many as it expects the boundary to select.  Below the window the
+order is that of the plain surface.  A boundary rises with the score at every uncertainty, so of the
+parabola at a level only the rising side is taken, and the other one made level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,20 +25,16 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.found import Surface, lowest_scores
-from calibkit.methods.boundary.solvers.curved import (
-    CurvedSurface,
-    Sizes,
-    fit_curved,
-    plain_values,
-    probability_of,
-    regressor,
-)
 from calibkit.methods.boundary.solvers.frontier import supported_frontier
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.logistic import distinct
+from calibkit.methods.boundary.solvers.surface_fit import fit_surface
 from calibkit.numerics.isotonic import pool_prefixes
+from calibkit.numerics.newton import newton
 from calibkit.summaries.tally import Tally, count_rows
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels.decide import LEAST, logit
+from calibkit_kernels.dense import affine_rows, outer_sums
+from calibkit_kernels.regression import newton_sums
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -49,21 +53,10 @@ _DENSE = 400
 class Path:
     """Boundaries from strict to lax, each selecting at least what the one before selects.
 
-    Attributes
-    ----------
-    method
-        What they come from.
-    levels
-        Their uncertainty levels.
-    thresholds
-        Shape (boundaries, levels): NaN selects nothing, -inf everything.
-    expected
-        Shape (boundaries, 2): how many of the fitting rows and of their positives each is expected
-        to select.  Only the power of the tests depends on it.
-    totals
-        Rows and positives of the fitting part.
-    surface, cuts
-        Of a logistic surface: the surface, and where each boundary cuts it.
+    `thresholds` has the shape (boundaries, levels): NaN selects nothing, -inf everything; `expected`
+    how many of the fitting rows and of their positives each is expected to select, on which only the
+    power of the tests depends; `totals` the rows and positives of the fitting part; `surface` and
+    `cuts` a logistic surface, and where each boundary cuts it.
     """
 
     method: str
@@ -108,15 +101,8 @@ def joined(expected: Sequence[Floats]) -> Int64s:
 
     The steps of all paths follow each other by falling rate of expected positives, that of the
     isotonic regression along the path; from one boundary to the next the rows grow by a step.
-
-    Parameters
-    ----------
-    expected
-        Rows and positives that the boundaries of each path are expected to select.
-
-    Returns
-    -------
-    Shape (boundaries, segments): the place on each segment's path, -1 before its first.
+    `expected` has rows and positives that the boundaries of each path are expected to select; returned
+    is the place on each segment's path, shape (boundaries, segments), -1 before its first.
     """
     if len(expected) == 1:
         return np.arange(expected[0].shape[0])[:, None]
@@ -138,18 +124,11 @@ def joined(expected: Sequence[Floats]) -> Int64s:
 
 
 def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> Path:
-    """Return the path of a method, fitted on some rows.
+    """Return the path of a method (``st``, ``logistic``, ``exact`` or `CURVED`), fitted on some rows.
 
-    Parameters
-    ----------
-    rows
-        The fitting part; weights, if there are any, are whole numbers.
-    method
-        ``st``, ``logistic``, ``exact`` or `CURVED`.
-    levels
-        How many uncertainty levels the optimum and the surfaces take; None: the method's default.
-    sizes
-        How many rows a boundary is expected to select, see `calibkit.methods.boundary.solvers.curved`.
+    Their weights, if there are any, are whole numbers.  `levels` is how many uncertainty levels the
+    optimum and the surfaces take, `sizes` how many rows a boundary is expected to select, see
+    `calibkit.methods.boundary.certificate.paths`.
     """
     assert rows.label is not None
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)
@@ -160,28 +139,29 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     finite = probability or bool(np.isfinite(tally.score).all())
     curved = fit_curved(tally, sizes, probability=probability) if finite else None
     if method == "exact":
-        path = _optimal_path(tally, own)
+        # The optima of ``true positives - c * selected`` for falling c, and all rows.
+        points = tally.points()
+        optima = lowest_scores(tally, points, supported_frontier(points).choices())
+        every_row = np.full((1, own.count), -np.inf)
+        path = _path(tally, "exact", own, np.vstack((optima, every_row)))
     elif method == "st" or curved is None:
         if own.count > 1:
             return fit_path(replace(rows, uncertainty=None), "st", None, sizes)
-        path = _threshold_path(tally, own)
+        # Scores at which the rows selected have grown by a step.
+        places = _milestones(np.cumsum(tally.count, dtype=np.int64))
+        scores = np.append(tally.score[places].astype(np.float64), -np.inf)
+        path = _path(tally, "st", own, scores[:, None])
     elif method == "logistic":
         path = _plain_path(tally, own, curved.plain, probability)
     else:
         path = _curved_path(tally, own, curved, probability)
-    return replace(path, expected=_expected(path, tally, curved, probability))
-
-
-def _expected(path: Path, tally: Tally, curved: CurvedSurface | None, probability: bool) -> Floats:
-    """Return rows and expected positives: those of the surface, which are smoother than counts.
-
-    A single threshold follows no surface, and hardly overstates its counts.
-    """
     if curved is None or path.method == "st":
-        return path.counts(tally).astype(np.float64)
+        # A single threshold follows no surface, and hardly overstates its counts.
+        return replace(path, expected=path.counts(tally).astype(np.float64))
+    # What the surface expects is smoother than counts.
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
     chance = curved.probabilities(s, tally.level) * tally.count
-    return path.sums(tally, chance, np.float64)
+    return replace(path, expected=path.sums(tally, chance, np.float64))
 
 
 def _path(tally: Tally, method: str, levels: Levels, thresholds: Floats) -> Path:
@@ -197,21 +177,6 @@ def _milestones(rows: Int64s) -> Int64s:
         wanted = max(rows[place] * (1.0 + _STEP), rows[place] + 1.0)
         place = int(np.searchsorted(rows, wanted))
     return np.array(kept, np.int64)
-
-
-def _threshold_path(tally: Tally, levels: Levels) -> Path:
-    """Return single thresholds: scores at which the rows selected have grown by a step."""
-    places = _milestones(np.cumsum(tally.count, dtype=np.int64))
-    scores = np.append(tally.score[places].astype(np.float64), -np.inf)
-    return _path(tally, "st", levels, scores[:, None])
-
-
-def _optimal_path(tally: Tally, levels: Levels) -> Path:
-    """Return the optima of ``true positives - c * selected`` for falling c, and all rows."""
-    points = tally.points()
-    optima = lowest_scores(tally, points, supported_frontier(points).choices())
-    every_row = np.full((1, levels.count), -np.inf)
-    return _path(tally, "exact", levels, np.vstack((optima, every_row)))
 
 
 def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: bool) -> Path:
@@ -230,7 +195,13 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
 
 def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probability: bool) -> Path:
     """Return the cuts of the curved surface, written as scores of the tally."""
-    grid = _score_grid(tally)
+    # Some of the distinct scores, rising: the highest ones, then ever fewer, and the lowest.
+    distinct_scores = np.unique(tally.score.astype(np.float64))[::-1]
+    places = [0]
+    while places[-1] < distinct_scores.size - 1:
+        places.append(places[-1] + max(1, places[-1] // _DENSE))
+    places[-1] = distinct_scores.size - 1
+    grid = np.ascontiguousarray(distinct_scores[places][::-1])
     s = regressor(grid, probability=probability)
     worth = surface.worth(s)
     at = np.searchsorted(grid, tally.score, side="right") - 1
@@ -243,16 +214,6 @@ def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probabili
     return _path(tally, CURVED, levels, found)
 
 
-def _score_grid(tally: Tally) -> Floats:
-    """Return some of the distinct scores, rising: the highest ones, then ever fewer, and the lowest."""
-    distinct_scores = np.unique(tally.score.astype(np.float64))[::-1]
-    places = [0]
-    while places[-1] < distinct_scores.size - 1:
-        places.append(places[-1] + max(1, places[-1] // _DENSE))
-    places[-1] = distinct_scores.size - 1
-    return np.ascontiguousarray(distinct_scores[places][::-1])
-
-
 def _falling_values(tally: Tally, values: Floats) -> Floats:
     """Return values of the entries, falling, at which the rows above have grown by a step."""
     order = np.argsort(-values, kind="stable")
@@ -260,3 +221,153 @@ def _falling_values(tally: Tally, values: Floats) -> Floats:
     last = np.append(ordered[1:] != ordered[:-1], True)
     rows = np.cumsum(tally.count[order], dtype=np.int64)[last]
     return np.asarray(ordered[last][_milestones(rows)])
+
+
+#: Expected positives and rows of the highest values to how many of them the boundary selects.
+Sizes = Callable[[Floats, Floats], float]
+
+#: The window holds so many times the rows expected to be selected, and at least so many rows.
+_TIMES, _LEAST = 5.0, 1500.0
+#: A window of more than this share of the rows is all of them.
+_MOST = 0.7
+#: Entries whose terms are made together.
+_BLOCK = 65_536
+#: Intercept, s, u, s u, s^2 and u^2.
+TERMS = 6
+
+
+@dataclass(frozen=True)
+class CurvedSurface:
+    """A plain surface, a window of its highest values, and a surface with squares inside it.
+
+    `scale` has the middle and the spread by which scores enter the squares.
+    """
+
+    plain: Surface
+    window: float
+    scale: tuple[float, float]
+    scaling: Floats
+    weights: Floats
+
+    def probabilities(self, s: Floats, level: NDArray[np.uint16]) -> Floats:
+        """Return the fitted probability of some regressors and their levels."""
+        values = plain_values(self.plain, s, level)
+        inside = values >= self.window
+        ranks = self.plain.ranks[level[inside]]
+        scaled = (s[inside] - self.scale[0]) / self.scale[1]
+        curved = np.empty((scaled.size, 1))
+        terms = _terms(scaled, ranks, self.scaling)
+        affine_rows(terms, self.weights.reshape(1, -1), np.zeros(1), curved)
+        values[inside] = curved[:, 0]
+        return probability_of(values)
+
+    def worth(self, s: Floats) -> Floats:
+        """Return what orders rows, shape (levels, scores), rising with the rising scores `s`.
+
+        It is the probability, plus 1 inside the window.  Where the parabola of a level opens upwards
+        its falling side counts as its lowest point, else as its highest; the plain surface decides
+        between equals.
+        """
+        levels = self.plain.ranks.size
+        level = np.repeat(np.arange(levels, dtype=np.uint16), s.size)
+        tiled = np.tile(s, levels)
+        plain = plain_values(self.plain, tiled, level)
+        found = self.probabilities(tiled, level) + (plain >= self.window)
+        found = found.reshape(levels, s.size)
+        if self.weights[4] > 0.0:
+            found = np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
+        else:
+            found = np.maximum.accumulate(found, axis=1)
+        return found + 1e-6 * probability_of(plain).reshape(found.shape)
+
+
+def plain_values(surface: Surface, s: Floats, level: NDArray[np.uint16]) -> Floats:
+    """Return the log-odds of a plain surface."""
+    lines = surface.lines()
+    values: Floats = lines[level, 0] + lines[level, 1] * s
+    return values
+
+
+def probability_of(values: Floats) -> Floats:
+    """Return the probabilities of some log-odds."""
+    small = np.exp(-np.abs(values))
+    return np.where(values >= 0.0, 1.0, small) / (1.0 + small)
+
+
+def regressor(score: NDArray[np.floating], *, probability: bool) -> Floats:
+    """Return what enters the surface: the logit of a probability clipped by 1e-6, or the score."""
+    if not probability:
+        return score.astype(np.float64)
+    clipped = np.clip(score.astype(np.float64), LEAST, 1.0 - LEAST)
+    return np.array([logit(p) for p in clipped.tolist()])
+
+
+def fit_curved(tally: Tally, sizes: Sizes, *, probability: bool = True) -> CurvedSurface:
+    """Fit the surface to a tally.
+
+    `tally`: finite scores (unless they are probabilities), over levels; `sizes`: how many rows a
+    boundary is expected to select; `probability`: whether scores are probabilities.
+    """
+    plain = fit_surface(tally, probability=probability)
+    s = tally.logits[0] if probability else tally.score.astype(np.float64)
+    values = plain_values(plain, s, tally.level)
+    order = np.argsort(-values, kind="stable")
+    count = tally.count[order].astype(np.float64)
+    rows = np.cumsum(count)
+    expected = sizes(np.cumsum(probability_of(values[order]) * count), rows)
+    wanted = max(_TIMES * expected, _LEAST)
+    window = -np.inf
+    if wanted < _MOST * rows[-1]:
+        window = float(values[order[int(np.searchsorted(rows, wanted))]])
+    inside = values >= window
+    ordered = np.sort(s[inside])
+    low, middle, high = (float(ordered[k * (ordered.size - 1) // 4]) for k in (1, 2, 3))
+    scale = (middle, high - low or 1.0)
+    ranks = plain.ranks[tally.level[inside]]
+    scaled = (s[inside] - scale[0]) / scale[1]
+    rows = tally.count[inside].astype(np.float64)
+    return CurvedSurface(
+        plain, window, scale, *_fit(scaled, ranks, rows, tally.positive[inside] / rows)
+    )
+
+
+def _fit(s: Floats, u: Floats, count: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Return scaling and weights of least log loss plus half the sum of squared weights.
+
+    `share` has the positive rate of the rows of each entry.
+    """
+    blocks = [slice(low, low + _BLOCK) for low in range(0, s.size, _BLOCK)]
+    scaling = np.tile([0.0, 1.0], (TERMS, 1))
+    moments, part = np.zeros((2, TERMS)), np.empty((1, TERMS))
+    for own in blocks:
+        terms = _terms(s[own], u[own], scaling)
+        for row, values in zip(moments, (terms, terms * terms), strict=True):
+            outer_sums(count[own].reshape(-1, 1), values, part)
+            row += part[0]
+    mean, square = moments / moments[0, 0]
+    variance = square - mean * mean
+    scaling[1:, 0] = mean[1:]
+    scaling[1:, 1] = np.where(variance[1:] > 1e-12, np.sqrt(np.maximum(variance[1:], 0.0)), 0.0)
+    penalty = np.append(1e-9, np.ones(TERMS - 1))  # all of one class: the intercept stays finite
+
+    def sums(weights: Floats) -> tuple[float, Floats, Floats]:
+        gradient, curvature = penalty * weights, np.diag(penalty)
+        loss = 0.5 * float(np.cumsum(penalty * weights * weights)[-1])
+        for own in blocks:
+            terms = _terms(s[own], u[own], scaling)
+            loss += newton_sums(terms, share[own], count[own], weights, gradient, curvature)
+        return loss, gradient, curvature
+
+    return scaling, newton(sums, np.zeros(TERMS), scale=moments[0, 0]).point
+
+
+def _terms(s: Floats, u: Floats, scaling: Floats) -> Floats:
+    """Return intercept, s, u, s u, s^2 and u^2, less their means and in units of their spreads.
+
+    `scaling` has a row (mean, spread) for each regressor; a spread of 0 leaves the regressor out.
+    """
+    terms = np.column_stack([np.ones(s.size), s, u, s * u, s * s, u * u])
+    mean, spread = scaling.T
+    varies = spread > 0.0
+    terms[:, 1:] = (terms - mean)[:, 1:] / np.where(varies, spread, 1.0)[1:] * varies[1:]
+    return terms

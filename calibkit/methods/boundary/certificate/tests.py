@@ -1,4 +1,4 @@
-"""The tests of a certificate: exact binomial tests in a fixed sequence along a path.
+"""The tests of a certificate: in a fixed sequence along a path, by exact binomial tails or by bets.
 
 The hypothesis about a boundary is that it violates the bound on new data.  Given how many rows take
 part (selected ones for precision, positives for recall, negatives for the false positive rate, all
@@ -7,6 +7,13 @@ its tail is an exact p-value.  Along a sequence that was fixed without the rows 
 while each test rejects at level ``1 - confidence``.  Some boundary that violates the bound can be
 certified only if the *first* such one is rejected, which happens with probability ``1 - confidence``
 at most: no correction for the number of tests is needed.
+
+Where rows are neither alike nor alone (weights, values, groups) a figure is a ratio of sums over
+units, a unit being a row or the rows of a group: precision >= P says that ``sum w (y - P)`` over the
+selected rows is at least 0 on average.  What a unit adds to that sum is bounded only if weights, values
+and groups are, and that is an assumption; the rest is a bet on each unit, see `calibkit_kernels.bets`.
+What is staked at a boundary comes from the part that fits.  The units follow each other at random, by
+hashes that depend on the seed: rows may come in any order.
 
 Source: A. N. Angelopoulos, S. Bates, E. J. Candes, M. I. Jordan, L. Lei, "Learn then test:
 calibrating predictive algorithms to achieve risk control", section on fixed sequence testing;
@@ -18,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil
+from math import ceil, log, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -26,11 +33,13 @@ from numpy.typing import NDArray
 
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.normal import normal_cdf, normal_quantile
+from calibkit_kernels.bets import units_to_reach
 from calibkit_kernels.binomial import bound as binomial_bound
 from calibkit_kernels.binomial import lower_tail, upper_tail
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+Keys = NDArray[np.uint64]
 
 #: Trials without a signal that are added: what few rows promise is not believed.
 _CAUTION = 10.0
@@ -38,6 +47,11 @@ _CAUTION = 10.0
 _POWER = 0.9
 #: Shares of the error probability that may go to the recall where two binomials decide.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+#: The highest share of the capital that one unit of a bet may lose.
+_MOST = 0.9
+#: The signal at which a bet is as likely to be won as not, in units of ``sqrt(2 log(1 / level))``: that
+#: of a Brownian motion whose stake suits this drift.
+_EVEN = 0.81
 
 
 class Test(Protocol):
@@ -61,15 +75,7 @@ class Test(Protocol):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A figure that can be certified against a bound.
-
-    Attributes
-    ----------
-    name
-        ``precision``, ``recall``, ``fpr`` or ``capacity``.
-    bound
-        What it must reach, or stay within.
-    """
+    """A figure (``precision``, ``recall``, ``fpr``, ``capacity``) that is certified against a bound."""
 
     name: str
     bound: Bound
@@ -109,39 +115,21 @@ class Quantity:
             return 0.0
         return float(rows[met[-1] if self.strict_first else met[0]])
 
-    def signals(self, hits_and_trials: Floats) -> Floats:
-        """Return by how many standard errors each boundary is expected to keep the bound."""
-        bound = float(self.bound)
-        hits, trials = hits_and_trials[:, 0], hits_and_trials[:, 1]
-        spread = np.sqrt(max(bound * (1.0 - bound), 1e-12) * (trials + _CAUTION))
-        found: Floats = (hits - bound * trials) / spread
-        return found if self.at_least else -found
-
     def p_value(self, hits: int, trials: int) -> float:
         """Return the largest probability, over all violations, of so good a count."""
-        bound = float(self.bound)
-        rest = (self.bound.denominator - self.bound.numerator) / self.bound.denominator
         if trials == 0:
             return 1.0
-        if self.at_least:
-            return upper_tail(hits, trials, bound, rest)
-        return lower_tail(hits, trials, bound, rest)
+        rest = (self.bound.denominator - self.bound.numerator) / self.bound.denominator
+        tail = upper_tail if self.at_least else lower_tail
+        return float(tail(hits, trials, float(self.bound), rest))
 
 
 @dataclass(frozen=True)
 class Binomials:
     """Exact binomial tests of one figure.
 
-    Attributes
-    ----------
-    quantity
-        The figure.
-    expected
-        Hits and trials of each boundary that the fitting part lets one expect.
-    found
-        Those of the rows that test.
-    level
-        The error probability of the first tests.
+    Hits and trials of each boundary are those that the fitting part lets one expect, and those that
+    are found among the rows that test; `level` is the error probability of the first tests.
     """
 
     quantity: Quantity
@@ -152,7 +140,11 @@ class Binomials:
     @cached_property
     def signals(self) -> Floats:
         """By how many standard errors each boundary is expected to keep the bound."""
-        return self.quantity.signals(self.expected)
+        bound = float(self.quantity.bound)
+        hits, trials = self.expected[:, 0], self.expected[:, 1]
+        spread = np.sqrt(max(bound * (1.0 - bound), 1e-12) * (trials + _CAUTION))
+        found: Floats = (hits - bound * trials) / spread
+        return found if self.quantity.at_least else -found
 
     @property
     def wanted(self) -> Floats:
@@ -234,19 +226,13 @@ class TwoBinomials:
         """Return whether the violation of the bound is rejected for a boundary."""
         if not min(self.totals):
             return False
-        share = _SHARES[int(self._shared[1][place])]
-        ends = [
-            binomial_bound(int(hits), total, own, weight < 0.0)
-            for hits, total, own, weight in zip(
-                self.found[place],
-                self.totals,
-                (share * level, (1.0 - share) * level),
-                self.weights,
-                strict=True,
-            )
-        ]
-        reached = sum(weight * end for weight, end in zip(self.weights, ends, strict=True))
-        return bool(reached >= self.least)
+        share, reached = _SHARES[int(self._shared[1][place])], 0.0
+        levels = share * level, (1.0 - share) * level
+        for hits, total, own, weight in zip(
+            self.found[place], self.totals, levels, self.weights, strict=True
+        ):
+            reached += weight * binomial_bound(int(hits), total, own, weight < 0.0)
+        return reached >= self.least
 
 
 def at_base_rate(quantity: Quantity, base_rate: Bound) -> tuple[tuple[float, float], float]:
@@ -259,6 +245,127 @@ def at_base_rate(quantity: Quantity, base_rate: Bound) -> tuple[tuple[float, flo
     if quantity.name == "precision":
         return (q * (1.0 - bound), -(1.0 - q) * bound), 0.0
     return (-q, q - 1.0), -bound
+
+
+# ---------------------------------------------------------------- bets
+
+
+@dataclass(frozen=True)
+class Units:
+    """What rows pay, in the order of the bets.
+
+    Attributes
+    ----------
+    first
+        The first boundary of the path that selects each row.
+    outside, inside
+        What a row pays while it is not selected, and when it is, in units of the largest loss.
+    starts
+        Where each unit begins, and the number of rows.
+    """
+
+    first: Int64s
+    outside: Floats
+    inside: Floats
+    starts: Int64s
+
+    def moments(self, places: int) -> tuple[Floats, Floats]:
+        """Return the sums over the units of what each boundary pays, and of its squares."""
+        unit = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+        order = np.lexsort((self.first, unit))
+        change = (self.inside - self.outside)[order]
+        base = np.bincount(unit, self.outside, self.starts.size - 1)
+        run = np.cumsum(change)
+        start = np.append(0.0, run)[self.starts[:-1]]
+        after = run + (base - start)[unit]
+        found = np.zeros((2, places + 1))
+        np.add.at(found[0], self.first[order], change)
+        np.add.at(found[1], self.first[order], after**2 - (after - change) ** 2)
+        found = np.cumsum(found, axis=1)[:, :places]
+        return found[0] + base.sum(), found[1] + float(base @ base)
+
+    def in_order(self, keys: Keys, groups: Keys | None) -> Units:
+        """Return the rows in the order of random keys, those of a group together as one unit."""
+        starts = np.arange(keys.size + 1)
+        if groups is None:
+            order = np.argsort(keys, kind="stable")
+        else:
+            order = np.lexsort((keys, groups))
+            ordered = groups[order]
+            new = np.append(True, ordered[1:] != ordered[:-1])
+            starts = np.append(np.flatnonzero(new), keys.size)
+        starts = starts.astype(np.int64)
+        return Units(self.first[order], self.outside[order], self.inside[order], starts)
+
+
+def pays(
+    quantity: Quantity, label: NDArray[np.uint8], amount: Floats, largest: float
+) -> tuple[Floats, Floats]:
+    """Return what rows pay outside and inside a selection, in units of the largest loss.
+
+    `amount` is how much each row counts: its weight, for a recall of values times its value; and
+    `largest` the most that the rows of a unit may count for together.
+    """
+    bound = float(quantity.bound)
+    sign, loss = (1.0, bound) if quantity.at_least else (-1.0, 1.0 - bound)
+    amount = amount / (largest * (loss or 1.0))
+    if quantity.name == "precision":
+        return np.zeros(amount.size), amount * (label - bound)
+    if quantity.name == "recall":
+        amount = amount * label
+    elif quantity.name == "fpr":
+        amount = amount * (1 - label)
+    return -sign * amount * bound, sign * amount * (1.0 - bound)
+
+
+@dataclass(frozen=True)
+class Bets:
+    """Tests of one figure by betting, on the units of the part that tests.
+
+    `places` is how many boundaries the path has, `level` the error probability of the first tests.
+    """
+
+    fitting: Units
+    testing: Units
+    places: int
+    level: float
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """What each boundary is expected to pay a unit, and the expected square of that."""
+        sums, squares = self.fitting.moments(self.places)
+        units = max(self.fitting.starts.size - 1, 1)
+        largest = max(np.abs(self.fitting.inside).max(initial=0.0), 1e-12)
+        return sums / units, (squares + largest**2) / units
+
+    @cached_property
+    def signals(self) -> Floats:
+        """By how many standard errors each boundary is expected to keep the bound."""
+        mean, square = self._moments
+        found: Floats = mean * np.sqrt((self.testing.starts.size - 1) / square)
+        return found
+
+    @property
+    def wanted(self) -> Floats:
+        """At how many standard errors a first test is as likely to reject as not."""
+        return np.full(self.places, _EVEN * sqrt(-2.0 * log(self.level)))
+
+    @cached_property
+    def stakes(self) -> Floats:
+        """What is staked: enough to win soon where a boundary pays, else just by the last unit."""
+        mean, square = self._moments
+        least = np.sqrt(-2.0 * log(self.level) / (square * max(self.testing.starts.size - 1, 1)))
+        found: Floats = np.clip(np.maximum(mean / square, least), 0.0, _MOST)
+        return found
+
+    def rejects(self, place: int, level: float) -> bool:
+        """Return whether the violation of the bound is rejected for a boundary."""
+        units = self.testing
+        arrays = units.first, units.outside, units.inside, units.starts
+        return units_to_reach(*arrays, place, float(self.stakes[place]), -log(level)) > 0
+
+
+# ---------------------------------------------------------------- sequences
 
 
 @dataclass
@@ -325,12 +432,13 @@ class Chain:
 
     def rows_needed(self, rows: int) -> int | None:
         """Return about how many rows the first test would need, nine times in ten; None: none do."""
-        first = int(self.places[0])
-        needed = [
-            rows_needed(float(one.signals[first]), float(one.wanted[first]), rows)
-            for one in self.tests
-        ]
-        return None if None in needed else max(one for one in needed if one is not None)
+        needed = []
+        for one in self.tests:
+            signal, wanted = (float(own[self.places[0]]) for own in (one.signals, one.wanted))
+            if signal <= 0.0:
+                return None
+            needed.append(ceil(rows * ((wanted + normal_quantile(_POWER)) / signal) ** 2))
+        return max(needed)
 
 
 def walk_all(chains: Several[Chain], level: float) -> None:
@@ -350,10 +458,3 @@ def walk_all(chains: Several[Chain], level: float) -> None:
         if len(left) == len(waiting):
             return
         waiting = left
-
-
-def rows_needed(signal: float, wanted: float, rows: int) -> int | None:
-    """Return about how many rows would do, nine times in ten; None where no number would."""
-    if signal <= 0.0:
-        return None
-    return ceil(rows * ((wanted + normal_quantile(_POWER)) / signal) ** 2)

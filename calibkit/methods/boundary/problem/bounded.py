@@ -60,11 +60,9 @@ class RecallGoal(BoundedGoal):
         best = np.flatnonzero(caught == most)
         return int(best[np.argmin(selected[best])])
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the recall."""
-        return self.recall(true_positives, gain)
+        return self.recall(hits, gain)
 
     def _ceiling_of(self, hits: float) -> float:
         """Return a bound on true positives as a recall, rounded down to whole units if exact."""
@@ -126,7 +124,9 @@ class RecallAtPrecision(RecallGoal):
         return Window(ratio, -1.0, -budget * ratio / slope if slope else -np.inf, 0.0)
 
     def _share(self, slope: float) -> float:
-        return 1.0 - slope * self.denominator / self.numerator if slope else 1.0
+        if not slope or not self.numerator:
+            return 0.0 if slope else 1.0
+        return 1.0 - slope * self.denominator / self.numerator
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the recall of the linear relaxation, rounded down to whole rows."""
@@ -183,7 +183,8 @@ class PrecisionAtRecall(BoundedGoal):
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""
-        return max(0.0, best - self.least * (1.0 - slope * selected / true_positives))
+        share = 1.0 - slope * selected / true_positives
+        return max(0.0, best - (self.least if share >= 0.0 else self.totals.positives) * share)
 
     def window(self, best: float, slope: float, budget: float) -> Window:
         """See `Goal.window`: ``T (1 - c / precision) <= best``, with the least such precision."""
@@ -192,13 +193,13 @@ class PrecisionAtRecall(BoundedGoal):
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the precision of the linear relaxation."""
+        if best < 0.0:  # each choice has ``T < c M``
+            return min(1.0, slope)
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the precision."""
-        return true_positives / selected if selected else None
+        return hits / selected if selected else None
 
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the recall is at least the bound."""
@@ -290,12 +291,7 @@ class RecallAtCapacity(RecallWithin):
     bounded, spared = "capacity", 0
 
     def __init__(
-        self,
-        bound: Bound,
-        totals: Totals,
-        *,
-        of_value: bool = False,
-        share: Fraction | None = None,
+        self, bound: Bound, totals: Totals, *, of_value: bool = False, share: Fraction | None = None
     ) -> None:
         super().__init__(bound, totals, of_value=of_value)
         number = Fraction(bound.numerator, bound.denominator)

@@ -59,6 +59,11 @@ class Goal(ABC):
     #: Whether it looks at what rows are worth, beside their numbers.
     uses_gain = False
 
+    @property
+    def alone(self) -> Goal:
+        """The same without what it asks of segments."""
+        return self
+
     @abstractmethod
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows."""
@@ -71,12 +76,10 @@ class Goal(ABC):
         raise NotImplementedError(f"{self.maximised} depends on more than one selection of rows")
 
     @abstractmethod
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the objective of totals, which may be expected ones; None where undefined.
 
-        `reviewed` are rows and positive rows that are reviewed, of three-way decisions.
+        `more` are rows and positive rows that are reviewed, of three-way decisions.
         """
 
     def recall(self, true_positives: float, gain: float = 0) -> float | None:
@@ -160,9 +163,7 @@ class LeastCost(Goal):
         best = np.flatnonzero(gain == gain.max())
         return int(best[np.argmin(selected[best])])
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the cost a row."""
         cost = (self.totals.gain - gain) * self.totals.gain_unit.size
         rows = self.totals.rows / float(self.totals.row_units)

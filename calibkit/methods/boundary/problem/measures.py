@@ -32,14 +32,8 @@ TIE = 1e-12
 class Measure(CountGoal):
     """Maximise a measure, or minimise a cost, without a bound.
 
-    Parameters
-    ----------
-    name
-        A key of `OBJECTIVES`.
-    parameters
-        Its parameters, in the order of `ConfusionMeasure.parameters`.
-    totals
-        What all rows hold.
+    `name`: a key of `OBJECTIVES`; `parameters`: its parameters, in the order of
+    `ConfusionMeasure.parameters`; `totals`: what all rows hold.
     """
 
     bounded = ""
@@ -81,11 +75,9 @@ class Measure(CountGoal):
         rows, hits = np.append(0, selected), np.append(0, true_positives)
         return self.pick(rows, hits), None
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the measure."""
-        return float(self.reported(np.array([selected]), np.array([true_positives]))[0])
+        return float(self.reported(np.array([selected]), np.array([hits]))[0])
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take whole groups; only the G-mean may be largest within one.

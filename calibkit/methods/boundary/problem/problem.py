@@ -13,22 +13,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Grid, Levels, fit_grid
+from calibkit.bins.binning import Grid, Levels, fit_grid, grid_levels
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.weights import AS_THEY_ARE, ROW
-from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
-from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.values import Values
+from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, at_prevalence
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.columns import Values, roles_of, uncertainties
+from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
+from calibkit.methods.boundary.problem.measures import Measure
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.models.model import Column
 from calibkit.numerics.row_hash import random_parts
 from calibkit.options.levels import Order
+from calibkit.options.objective import Target
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows
 
 Floats = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """What the methods choose from.
 
@@ -42,7 +45,7 @@ class Problem:
         The columns it was made from, by role.
     grid
         The score bins, or None.
-    rows, part
+    dealt, part
         Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
         values, or where `part` is given), and the part of each, if a column decides it.
     values
@@ -55,7 +58,7 @@ class Problem:
     levels: Levels | None
     columns: dict[str, Column]
     grid: Grid | None = None
-    rows: ScoreRows | None = None
+    dealt: ScoreRows | None = None
     part: NDArray[np.uint8] | None = None
     values: Values | None = None
     level: NDArray[np.uint16] | None = None
@@ -65,29 +68,29 @@ class Problem:
         return tally_totals(self.tally)
 
     def scores(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Translate thresholds on the tally's scores into thresholds on scores.
+        """Translate thresholds of the levels on the tally's scores into thresholds on scores."""
+        return np.array([self.score_at(level, value) for level, value in enumerate(thresholds)])
+
+    def score_at(self, level: int, value: float) -> float:
+        """Translate a threshold on the tally's scores into one on scores.
 
         A grid's bin reaches down to its lower edge, the lowest bin that held rows to -inf.
         """
-        if self.grid is None:
-            return thresholds
-        edges = np.broadcast_to(self.grid.score_edges, (self.tally.levels, self.grid.shape[1] - 1))
-        found = np.full(thresholds.size, np.nan)
-        for level in np.flatnonzero(~np.isnan(thresholds)):
-            column = int(thresholds[level])
-            below = self.grid.total[level, :column].any()
-            found[level] = edges[level, column - 1] if below else -np.inf
-        return found
+        if self.grid is None or np.isnan(value):
+            return float(value)
+        column, edges = int(value), self.grid.score_edges
+        if not self.grid.total[level, :column].any():
+            return -np.inf
+        return float(edges[level if edges.shape[0] > 1 else 0, column - 1])
 
     def take(self, thresholds: NDArray[np.float64]) -> list[int]:
         """Return how many of the highest score bins each level takes."""
         assert self.grid is not None
-        bins = self.grid.shape[1]
-        lowest = np.where(np.isnan(thresholds), bins, thresholds).astype(np.int64)
-        for level in range(lowest.size):
-            if lowest[level] < bins and not self.grid.total[level, : lowest[level]].any():
-                lowest[level] = 0
-        return [bins - int(column) for column in lowest]
+        bins, found = self.grid.shape[1], []
+        for total, threshold in zip(self.grid.total, thresholds, strict=True):
+            lowest = bins if np.isnan(threshold) else int(threshold)
+            found.append(bins - lowest if lowest == bins or total[:lowest].any() else bins)
+        return found
 
 
 def tally_totals(tally: Tally) -> Totals:
@@ -108,6 +111,25 @@ def tally_totals(tally: Tally) -> Totals:
     return replace(found.reweighted(tally.classes), rows=rows, positives=positives)
 
 
+def goal_of(target: Target, totals: Totals) -> Goal:
+    """Return the goal for rows with some totals."""
+    if target.review is not None:
+        return ThreeWay(target.review, totals)
+    if target.costs:
+        return LeastCost(target.value, totals)
+    if target.bound is None:
+        return Measure(target.measure, target.parameters, totals)
+    return GOALS[target.option](target.bound, totals, of_value=target.value_column is not None)
+
+
+def classes_of(target: Target, totals: Totals) -> ClassWeights:
+    """Return by how much the classes of rows with some totals are reweighted."""
+    if target.prevalence is None:
+        return AS_THEY_ARE
+    share = Fraction(target.prevalence.numerator, target.prevalence.denominator)
+    return at_prevalence(totals.rows, totals.positives, share)
+
+
 def raw_problem(
     rows: ScoreRows, levels: Levels, threads: int, values: Values | None = None
 ) -> Problem:
@@ -115,7 +137,8 @@ def raw_problem(
     level = levels.of(rows.uncertainty, rows.score.size)
     tally = count_at(rows, level, levels.count, values, threads=threads)
     kept = rows if values is not None else _if_whole(rows, tally)
-    return Problem(tally, levels, columns_of(rows, values), rows=kept, values=values)
+    columns = columns_of(rows, values)
+    return Problem(tally=tally, levels=levels, columns=columns, dealt=kept, values=values)
 
 
 def count_at(
@@ -158,7 +181,8 @@ def grid_problem(grid: Grid, columns: dict[str, Column], rows: ScoreRows | None 
     if grid.order == "uncertainty-score":
         levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
     tally = grid.as_tally()
-    return Problem(tally, levels, columns, grid, _if_whole(rows, tally))
+    dealt = _if_whole(rows, tally)
+    return Problem(tally=tally, levels=levels, columns=columns, grid=grid, dealt=dealt)
 
 
 def _if_whole(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
@@ -194,12 +218,10 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with values, are
     dealt one by one, in parts of about equal size.
     """
-    rows = problem.rows
+    rows, part, level = problem.dealt, problem.part, problem.level
     if rows is None:
         return problem.tally.deal(parts, seed)
     assert rows.label is not None
-    score, level = _places(problem, rows)
-    part = problem.part
     if part is None:
         columns = {"score": rows.score, "label": rows.label}
         if rows.weight is not None:
@@ -208,40 +230,19 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
             columns["gain"] = problem.values.gain.astype(np.float64)
         if rows.uncertainty is not None:
             columns["uncertainty"] = rows.uncertainty
-        if problem.level is not None:  # rows of different segments are no copies of each other
-            columns["level"] = problem.level.astype(np.float64)
+        if level is not None:  # rows of different segments are no copies of each other
+            columns["level"] = level.astype(np.float64)
         part = random_parts(columns, parts, seed)
-    sampled = rows.options.sampled and problem.part is None
-    own = replace(rows, score=score)
-    levels = problem.tally.levels
+    sampled, levels = rows.options.sampled and problem.part is None, problem.tally.levels
+    grid, own = problem.grid, rows
+    if grid is not None:
+        level, column = grid_levels(grid, rows.score, rows.uncertainty), np.zeros(rows.score.size)
+        edges = np.broadcast_to(grid.score_edges, (levels, grid.shape[1] - 1))
+        for one in range(levels):
+            inside = np.flatnonzero(level == one)
+            column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(edges[one]))
+        own = replace(rows, score=column)
+    elif level is None:
+        assert problem.levels is not None
+        level = problem.levels.of(rows.uncertainty, rows.score.size)
     return count_at(own, level, levels, problem.values, part=part, sampled=sampled, threads=threads)
-
-
-def _places(problem: Problem, rows: ScoreRows) -> tuple[Floats, NDArray[np.uint16]]:
-    """Return each row's score in the tally (a score or a column's number) and its level."""
-    grid, levels = problem.grid, problem.levels
-    if problem.level is not None:
-        return rows.score, problem.level
-    if levels is not None:
-        level = levels.of(rows.uncertainty, rows.score.size)
-        if grid is None:
-            return rows.score, level
-        edges = np.broadcast_to(grid.score_edges, (levels.count, grid.shape[1] - 1))
-        column = np.zeros(rows.score.size)
-        for own in range(levels.count):
-            inside = np.flatnonzero(level == own)
-            column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(edges[own]))
-        return column, level
-    assert grid is not None
-    columns = assign(rows.score, float(grid.score_min[0]), grid.score_edges[0])
-    level = np.zeros(rows.score.size, np.uint16)
-    if rows.uncertainty is not None:
-        for j in range(grid.shape[1]):
-            inside = np.flatnonzero(columns == j)
-            if inside.size and not np.isnan(grid.uncertainty_min[j]):
-                level[inside] = assign(
-                    rows.uncertainty[inside],
-                    float(grid.uncertainty_min[j]),
-                    np.ascontiguousarray(grid.uncertainty_edges[j]),
-                )
-    return columns.astype(np.float64), level

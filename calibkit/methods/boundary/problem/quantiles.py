@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, in_units
-from calibkit.summaries.edges import assign, quantile_edges, quantiles_in_units
-from calibkit.summaries.order import few_values, unit_sums
+from calibkit.summaries.edges import (
+    assign,
+    few_values,
+    quantile_edges,
+    quantiles_in_units,
+    unit_sums,
+)
 from calibkit.summaries.tally import Tally
 
 

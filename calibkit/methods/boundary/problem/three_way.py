@@ -58,22 +58,20 @@ class ThreeWay(Goal):
         """Return the same goal for other rows: the same share of them can be reviewed."""
         return ThreeWay(self.asked, totals, self.share)
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the share that is reviewed, recall, precision or the cost a row."""
-        rows, hits = reviewed or (0, 0)
+        rows, found = more or (0, 0)
         if self.maximised == "recall":
-            return self.recall(true_positives + hits)
+            return self.recall(hits + found)
         if self.maximised == "precision":
-            return true_positives / selected if selected else None
+            return hits / selected if selected else None
         if not self.totals.rows:
             return None
         if not self.asked.costs:
             return rows / self.totals.rows
         alarm, miss, review = map(float, self.asked.costs)
-        missed = self.totals.positives - true_positives - hits
-        cost = alarm * (selected - true_positives) + miss * missed + review * rows
+        missed = self.totals.positives - hits - found
+        cost = alarm * (selected - hits) + miss * missed + review * rows
         return cost / self.totals.rows
 
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
@@ -124,9 +122,7 @@ class MostRowsAtPrecision(RecallAtPrecision):
         room = self.numerator / self.denominator - slope
         return min(best / room if room > 0.0 else np.inf, float(self.totals.rows))
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the rows."""
         return float(selected)
 
@@ -161,9 +157,7 @@ class FewestRowsAtRecall(PrecisionAtRecall):
         """Return the rows of the linear relaxation, a lower bound."""
         return max(0.0, (self.least - best) / slope) if slope else 0.0
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the rows."""
         return float(selected)
 

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
-from calibkit.columns.cell_grid import CellGrid
+from calibkit.columns.columns import CellGrid
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -32,13 +32,9 @@ def row_levels(
 ) -> NDArray[np.uint16]:
     """Return the uncertainty level of each row.
 
-    Parameters
-    ----------
-    model
-        The boundary.
-    score, uncertainty
-        The columns, in the dtypes of the fit; `uncertainty` may be None where there is one level,
-        and is that of `spread_of` where there are several.
+    `model`: the boundary; `score`, `uncertainty`: the columns, in the dtypes of the fit;
+    `uncertainty` may be None where there is one level, and is that of `spread_of` where there are
+    several.
     """
     if model.partition is not msgspec.UNSET and uncertainty is not None:
         return np.array(model.partition.leaves, np.uint16)[uncertainty.astype(np.int64)]
@@ -89,13 +85,9 @@ def _score_first_levels(
 def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[BoundaryModel, Rows]]:
     """Return the boundary without groups of each segment, and the rows that it decides.
 
-    Parameters
-    ----------
-    model
-        The boundary.
-    by
-        The column whose values are the segments.  A value that the model does not know, or none,
-        is decided by the group ``other``, or by the boundary of all rows together.
+    `model`: the boundary; `by`: the column whose values are the segments.  A value that the model
+    does not know, or none, is decided by the group ``other``, or by the boundary of all rows
+    together.
     """
     if model.groups is msgspec.UNSET:
         return [(model, slice(None))]
@@ -111,10 +103,7 @@ def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[Bounda
 
 
 def levels_of(
-    model: BoundaryModel,
-    score: Floats,
-    uncertainty: Floats | None,
-    by: pl.Series | None = None,
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
     """Return the uncertainty level of each row, and the isotonic probability there (else NaN)."""
     level, chance = np.zeros(score.size, np.uint16), np.full(score.size, np.nan)
@@ -131,10 +120,7 @@ def levels_of(
 
 
 def probabilities(
-    model: BoundaryModel,
-    score: Floats,
-    uncertainty: Floats | None,
-    by: pl.Series | None = None,
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> NDArray[np.float64]:
     """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
     chance = np.empty(score.size)
@@ -183,10 +169,7 @@ def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.
 
 
 def decide(
-    model: BoundaryModel,
-    score: Floats,
-    uncertainty: Floats | None,
-    by: pl.Series | None = None,
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Return the decision (0 or 1) and the margin of each row.
 

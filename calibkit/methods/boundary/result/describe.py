@@ -12,10 +12,9 @@ import numpy as np
 
 from calibkit.bins.binning import Grid, Levels
 from calibkit.errors import DataError
-from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.target import goal_of
-from calibkit.methods.boundary.result.isotonic import level_steps
+from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
@@ -28,8 +27,9 @@ from calibkit.methods.boundary.result.parts import (
     Threshold,
     threshold_json,
 )
+from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.methods.boundary.solvers.logistic import logistic
-from calibkit.methods.boundary.solvers.summary import Stack, Summary
+from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
@@ -39,7 +39,7 @@ def reference(summary: Summary, share: float) -> Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
     if summary.score is None:
         return None
-    tally, score, uncertainty = summary.problem.tally, summary.score, summary.uncertainty
+    tally, score, uncertainty = summary.tally, summary.score, summary.uncertainty
     return Reference(
         score_quantiles=[threshold_json(value) for value in score.quantiles],
         uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,
@@ -58,22 +58,20 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
         found = found.gathered()
         assert found.leaves is not None
         leaves = found.thresholds.size
-        problem = replace(
-            summary.problem, tally=summary.problem.tally.coarser(found.leaves, leaves)
-        )
         planned = replace(summary.planned, levels=leaves)
-        return replace(summary, problem=problem, planned=planned), found
-    if found.surface is None or not found.surface.flat or summary.levels is None:
+        tally = summary.tally.coarser(found.leaves, leaves)
+        return replace(summary, tally=tally, planned=planned), found
+    if found.surface is None or not found.surface.flat or summary.shown is None:
         return summary, found
-    tally = summary.problem.tally
+    tally = summary.tally
     together = replace(tally, level=np.zeros_like(tally.level), levels=1)
     surface = replace(found.surface, ranks=np.array([0.5]))
     return (
         replace(
             summary,
             planned=replace(summary.planned, levels=1),
-            problem=replace(summary.problem, tally=together),
-            levels=Levels(-math.inf, np.empty(0)),
+            tally=together,
+            shown=Levels(-math.inf, np.empty(0)),
         ),
         replace(found, thresholds=found.thresholds[:1], surface=surface),
     )
@@ -83,25 +81,28 @@ def describe(
     summary: Summary, found: Found, fit: BoundaryFit, segments: Sequence[SegmentFit] = ()
 ) -> BoundaryModel:
     """Return the model of a boundary that was found on a tally; `segments` are their figures."""
-    planned, problem, stack = summary.planned, summary.problem, summary.stack
-    options, columns = planned.options, dict(problem.columns)
+    planned, stack = summary.planned, summary.stack
+    options, columns = planned.options, dict(summary.columns)
     parts: dict[str, Any] = {}
-    isotonic = level_steps(summary) if planned.method.isotonic else None
+    isotonic = _level_steps(summary) if planned.method.isotonic else None
     if stack is None:
         rule = _rule(summary, found, isotonic)
     else:
-        rules = [
-            _rule_of_segment(summary, stack, found, own, isotonic)
-            for own in range(len(stack.names))
-        ]
+        rules = []
+        for segment, levels_of in enumerate(stack.levels):
+            own = stack.places(segment)
+            wide = None if found.wide is None else found.wide[own]
+            part = replace(found, thresholds=found.thresholds[own], wide=wide)
+            steps = None if isotonic is None else isotonic[own]
+            rules.append(_rule(replace(summary, stack=None, shown=levels_of), part, steps))
         groups = {
-            name: Segment(fit=own, **decides)
-            for name, own, decides in zip(stack.names, segments, rules, strict=True)
+            name: Segment(fit=seen, **decides)
+            for name, seen, decides in zip(stack.names, segments, rules, strict=True)
         }
         rule, parts = never(rules[0]), grouped(groups, stack.pooled, options)
     levels = planned.levels
-    if found.surface is not None and summary.levels is not None:
-        levels = summary.levels.count
+    if found.surface is not None and summary.shown is not None:
+        levels = summary.shown.count
     if levels == 1:
         columns = {role: c for role, c in columns.items() if not role.startswith("uncertainty")}
     if parts:
@@ -110,12 +111,37 @@ def describe(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
         columns=columns,
-        objective=_objective(options.target, problem.totals()),
+        objective=_objective(options.target, summary.totals()),
         fit=fit,
         provenance=summary.origin,
         **rule,
         **parts,
     )
+
+
+def _level_steps(summary: Summary) -> list[Steps]:
+    """Return the isotonic regression of the labels on the score in each level: what MIST estimates.
+
+    (Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier
+    performance, appendix C.6.)  The share of positive rows rises by blocks.  A block reaches down to
+    its lowest score; rows below the last score with a positive row are a block of rate 0.
+    """
+    tally, _ = summary.aim()
+    points = tally.points()
+    blocks = isotonic_blocks(points)
+    rate = blocks.true_positives / blocks.selected
+    lowest = tally.score[points.entry[blocks.point]]
+    lowest_of = np.full(tally.levels, np.nan)
+    lowest_of[tally.level] = tally.score  # scores fall along the tally: the last one stays
+    found = []
+    for level, least in enumerate(lowest_of):
+        own = blocks.level == level  # from the highest score down
+        knots, values = lowest[own], rate[own]
+        if not np.isnan(least) and not (knots.size and knots[-1] == least):
+            knots, values = np.append(knots, least), np.append(values, 0.0)
+        scores = [threshold_json(summary.score_at(level, knot)) for knot in knots[::-1]]
+        found.append(Steps(knots=scores, values=values[::-1].tolist()))
+    return found
 
 
 def never(rule: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,46 +163,44 @@ def grouped(
     return said | {"by": Column(options.by)}
 
 
-def _rule_of_segment(
-    summary: Summary, stack: Stack, found: Found, segment: int, isotonic: list[Steps] | None
-) -> dict[str, Any]:
-    own = stack.places(segment)
-    wide = None if found.wide is None else found.wide[own]
-    part = replace(found, thresholds=found.thresholds[own], wide=wide)
-    steps = None if isotonic is None else isotonic[own]
-    return _rule(replace(summary, stack=None, levels=stack.levels[segment]), part, steps)
-
-
 def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[str, Any]:
     """Return what decides in a model: its method, levels and thresholds."""
-    planned, problem, levels = summary.planned, summary.problem, summary.planned.levels
-    if found.surface is not None and summary.levels is not None:
-        levels = summary.levels.count
+    planned, levels = summary.planned, summary.planned.levels
+    if found.surface is not None and summary.shown is not None:
+        levels = summary.shown.count
     rule: dict[str, Any] = {"method": planned.method.name, "uncertainty_min": None}
     rule |= {"uncertainty_edges": [], "score_thresholds": []}
     if isotonic is not None:
         rule["isotonic"] = isotonic
-    if problem.grid is not None and problem.grid.order == "score-uncertainty":
-        name = problem.columns["score"].name
-        return rule | _score_first(problem.grid, problem.take(found.thresholds), name)
-    lowest = problem.scores(found.thresholds)
+    if summary.grid is not None and summary.grid.order == "score-uncertainty":
+        name = summary.columns["score"].name
+        return rule | _score_first(summary.grid, summary.take(found.thresholds), name)
+    lowest = summary.scores(found.thresholds)
     if levels > 1 and found.leaves is not None and summary.cells is not None:
         edges = [own.tolist() for own in summary.cells.edges]
         rule["partition"] = Partition(edges=edges, leaves=found.leaves.tolist())
     elif levels > 1:
-        assert summary.levels is not None
+        assert summary.shown is not None
         lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
-        rule["uncertainty_min"] = summary.levels.minimum
-        rule["uncertainty_edges"] = summary.levels.edges.tolist()
+        rule["uncertainty_min"] = summary.shown.minimum
+        rule["uncertainty_edges"] = summary.shown.edges.tolist()
     rule["score_thresholds"] = [threshold_json(value) for value in lowest]
     if found.review is not None:
-        review = np.broadcast_to(problem.scores(found.review), lowest.shape)
+        review = np.broadcast_to(summary.scores(found.review), lowest.shape)
         rule["block_thresholds"] = rule["score_thresholds"]
         rule["review_thresholds"] = [threshold_json(value) for value in review]
     if planned.method.mix is not None:
         rule |= _random(summary, found, rule["score_thresholds"])
     if found.surface is not None:
-        rule |= _surface(summary, found.surface, found.cut)
+        clipped: int | float = 0  # of probabilities, to have logits
+        if summary.columns["score"].measure == "probability":
+            clipped = summary.tally.unit.amount(summary.tally.logits[1])
+        rule |= {
+            "coefficients": {name: getattr(found.surface, name) for name in COEFFICIENTS},
+            "uncertainty_ranks": found.surface.ranks.tolist(),
+            "cut": None if math.isnan(found.cut) else logistic(found.cut),
+            "clipped": clipped,
+        }
     return rule
 
 
@@ -184,7 +208,7 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
     """Return what is random: over scores from `random_thresholds` up, or at the threshold itself."""
     options = summary.planned.options
     assert found.wide is not None
-    wide = np.broadcast_to(summary.problem.scores(found.wide), len(thresholds))
+    wide = np.broadcast_to(summary.scores(found.wide), len(thresholds))
     rule = {"randomise": options.randomise, "seed": options.seed}
     if options.randomise == "tie":
         chance = found.probability or float(not np.isnan(wide[0]))
@@ -201,18 +225,6 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
     return rule | {
         "random_thresholds": [low if new else None for new, low in zip(differs, lows, strict=True)],
         "tie_probability": [found.probability if new else 0.0 for new in differs],
-    }
-
-
-def _surface(summary: Summary, surface: Surface, cut: float) -> dict[str, Any]:
-    """Return the surface, and the fitted probability from which on rows are selected."""
-    tally = summary.problem.tally
-    probability = summary.problem.columns["score"].measure == "probability"
-    return {
-        "coefficients": {name: getattr(surface, name) for name in COEFFICIENTS},
-        "uncertainty_ranks": surface.ranks.tolist(),
-        "cut": None if math.isnan(cut) else logistic(cut),
-        "clipped": tally.unit.amount(tally.logits[1]) if probability else 0,
     }
 
 
@@ -245,6 +257,8 @@ def _objective(target: Target, totals: Totals) -> Objective:
     elif target.bound is not None:
         found.maximize = goal_of(target, totals).maximised
         found.subject_to = {target.option: float(target.bound)}
+        if target.gap is not None:
+            found.max_gap = {target.gap.measure: float(target.gap.most)}
     elif target.option == "minimize":
         found.minimize = target.value
     else:
@@ -262,7 +276,8 @@ def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
             f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
         )
     coarse = model.fit.resolution is not msgspec.UNSET or model.partition is not msgspec.UNSET
-    if model.method == "exact" and not model.fit.optimal_in_sample and not coarse:
+    whole = model.method == "exact" and target.gap is None  # of a gap some choices are searched
+    if whole and not model.fit.optimal_in_sample and not coarse:
         found.append(
             f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at "
             f"{'least' if target.minimised else 'most'} {_rate(model.fit.upper_bound)} is possible"

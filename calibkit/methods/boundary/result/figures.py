@@ -16,21 +16,33 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.problem.problem import tally_totals
-from calibkit.methods.boundary.problem.target import classes_of
+from calibkit.methods.boundary.problem.measures import Measure
+from calibkit.methods.boundary.problem.problem import classes_of, tally_totals
 from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
-from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import CrossValidated, Figures, SegmentFit, TestFigures
-from calibkit.methods.boundary.solvers.methods import on_folds
-from calibkit.methods.boundary.solvers.plan import Plan
-from calibkit.methods.boundary.solvers.summary import Stack
+from calibkit.methods.boundary.result.parts import (
+    CrossValidated,
+    Figures,
+    GapFigures,
+    Price,
+    SegmentFit,
+    TestFigures,
+)
+from calibkit.methods.boundary.solvers import gap
+from calibkit.methods.boundary.solvers.methods import METHODS, on_folds
+from calibkit.methods.boundary.solvers.summary import Plan, Stack
+from calibkit.numerics.bounds import Bound
+from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
+
+#: The gaps between segments whose price is told, in shares of the one that was asked for.
+_GAPS = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
 
 class Judged(NamedTuple):
@@ -82,7 +94,7 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
 
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined; where rows stand for several rows each,
-    from their influences (see `calibkit.methods.boundary.result.linearised`).
+    from their influences (see `calibkit.methods.boundary.result.figures`).
     """
     options, method = planned.options, on_folds(planned.method)
     forward = options.time is not None
@@ -106,7 +118,12 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
         else:
             found = method.find(dealt, others, excluded=fold)
         boundaries[fold] = found
-        squares[fold] = _squares(dealt, fold, found)
+        if dealt.squares.size and not found.probability:  # sums of squared weights in the cells
+            own = dealt.part == fold
+            with np.errstate(invalid="ignore"):
+                taken = dealt.score >= found.thresholds[dealt.level]
+            cells = [dealt.squares[own & chosen] for chosen in (taken, ~taken)]
+            squares[fold] = [float(cell[:, side].sum()) for cell in cells for side in (1, 0)]
         return Judged(rows, positives, *held_out(dealt, fold, found))
 
     judged_folds = range(forward, parts)
@@ -120,8 +137,15 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     ]
     error = standard_error([value for value in values if value is not None])
     if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
+        classes = dealt.classes
+        rows, positives = classes.rows(float(pooled.totals.rows), float(pooled.totals.positives))
+        taken, hits = classes.rows(float(counted[0]), float(counted[1]))
+        cells = np.array([hits, taken - hits, positives - hits, rows - positives - taken + hits])
+        prevalence = None
+        if classes != AS_THEY_ARE:
+            prevalence = pooled.totals.positives / pooled.totals.rows
         sums = squares[forward:].sum(axis=0) * dealt.square_unit
-        error = _linearised(pooled, counted[0], counted[1], sums, dealt)
+        error = linearised_error(pooled, cells * dealt.unit.size, sums, prevalence)
     return Validation(pooled_figures(pooled, counted, error, options.folds), judged, boundaries)
 
 
@@ -143,37 +167,6 @@ def pooled_figures(
     )
 
 
-def _squares(dealt: Tally, fold: int, found: Found) -> NDArray[np.float64]:
-    """Return the sums of squared weights in the cells of a fold; NaN where chance decides."""
-    if not dealt.squares.size or found.probability > 0.0:
-        return np.full(4, np.nan)
-    own = dealt.part == fold
-    with np.errstate(invalid="ignore"):
-        taken = dealt.score >= found.thresholds[dealt.level]
-    negative, positive = (dealt.squares[:, side] for side in (0, 1))
-    cells = (
-        positive[own & taken],
-        negative[own & taken],
-        positive[own & ~taken],
-        negative[own & ~taken],
-    )
-    return np.array([float(cell.sum()) for cell in cells])
-
-
-def _linearised(
-    goal: Goal, selected: float, hits: float, squares: NDArray[np.float64], dealt: Tally
-) -> float | None:
-    """Return the error of pooled totals from sums of squared weights."""
-    classes, size = dealt.classes, dealt.unit.size
-    rows, positives = classes.rows(float(goal.totals.rows), float(goal.totals.positives))
-    taken, found = classes.rows(float(selected), float(hits))
-    cells = np.array([found, taken - found, positives - found, rows - positives - taken + found])
-    prevalence = None
-    if classes != AS_THEY_ARE:
-        prevalence = goal.totals.positives / goal.totals.rows
-    return linearised_error(goal, cells * size, squares, prevalence)
-
-
 def standard_error(values: Sequence[float]) -> float | None:
     """Return the standard error of the mean of some values, None for fewer than two."""
     if len(values) < 2:
@@ -184,10 +177,7 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 
 def judge_rows(
-    model: BoundaryModel,
-    rows: ScoreRows,
-    target: Target,
-    make_goal: Callable[[Totals], Goal],
+    model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
 ) -> TestFigures:
     """Return the figures of a boundary on labelled rows."""
     assert rows.label is not None
@@ -244,16 +234,9 @@ def judge_segments(
 ) -> list[SegmentFit]:
     """Return the figures of each segment.
 
-    Parameters
-    ----------
-    stack
-        The segments.
-    goal
-        That of all rows.
-    tally, found
-        The fitting rows and the boundary on them.
-    dealt, checked
-        The rows dealt to folds, and the cross-validation on them; None without.
+    `stack`: the segments; `goal`: that of all rows; `tally`, `found`: the fitting rows and the
+    boundary on them; `dealt`, `checked`: the rows dealt to folds, and the cross-validation on them;
+    None without.
     """
     fits = []
     for segment in range(len(stack.names)):
@@ -294,6 +277,53 @@ def _cross_validated(dealt: Tally, goal: Goal, folds: dict[int, Found]) -> Cross
     return pooled_figures(goal, pooled.tolist(), error, len(folds))
 
 
+def gap_seen(
+    goal: WithinGap,
+    tally: Tally,
+    found: Found,
+    dealt: Tally | None,
+    checked: Validation | None,
+) -> GapFigures:
+    """Return how far segments lie apart, and what the objective is within other gaps."""
+    checks = None
+    if dealt is not None and checked is not None:
+        folds = [_by_segment(goal, dealt, boundary, k) for k, boundary in checked.found.items()]
+        checks = goal.gap(*np.sum(folds, axis=0))
+    free = METHODS["exact"].find(tally, goal.alone)
+    widest = goal.gap(*_by_segment(goal, tally, free))
+    prices = []
+    for times in _GAPS:
+        most = times * goal.most
+        if widest is None or most >= widest:
+            break
+        asked = replace(goal.asked, most=Bound(str(float(most)), *most.as_integer_ratio()))
+        within = gap.find(tally, WithinGap(goal.goal, asked, goal.within))[0]
+        prices.append(Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
+    if widest is not None:
+        prices.append(Price(max_gap=widest, objective_value=goal.value(*free.counts)))
+    return GapFigures(
+        in_sample=goal.gap(*_by_segment(goal, tally, found)),
+        cross_validated=checks,
+        without_limit=widest,
+        prices=prices,
+    )
+
+
+def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> NDArray[np.int64]:
+    """Return rows, positives, selected rows and true positives of each segment, one row each."""
+    if part >= 0:
+        tally = tally.where(tally.part == part)
+    with np.errstate(invalid="ignore"):
+        taken = tally.score >= found.thresholds[tally.level]
+    segment = tally.level // goal.within
+    counts = np.zeros((4, tally.levels // goal.within), np.int64)
+    for place, (units, kept) in enumerate(
+        (units, kept) for kept in (slice(None), taken) for units in (tally.count, tally.positive)
+    ):
+        np.add.at(counts[place], segment[kept], units[kept])
+    return counts
+
+
 def judge_test(
     model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
 ) -> None:
@@ -312,3 +342,56 @@ def judge_test(
         if own.size and (target.value_column is None or rows.label[own].any()):
             part = rows.only(own)
             segment.fit.test = judge_rows(model, part, target, make_goal)
+    if model.fit.gap and target.gap is not None:
+        seen = [segment.fit.test for segment in model.groups.values() if segment.fit.test]
+        recall = target.gap.measure == "recall"
+        rates = [one.recall if recall else one.false_positive_rate for one in seen]
+        known = [rate for rate in rates if rate is not None]
+        model.fit.gap.test = max(known) - min(known) if known else None
+
+
+Floats = NDArray[np.float64]
+
+#: Step of the derivatives, as a share of the whole weight.
+_STEP = 1e-6
+
+
+def linearised_error(
+    goal: Goal, cells: Floats, squares: Floats, prevalence: float | None
+) -> float | None:
+    """Return the standard error of a goal that counts rows which stand for several rows each.
+
+    A weight that says for how many rows one row stands makes a figure a ratio of weighted sums.  Its
+    error to first order is that of the sum of the rows' influences: a row's weight times the derivative
+    of the figure by the weight in the row's cell of the confusion matrix (Särndal, Swensson, Wretman,
+    Model assisted survey sampling, 1992, section 5.5).  So the sums of squared weights in the cells (of
+    true and false positives, false and true negatives) are all it takes, beside the weights there.
+    `prevalence` is the base rate to which the classes are reweighted, if they are.  None where the
+    objective is undefined.
+    """
+    step = _STEP * float(cells.sum())
+    variance = 0.0
+    for place in range(4):
+        if squares[place] == 0.0:
+            continue
+        moved = np.zeros(4)
+        moved[place] = min(step, float(cells[place]))
+        above = _objective(goal, cells + moved, prevalence)
+        below = _objective(goal, cells - moved, prevalence)
+        if above is None or below is None:
+            return None
+        slope = (above - below) / (2 * float(moved[place]))
+        variance += slope * slope * float(squares[place])
+    return math.sqrt(variance)
+
+
+def _objective(goal: Goal, cells: Floats, prevalence: float | None) -> float | None:
+    """Return the objective of a confusion matrix."""
+    tp, fp, fn, tn = (float(cell) for cell in cells)
+    if prevalence is not None and tp + fn > 0.0 and fp + tn > 0.0:
+        positive, negative = prevalence / (tp + fn), (1.0 - prevalence) / (fp + tn)
+        tp, fn, fp, tn = tp * positive, fn * positive, fp * negative, tn * negative
+    if isinstance(goal, Measure):
+        return float(goal.formula(Cells(*np.array([[tp], [fp], [fn], [tn]])))[0])
+    whole = tp + fn if goal.maximised == "recall" else tp + fp
+    return tp / whole if whole else None

@@ -12,8 +12,10 @@ import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.resolution import Range, Resolution
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
@@ -23,6 +25,7 @@ from calibkit.methods.boundary.result.figures import (
     Validation,
     cross_validate,
     figures,
+    gap_seen,
     judge_segments,
     judge_test,
 )
@@ -30,11 +33,9 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import BoundaryFit, Figures, SegmentFit
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
-from calibkit.methods.boundary.solvers.plan import Plan
-from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.methods.boundary.solvers.summary import Plan, Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.resolution import Range, Resolution, resolution_of
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.tally import Tally
 
@@ -43,17 +44,10 @@ from calibkit.summaries.tally import Tally
 class FittedBoundary(Fitted[BoundaryModel]):
     """A fitted boundary, what the user should be told, and its folds one by one.
 
-    Attributes
-    ----------
-    goal
-        That of all rows, in the units of the folds.
-    checked
-        Its cross-validation, None without.
-    row_units
-        How many of the units a weight of 1 has before classes are reweighted.
-    summary, thresholds
-        What it was fitted on, and what a boundary without a surface would be; None for segments and
-        certificates.
+    `goal`: that of all rows, in the units of the folds; `checked`: its cross-validation, None
+    without; `row_units`: how many of the units a weight of 1 has before classes are reweighted;
+    `summary`, `thresholds`: what it was fitted on, and what a boundary without a surface would be;
+    None for segments and certificates.
     """
 
     goal: Goal
@@ -73,7 +67,7 @@ class FittedBoundary(Fitted[BoundaryModel]):
         from calibkit.methods.boundary.solvers.frontier import frontier_rows
 
         assert self.thresholds is not None  # `BoundaryOptions.check_frontier`
-        return frontier_rows(self.thresholds.problem)
+        return frontier_rows(self.thresholds)
 
 
 def fit_boundary(
@@ -120,21 +114,20 @@ def delivered(
 
 def fit_summary(summary: Summary) -> FittedBoundary:
     """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
-    planned, problem = summary.planned, summary.problem
+    planned, fitted_on = summary.planned, summary
     options = planned.options
-    fitted_on = summary
     summary.need_classes()
     warnings: list[str] = []
     tally, goal = summary.aim()
     classes = goal.totals.classes
     folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
-    single = later(options.workers, score_only, summary.single, goal)
+    single = later(options.workers, score_only, summary.single, goal.alone)
     dealt = later(
-        options.workers if folds else 1, deal, problem, folds, options.seed, options.workers
+        options.workers if folds else 1, deal, summary, folds, options.seed, options.workers
     )
     found, optimum = planned.method.find_with_optimum(tally, goal)
-    resolution = resolution_of(summary.condensing)
+    resolution = summary.resolution
     if resolution is not None:
         optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
     if found.selected == 0 and options.target.bound is not None:
@@ -144,10 +137,11 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         raise OverCapacityError(planned, *map(tally.unit.amount, (found.reviewed, floor)))
     dealt_rows = dealt().reweighted(classes) if folds else None
     checked = None if dealt_rows is None else cross_validate(dealt_rows, planned, goal)
-    optimal = _is_optimal(planned, found, optimum, goal)
     summary, found = flatten(summary, found)
     fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
-    fit.optimal_in_sample = optimal
+    fit.optimal_in_sample = planned.method.mix is not None or (
+        optimum.proven and fit.bound_met and goal.value(*found.counts) == optimum.ceiling
+    )
     fit.cross_validated = None if checked is None else checked.figures
     if resolution is not None:
         fit.resolution = resolution
@@ -155,6 +149,8 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     if summary.stack is not None:
         judged_on = None if options.time is not None else dealt_rows
         segments = judge_segments(summary.stack, goal, tally, found, judged_on, checked)
+        if isinstance(goal, WithinGap):
+            fit.gap = gap_seen(goal, tally, found, judged_on, checked)
     model = describe(summary, found, fit, segments)
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
@@ -162,7 +158,7 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         warnings=said,
         goal=goal,
         checked=checked,
-        row_units=problem.totals().row_units,
+        row_units=fitted_on.totals().row_units,
         summary=fitted_on,
         thresholds=fitted_on,
     )
@@ -173,16 +169,10 @@ def seen_in_sample(
 ) -> BoundaryFit:
     """Return what is known of a boundary from the rows that it was found on.
 
-    Parameters
-    ----------
-    summary, found
-        The rows, and the boundary.
-    goal
-        That of the rows, see `Summary.aim`.
-    ceiling, single
-        What no boundary can exceed, and the figures of the best single threshold.
+    `summary`, `found`: the rows, and the boundary; `goal`: that of the rows, see `Summary.aim`;
+    `ceiling`, `single`: what no boundary can exceed, and the figures of the best single threshold.
     """
-    totals, unit = summary.problem.totals(), summary.problem.tally.unit
+    totals, unit = summary.totals(), summary.tally.unit
     selected, _ = goal.totals.classes.rows(found.selected, found.true_positives)
     return BoundaryFit(
         rows=unit.amount(totals.rows),
@@ -190,8 +180,9 @@ def seen_in_sample(
         in_sample=figures(goal, unit, found.counts),
         upper_bound=ceiling,
         optimal_in_sample=False,
-        exact_arithmetic=goal.totals.exact and summary.problem.tally.gain_unit.exact,
-        bound_met=_is_met(summary.planned, found, goal),
+        exact_arithmetic=goal.totals.exact and summary.tally.gain_unit.exact,
+        # A randomised boundary meets its bound by its very probability.
+        bound_met=summary.planned.method.mix is not None or goal.met(*map(int, found.counts)),
         score_only=single,
         cross_validated=None,
         test=None,
@@ -221,33 +212,19 @@ def _of_rows(
             optimum, ceiling=float(not planned.options.target.minimised), proven=False
         ), resolution
     points = tally.parted().points(together=planned.method.together)
-    ceiling = best_choice(points, goal).ceiling
+    ceiling = best_choice(points, goal.alone).ceiling
     low, high = sorted((value, ceiling))
     optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
     return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
-
-
-def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
-    """Return whether the bound is met; a randomised boundary meets it by its very probability."""
-    if planned.method.mix is not None:
-        return True
-    return goal.met(*map(int, found.counts))
-
-
-def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal) -> bool:
-    """Return whether a boundary is proven to reach the best value over its prefixes."""
-    if planned.method.mix is not None:
-        return True
-    if not optimum.proven or not _is_met(planned, found, goal):
-        return False
-    return goal.value(*found.counts) == optimum.ceiling
 
 
 def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
     name, target = planned.method.name, planned.options.target
-    if goal.met(rows, hits):
+    if target.gap is not None:
+        advice = "allow a larger gap"
+    elif goal.met(rows, hits):
         advice = f"--method {'exact' if name != 'exact' else 'st'} does"
     elif target.option == "precision":
         advice = (
@@ -281,8 +258,8 @@ def fold_count(summary: Summary, warnings: list[str]) -> int:
     options = summary.planned.options
     folds = options.folds
     rows, positives = summary.rows, summary.positives
-    if summary.problem.rows is None:
-        totals = summary.problem.totals()
+    if summary.dealt is None:
+        totals = summary.totals()
         rows, positives = totals.rows, totals.positives
     if folds and (positives < folds or rows < 2 * folds):
         warnings.append(
@@ -290,7 +267,7 @@ def fold_count(summary: Summary, warnings: list[str]) -> int:
             "cross-validated, and the figures on these rows are optimistic"
         )
         return 0
-    part = summary.problem.part
+    part = summary.part
     if folds and part is not None and np.unique(part).size < folds + (options.time is not None):
         warnings.append(
             f"column {options.groups or options.time!r} has too few values for {folds} folds: not "

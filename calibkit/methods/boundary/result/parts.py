@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 
+from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
 from calibkit.models.model import known
 from calibkit.options.boundary import METHODS
 from calibkit.options.levels import Order as LevelOrder
-from calibkit.summaries.resolution import Resolution
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,8 @@ class Objective(Part):
     `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
     a column ``value``, recall is the share of its sum among the positive rows.  Of three-way decisions
     ``review`` is the share of the rows that is reviewed, precision that of block, and recall that of
-    block with review; `review_cost` is what a reviewed row costs.
+    block with review; `review_cost` is what a reviewed row costs.  `max_gap` is how far a measure of
+    segments may lie apart.
     """
 
     subject_to: dict[str, float]
@@ -66,6 +67,7 @@ class Objective(Part):
     maximize: str | msgspec.UnsetType = msgspec.UNSET
     minimize: str | msgspec.UnsetType = msgspec.UNSET
     review_cost: float | msgspec.UnsetType = msgspec.UNSET
+    max_gap: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Partition(Part):
@@ -127,6 +129,28 @@ class CrossValidated(Part):
     objective_value: float | None
     standard_error: float | None
     folds: int
+
+
+class Price(Part):
+    """The objective within a gap between segments."""
+
+    max_gap: float
+    objective_value: float | None
+
+
+class GapFigures(Part):
+    """How far a measure of segments lies apart, and what it costs to keep them together.
+
+    The gap is that on the fitting rows, on rows that boundaries were fitted without, and on test rows;
+    `without_limit` that of the best boundary that heeds none.  `prices` has the objective on the
+    fitting rows within other gaps.
+    """
+
+    in_sample: float | None
+    cross_validated: float | None
+    without_limit: float | None
+    prices: list[Price]
+    test: float | None = None
 
 
 class Reference(Part):
@@ -249,6 +273,7 @@ class BoundaryFit(Part):
     certificate: Certificate | None
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
+    gap: GapFigures | msgspec.UnsetType = msgspec.UNSET
 
 
 class Steps(Part):

@@ -31,12 +31,8 @@ _FIRST_SHARE, _WIDEN = 1 / 256, 2.0
 class Blocks:
     """The blocks of the isotonic regressions of all levels, by falling rate of positives.
 
-    Attributes
-    ----------
-    selected, true_positives
-        Rows and positive rows of each block.
-    level, point
-        The block's level, and the point (prefix) at which the block ends.
+    `selected`, `true_positives`: rows and positive rows of each block; `level`, `point`: the block's
+    level, and the point (prefix) at which the block ends.
     """
 
     selected: Int64s
@@ -55,16 +51,9 @@ class Blocks:
 class Solution:
     """A choice of one point per level, and what is known of it.
 
-    Attributes
-    ----------
-    choice
-        The point of each level, -1 for none.
-    selected, true_positives
-        Its totals.
-    proven
-        Whether no choice is better.
-    ceiling
-        An upper bound of the objective over all choices; the objective itself where proven.
+    `choice`: the point of each level, -1 for none; `selected`, `true_positives`: its totals;
+    `proven`: whether no choice is better; `ceiling`: an upper bound of the objective over all
+    choices; the objective itself where proven.
     """
 
     choice: Int64s

@@ -9,7 +9,7 @@ uncertainty estimates to improve classifier performance, sections 4 and 5).  Ove
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from calibkit.methods.boundary.problem.found import lowest_scores
 from calibkit.methods.boundary.problem.problem import Problem
 from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import isotonic_blocks
-from calibkit.methods.boundary.solvers.grid_tables import (
+from calibkit.methods.boundary.solvers.grid_methods import (
     MOST_STEPS,
     MOST_VALUES,
     LevelPrefixes,
@@ -42,37 +42,17 @@ _MERGE_COST = 16
 class GridFrontier:
     """Boundaries on a grid that no other boundary beats, by rising true positives.
 
-    Attributes
-    ----------
-    true_positives, selected
-        Totals of each point, in units of weight; both rise strictly.
-    positives
-        Positive rows of the whole grid.
+    Their totals, in units of weight, rise strictly.
     """
 
     true_positives: Int64s
     selected: Int64s
-    positives: int
-    _trace: Callable[[Int64s], Int64s]
     _keys: Int64s
+    _trace: Callable[[Int64s], Int64s]
 
     def takes(self) -> Int64s:
         """Return a boundary for every point: bins per level, shape (points, levels)."""
         return self._trace(self._keys)
-
-    def take(self, point: int) -> Int64s:
-        """Return the boundary of one point."""
-        boundary: Int64s = self._trace(self._keys[[point]])[0]
-        return boundary
-
-    def points(self, kept: NDArray[np.bool_]) -> GridFrontier:
-        """Return the frontier with only some of its points."""
-        return replace(
-            self,
-            true_positives=self.true_positives[kept],
-            selected=self.selected[kept],
-            _keys=self._keys[kept],
-        )
 
 
 def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
@@ -80,20 +60,13 @@ def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier
 
     Of equal precision the point with more true positives is kept; the empty selection is left out.
     The canonical answers for every bound on precision (unless empty) and on recall are among them.
-
-    Parameters
-    ----------
-    positives, totals
-        Positive rows and all rows of each bin, int64 of shape (levels, score bins), level 0 the
-        least uncertain and bin 0 the lowest scores.
-
-    Raises
-    ------
-    UsageError
-        Where the computation would take more than `MOST_STEPS` steps.
+    A grid is that of `calibkit.methods.boundary.solvers.grid_methods`; one whose frontier would take
+    more than `MOST_STEPS` steps is refused.
     """
-    frontier = pareto_frontier(positives, totals)
-    return frontier.points(grid_dp.rising_precision(frontier.true_positives, frontier.selected))
+    whole = pareto_frontier(positives, totals)
+    kept = grid_dp.rising_precision(whole.true_positives, whole.selected)
+    hits, rows = whole.true_positives[kept], whole.selected[kept]
+    return GridFrontier(hits, rows, whole._keys[kept], whole._trace)
 
 
 def pareto_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
@@ -101,53 +74,37 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
 
     It starts with the empty selection and contains the optima of every measure that rises with true
     positives and falls with selected rows, whatever its shape; see `precision_recall_frontier` for
-    the part that matters to precision and recall, its arguments and errors.
+    the part that matters to precision and recall.
 
-    Notes
-    -----
-    Three equivalent ways, whichever is estimated to be the cheapest: a table over selected rows, a
-    table over true positives, or lists of undominated totals merged level by level, which need no
-    table as long as the counts and so work for large weights.
+    There are three equivalent ways, of which the one that is estimated to be the cheapest is taken: a
+    table over selected rows, a table over true positives, or lists of undominated totals merged level
+    by level, which need no table as long as the counts and so work for large weights.
     """
     prefixes = LevelPrefixes.of(positives, totals)
     by_rows, by_hits = table_size(prefixes.rows), table_size(prefixes.hits)
     by_lists = _MERGE_COST * _merges(prefixes)
     smaller = min(by_rows, by_hits)
     if by_lists < smaller[0] or smaller[0] > MOST_STEPS or smaller[1] > MOST_VALUES:
-        return _from_lists(prefixes, int(positives.sum()))
-    if by_rows < by_hits:
-        return _from_row_table(prefixes, int(positives.sum()))
-    return _from_hit_table(prefixes, int(positives.sum()))
+        return _from_lists(prefixes)
+    return _from_table(prefixes, by_rows=by_rows < by_hits)
 
 
-def _from_row_table(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
-    """Most true positives for every number of rows."""
-    tables = LevelTables.fill(prefixes.hits, prefixes.rows)
-    best = tables.values[-1]
-    rows = grid_dp.undominated_costs(best, -1)
-    return GridFrontier(
-        best[rows] * prefixes.hits_unit,
-        rows * prefixes.rows_unit,
-        positives,
-        lambda keys: prefixes.takes(tables.trace(keys)),
-        rows,
-    )
-
-
-def _from_hit_table(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
-    """Fewest rows for every number of true positives."""
-    tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
-    best = tables.values[-1]
-    # From the most true positives down, a total is kept if it has fewer rows than all before.
-    hits = best.size - 1 - grid_dp.undominated_costs(best[::-1].copy(), grid_dp.UNREACHABLE)
-    hits = hits[::-1].copy()
-    return GridFrontier(
-        hits * prefixes.hits_unit,
-        -best[hits] * prefixes.rows_unit,
-        positives,
-        lambda keys: prefixes.takes(tables.trace(keys)),
-        hits,
-    )
+def _from_table(prefixes: LevelPrefixes, *, by_rows: bool) -> GridFrontier:
+    """Most true positives for every number of rows, or fewest rows for every number of those."""
+    if by_rows:
+        tables = LevelTables.fill(prefixes.hits, prefixes.rows)
+        best = tables.values[-1]
+        keys = rows = grid_dp.undominated_costs(best, -1)
+        hits = best[rows]
+    else:
+        tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
+        best = tables.values[-1]
+        # From the most true positives down, a total is kept if it has fewer rows than all before.
+        falling = grid_dp.undominated_costs(best[::-1].copy(), grid_dp.UNREACHABLE)
+        keys = hits = (best.size - 1 - falling)[::-1].copy()
+        rows = -best[hits]
+    hits, rows = hits * prefixes.hits_unit, rows * prefixes.rows_unit
+    return GridFrontier(hits, rows, keys, lambda keys: prefixes.takes(tables.trace(keys)))
 
 
 def _merges(prefixes: LevelPrefixes) -> int:
@@ -161,7 +118,7 @@ def _merges(prefixes: LevelPrefixes) -> int:
     return merges
 
 
-def _from_lists(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
+def _from_lists(prefixes: LevelPrefixes) -> GridFrontier:
     """Undominated totals, level by level; by falling true positives within a list."""
     states = np.zeros((1, 3), np.int64)
     history: list[Int64s] = []
@@ -181,9 +138,8 @@ def _from_lists(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
     return GridFrontier(
         states[::-1, 0] * prefixes.hits_unit,
         states[::-1, 1] * prefixes.rows_unit,
-        positives,
-        trace,
         np.arange(len(states) - 1, -1, -1),
+        trace,
     )
 
 
@@ -205,19 +161,15 @@ def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[
             _, before = stack.pop()
             steps += len(before) + len(shifted)
             if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10:
-                raise _too_many()
+                raise UsageError(
+                    f"The exact frontier of this grid would take more than {MOST_STEPS:,} steps. "
+                    "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points "
+                    "on the concave hull alone."
+                )
             shifted = grid_dp.merge_pareto(before, shifted)
             rank += 1
         stack.append((rank, shifted))
     return stack[0][1], steps
-
-
-def _too_many() -> UsageError:
-    return UsageError(
-        f"The exact frontier of this grid would take more than {MOST_STEPS:,} steps. "
-        "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points on the "
-        "concave hull alone."
-    )
 
 
 # ---------------------------------------------------------------- raw scores
@@ -227,15 +179,11 @@ def _too_many() -> UsageError:
 class SupportedFrontier:
     """The boundaries on the concave hull of (selected rows, true positives), by rising rows.
 
-    Attributes
-    ----------
-    selected, true_positives
-        Totals of each vertex, in units of weight; both rise strictly, precision falls strictly.
-    gap
-        For each vertex, by how many true positives a boundary that selects at least as many rows,
-        but fewer than the next vertex, can exceed it: the rise of the chord to the next vertex, up
-        to the last row before that, rounded down to whole units.  0 at the last vertex, which has
-        every positive.
+    `selected`, `true_positives`: totals of each vertex, in units of weight; both rise strictly,
+    precision falls strictly; `gap`: for each vertex, by how many true positives a boundary that
+    selects at least as many rows, but fewer than the next vertex, can exceed it: the rise of the
+    chord to the next vertex, up to the last row before that, rounded down to whole units.  0 at the
+    last vertex, which has every positive.
     """
 
     selected: Int64s
@@ -264,10 +212,7 @@ def supported_frontier(points: Points) -> SupportedFrontier:
     Blocks of equal rate in several levels enter together.  Between two vertices no boundary lies
     above the chord, and none has a higher precision than the first vertex.
 
-    Parameters
-    ----------
-    points
-        The prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
+    `points`: the prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
     """
     blocks, ends = level_sets(isotonic_blocks(points))
     if ends.size and blocks.true_positives[ends[-1]] == 0:  # rows without positives gain nothing
@@ -292,35 +237,24 @@ def frontier_table(
 
     Columns ``true_positives`` and ``selected`` (integers where one unit is one row, else weights),
     ``precision`` and ``recall`` (null where undefined); supported frontiers also have ``gap``, in
-    the measure of the true positives.
-
-    Parameters
-    ----------
-    frontier
-        The points.
-    positives
-        Positive rows altogether, in units.
-    unit
-        What a unit is worth.
+    the measure of the true positives.  `positives` are the positive rows altogether, in units.
     """
-    counts = {"true_positives": frontier.true_positives, "selected": frontier.selected}
-    if isinstance(frontier, SupportedFrontier):
-        counts["gap"] = frontier.gap
-    columns = {name: one if unit.size == 1.0 else one * unit.size for name, one in counts.items()}
+
+    def share(part: Int64s, whole: Int64s) -> pl.Series:
+        return pl.Series(part / np.maximum(whole, 1)).set(pl.Series(whole == 0), None)
+
+    def amount(units: Int64s) -> pl.Series:
+        return pl.Series(units if unit.size == 1.0 else units * unit.size)
+
     hits, rows = frontier.true_positives, frontier.selected
-    shares = {"precision": _share(hits, rows)}
-    shares["recall"] = _share(hits, np.full_like(rows, positives))
-    return pl.DataFrame(columns).select(
-        "true_positives",
-        "selected",
-        *(shares[name].alias(name) for name in shares),
-        *list(columns)[2:],
-    )
-
-
-def _share(part: Int64s, whole: Int64s) -> pl.Series:
-    """Return part / whole, null where the whole is empty."""
-    return pl.Series(part / np.maximum(whole, 1)).set(pl.Series(whole == 0), None)
+    columns = {"true_positives": amount(hits), "selected": amount(rows)}
+    columns |= {
+        "precision": share(hits, rows),
+        "recall": share(hits, np.full_like(rows, positives)),
+    }
+    if isinstance(frontier, SupportedFrontier):
+        columns["gap"] = amount(frontier.gap)
+    return pl.DataFrame(columns)
 
 
 def frontier_rows(problem: Problem) -> pl.DataFrame:
@@ -349,19 +283,12 @@ def frontier_rows(problem: Problem) -> pl.DataFrame:
         return table.with_columns(
             pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
         )
-    return table.with_columns(_columns("threshold", _scores(problem, takes)))
-
-
-def _scores(problem: Problem, takes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Translate numbers of the highest columns into scores, level by level."""
-    columns = int(problem.tally.score.max()) + 1
-    found = np.empty(takes.shape)
-    for level in range(takes.shape[1]):
+    bins, lowest = int(tally.score.max()) + 1, np.empty(takes.shape)
+    for level in range(tally.levels):
         distinct, places = np.unique(takes[:, level], return_inverse=True)
-        lowest = np.full((distinct.size, takes.shape[1]), np.nan)
-        lowest[:, level] = np.where(distinct > 0, columns - distinct, np.nan)
-        found[:, level] = np.array([problem.scores(row)[level] for row in lowest])[places]
-    return found
+        scores = [problem.score_at(level, bins - take if take else np.nan) for take in distinct]
+        lowest[:, level] = np.array(scores)[places]
+    return table.with_columns(_columns("threshold", lowest))
 
 
 def _columns(name: str, values: NDArray[np.float64]) -> list[pl.Series]:

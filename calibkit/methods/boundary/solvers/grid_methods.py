@@ -14,28 +14,115 @@ selection of at least one row meets the bound.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.solvers.grid_tables import (
-    MOST_STEPS,
-    MOST_VALUES,
-    LevelPrefixes,
-    LevelTables,
-    common_unit,
-    prefix_sums,
-    table_size,
-)
 from calibkit_kernels import grid_dp
 from calibkit_kernels.exact import largest_ratio
 
 Int64s = NDArray[np.int64]
 
+#: A table that takes more additions than this, or holds more values, is not begun.
+MOST_STEPS, MOST_VALUES = 10**9, 10**8
 #: Staircases weighed at a time.
 _AT_ONCE = 2**19
+
+
+# ---------------------------------------------------------------- tables
+
+
+def prefix_sums(counts: Int64s) -> Int64s:
+    """Return the sums of the t highest bins of each level, t = 0 … bins: shape (K, L + 1)."""
+    sums = np.zeros((counts.shape[0], counts.shape[1] + 1), np.int64)
+    np.cumsum(counts[:, ::-1], axis=1, out=sums[:, 1:])
+    return sums
+
+
+def common_unit(counts: Int64s) -> int:
+    """Return the greatest common divisor of some counts, 1 where all are 0."""
+    return int(np.gcd.reduce(counts.ravel())) or 1
+
+
+@dataclass(frozen=True)
+class LevelTables:
+    """The largest sum of gains for every sum of costs, level by level.
+
+    `gains`, `costs`: one array a level: its choices, costs non-decreasing from 0; `values`: one array
+    a level: the largest gain of the levels up to it, for every cost.
+    """
+
+    gains: list[Int64s]
+    costs: list[Int64s]
+    values: list[Int64s]
+
+    @classmethod
+    def fill(cls, gains: list[Int64s], costs: list[Int64s]) -> LevelTables:
+        """Compute the tables of all levels."""
+        values = [np.zeros(1, np.int64)]
+        for gain, cost in zip(gains, costs, strict=True):
+            values.append(grid_dp.add_level(values[-1], gain, cost))
+        return cls(gains, costs, values)
+
+    def trace(self, targets: Int64s) -> Int64s:
+        """Return the choices, shape (targets, levels), that attain the values at some costs."""
+        choices = np.empty((targets.size, len(self.gains)), np.int64)
+        values = self.values[-1][targets]
+        for level in range(len(self.gains) - 1, -1, -1):
+            gain, cost = self.gains[level], self.costs[level]
+            chosen = grid_dp.trace_level(self.values[level], gain, cost, targets, values)
+            choices[:, level] = chosen
+            targets, values = targets - cost[chosen], values - gain[chosen]
+        return choices
+
+
+def table_size(costs: list[Int64s]) -> tuple[int, int]:
+    """Return how many additions the tables of some levels take, and how many values they hold."""
+    steps, held, reach = 0, 1, 1
+    for cost in costs:
+        steps += reach * cost.size
+        reach += int(cost[-1])
+        held += reach
+    return steps, held
+
+
+@dataclass(frozen=True)
+class LevelPrefixes:
+    """The prefixes of each level worth choosing: no other has as many positives in fewer rows.
+
+    `take`: number of bins of each prefix, from 0; `hits`, `rows`: positive rows and all rows of each
+    prefix, in multiples of `hits_unit` and `rows_unit`; `hits_unit`, `rows_unit`: the greatest common
+    divisors of the bins' counts.
+    """
+
+    take: list[Int64s]
+    hits: list[Int64s]
+    rows: list[Int64s]
+    hits_unit: int
+    rows_unit: int
+
+    @classmethod
+    def of(cls, positives: Int64s, totals: Int64s) -> LevelPrefixes:
+        """Collect the undominated prefixes of a grid."""
+        hits, rows = prefix_sums(positives), prefix_sums(totals)
+        hits_unit, rows_unit = common_unit(hits), common_unit(rows)
+        take = [np.append(0, 1 + np.flatnonzero(np.diff(level))) for level in hits]
+        return cls(
+            take,
+            [level[kept] // hits_unit for level, kept in zip(hits, take, strict=True)],
+            [level[kept] // rows_unit for level, kept in zip(rows, take, strict=True)],
+            hits_unit,
+            rows_unit,
+        )
+
+    def takes(self, choices: Int64s) -> Int64s:
+        """Return the numbers of bins of chosen prefixes, shape (choices, levels)."""
+        return np.stack([self.take[i][choices[:, i]] for i in range(len(self.take))], axis=1)
 
 
 def evaluate(positives: Int64s, totals: Int64s, take: Int64s) -> tuple[int, int]:
@@ -58,11 +145,6 @@ def _fewest_bins(take: Int64s, totals: Int64s) -> Int64s:
     )
 
 
-def _fewest_nested(take: Int64s, totals: Int64s) -> Int64s:
-    """Return the fewest bins that select the same rows and never rise from level to level."""
-    return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
-
-
 def _fewest_stairs(take: Int64s, totals: Int64s) -> Int64s:
     """Return the staircase of fewest bins that selects the same rows as a staircase."""
     least, rows = _fewest_bins(take, totals), prefix_sums(totals)
@@ -78,32 +160,7 @@ def _fewest_stairs(take: Int64s, totals: Int64s) -> Int64s:
     return min(found, key=lambda stairs: int(stairs.sum()))
 
 
-# ---------------------------------------------------------------- bins of equal weight
-
-
-def most_positives_by_bins(positives: Int64s, *, mono: bool = False) -> Int64s:
-    """Return the largest number of true positives with exactly m bins, m = 0 … K L.
-
-    The paper's table R(K, .): read as a whole it is the precision-recall curve of a grid whose bins
-    weigh the same.
-
-    Parameters
-    ----------
-    positives
-        Positive rows of each bin, shape (K, L).
-    mono
-        Only boundaries that never take more bins in a more uncertain level.
-    """
-    gains = prefix_sums(positives)
-    bins = _bin_costs(gains)
-    if mono:
-        return grid_dp.nested_levels(gains, bins, positives.size, 0)[0]
-    return LevelTables.fill(list(gains), list(bins)).values[-1]
-
-
-def _bin_costs(gains: Int64s) -> Int64s:
-    levels, choices = gains.shape
-    return np.tile(np.arange(choices, dtype=np.int64), (levels, 1))
+# ---------------------------------------------------------------- tables over bins or rows
 
 
 def _pick_bins(best: Int64s, rows: int, goal: Goal) -> int:
@@ -123,28 +180,6 @@ def _pick_bins(best: Int64s, rows: int, goal: Goal) -> int:
     return 0
 
 
-def ew_dpmt(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
-    """Return the best boundary if all bins had the average number of rows (EW-DPMT).
-
-    Where bins differ in size its true precision may miss the bound: judge it on the true counts.
-    """
-    _check_size("ew-dpmt", positives, totals)
-    gains = prefix_sums(positives)
-    tables = LevelTables.fill(list(gains), list(_bin_costs(gains)))
-    bins = _pick_bins(tables.values[-1], int(totals.sum()), goal)
-    return _fewest_bins(tables.trace(np.array([bins]))[0], totals)
-
-
-def ew_dpmt_mono(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
-    """Return the best of `ew_dpmt` that never takes more bins in a more uncertain level."""
-    _check_size("ew-dpmt-mono", positives, totals)
-    gains = prefix_sums(positives)
-    costs = _bin_costs(gains)
-    best, _ = grid_dp.nested_levels(gains, costs, positives.size, 0)
-    bins = _pick_bins(best, int(totals.sum()), goal)
-    return _fewest_nested(_trace_nested(gains, costs, bins), totals)
-
-
 def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     """Return the nested choices of largest gain at a cost.
 
@@ -160,9 +195,6 @@ def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     return take
 
 
-# ---------------------------------------------------------------- bins of any weight
-
-
 def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
     """Return the best number of selected rows, in units, from the table of all of them."""
     reachable = np.flatnonzero(best >= 0)
@@ -170,29 +202,44 @@ def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
     return int(reachable[picked]) if picked >= 0 else 0
 
 
-def vw_dpmt(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
-    """Return the best boundary of the grid, by a table over selected rows (VW-DPMT).
+def _dpmt(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+    """Return the best boundary by a table over levels.
 
-    Exact; additions and memory grow with the number of rows (see `steps`).  Row counts are divided
-    by their greatest common divisor first, and prefixes that another one beats are left out.
+    EW-DPMT is best if all bins had the average number of rows: where they differ in size its true
+    precision may miss the bound, so judge it on the true counts.  VW-DPMT is exact, by a table over
+    selected rows; additions and memory grow with their number (see `steps`).  Row counts are divided by
+    their greatest common divisor first, and prefixes that another one beats are left out.  The variants
+    ``-mono`` never take more bins in a more uncertain level.
     """
-    _check_size("vw-dpmt", positives, totals)
-    prefixes = LevelPrefixes.of(positives, totals)
-    gains = [hits * prefixes.hits_unit for hits in prefixes.hits]
-    tables = LevelTables.fill(gains, prefixes.rows)
-    target = _pick_rows(tables.values[-1], prefixes.rows_unit, goal)
-    take: Int64s = prefixes.takes(tables.trace(np.array([target])))[0]
-    return take
-
-
-def vw_dpmt_mono(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
-    """Return the best of `vw_dpmt` that never takes more bins in a more uncertain level."""
-    _check_size("vw-dpmt-mono", positives, totals)
+    _check_size(name, positives, totals)
     gains, rows = prefix_sums(positives), prefix_sums(totals)
+    by_bins, mono = name.startswith("ew"), name.endswith("-mono")
+    if not (by_bins or mono):
+        prefixes = LevelPrefixes.of(positives, totals)
+        tables = LevelTables.fill(
+            [hits * prefixes.hits_unit for hits in prefixes.hits], prefixes.rows
+        )
+        target = _pick_rows(tables.values[-1], prefixes.rows_unit, goal)
+        take: Int64s = prefixes.takes(tables.trace(np.array([target])))[0]
+        return take
     unit = common_unit(rows)
-    costs = rows // unit
-    best, _ = grid_dp.nested_levels(gains, costs, int(costs[:, -1].sum()), 0)
-    return _fewest_nested(_trace_nested(gains, costs, _pick_rows(best, unit, goal)), totals)
+    costs = np.tile(np.arange(gains.shape[1]), (gains.shape[0], 1)) if by_bins else rows // unit
+    if mono:
+        best, _ = grid_dp.nested_levels(gains, costs, int(costs[:, -1].sum()), 0)
+    else:
+        tables = LevelTables.fill(list(gains), list(costs))
+        best = tables.values[-1]
+    target = _pick_bins(best, int(totals.sum()), goal) if by_bins else _pick_rows(best, unit, goal)
+    if not mono:
+        return _fewest_bins(tables.trace(np.array([target]))[0], totals)
+    take = _trace_nested(gains, costs, target)
+    # The fewest bins that select the same rows and never rise from level to level.
+    return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
+
+
+ew_dpmt, ew_dpmt_mono, vw_dpmt, vw_dpmt_mono = (
+    partial(_dpmt, name) for name in ("ew-dpmt", "ew-dpmt-mono", "vw-dpmt", "vw-dpmt-mono")
+)
 
 
 # ---------------------------------------------------------------- two steps

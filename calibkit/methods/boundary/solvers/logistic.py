@@ -58,20 +58,10 @@ def best_cut(
 ) -> Found:
     """Fit a surface and return its best cut.
 
-    Parameters
-    ----------
-    tally
-        Scores, finite unless they are probabilities, and levels.
-    goal
-        What to reach.
-    excluded
-        A part of a dealt tally that takes no part.
-    scale
-        What scores hold: ``probability``, ``logit`` or ``raw``.
-    threads
-        How many may sum; the result does not depend on them.
-    shared
-        What the fits that leave out one part of this tally have in common.
+    `tally`: scores, finite unless they are probabilities, and levels; `goal`: what to reach;
+    `excluded`: a part of a dealt tally that takes no part; `scale`: what scores hold:
+    ``probability``, ``logit`` or ``raw``; `threads`: how many may sum; the result does not depend on
+    them; `shared`: what the fits that leave out one part of this tally have in common.
     """
     probability, raw = scale == "probability", scale == "raw"
     surface = fit_surface(
@@ -129,7 +119,13 @@ def cut_thresholds(
     found = np.empty(tally.levels)
     lines = surface.lines()[:-1]
     for own, ((a, g), (lowest, highest)) in enumerate(zip(lines, limits, strict=True)):
-        found[own] = _between(_as_score((cut - a) / g, probability), lowest, highest)
+        # It selects the lowest score that is to be selected, and not the one below.
+        threshold = _as_score((cut - a) / g, probability)
+        if not math.isnan(lowest) and not threshold <= lowest:
+            threshold = lowest
+        elif not math.isnan(highest) and threshold <= highest:
+            threshold = lowest if not math.isnan(lowest) else math.nextafter(highest, math.inf)
+        found[own] = threshold
     return found
 
 
@@ -141,12 +137,3 @@ def _as_score(s: float, probability: bool) -> float:
     if s <= -bound:
         return -math.inf
     return math.nan if s > bound else logistic(s)
-
-
-def _between(threshold: float, lowest: float, highest: float) -> float:
-    """Return a threshold that selects the lowest score to be selected, and not the one below."""
-    if not math.isnan(lowest) and not threshold <= lowest:
-        return lowest
-    if not math.isnan(highest) and threshold <= highest:
-        return lowest if not math.isnan(lowest) else math.nextafter(highest, math.inf)
-    return threshold

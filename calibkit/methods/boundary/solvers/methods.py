@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.solvers import classic, exact, grid_methods, three_way, value
+from calibkit.methods.boundary.solvers import classic, exact, gap, grid_methods, three_way, value
+from calibkit.methods.boundary.solvers.classic import random_block, random_tie
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.partition import cross_fitted
-from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.knapsack import STATE_CAP
 from calibkit.options.objective import OPTIONS, REVIEW
@@ -80,20 +81,17 @@ class Method:
     def find(self, tally: Tally, goal: Goal, *, excluded: int = -1) -> Found:
         """Find a boundary on a tally.
 
-        Parameters
-        ----------
-        tally
-            Distinct scores, or the columns of a grid, per level.
-        goal
-            What to reach; its totals are those of the rows that take part.
-        excluded
-            A part of a dealt tally that takes no part.
+        `tally`: distinct scores, or the columns of a grid, per level; `goal`: what to reach; its
+        totals are those of the rows that take part; `excluded`: a part of a dealt tally that takes no
+        part.
         """
         if self.leaves:
             places, other = cross_fitted(tally, goal, self.leaves, excluded)
             return replace(self, leaves=0).find(other, goal, excluded=excluded).spread(places)
         if isinstance(goal, ThreeWay):
             return three_way.find(tally, goal, excluded=excluded, together=self.together)[0]
+        if isinstance(goal, WithinGap):
+            return gap.find(tally, goal, excluded=excluded)[0]
         if self.mix is not None:
             return self.mix(tally, goal, excluded)
         if self.surface is not None:
@@ -116,6 +114,8 @@ class Method:
             found, pair = three_way.find(tally, goal, together=self.together)
             totals = int(found.selected), int(found.true_positives)
             return found, exact.Solution(pair.block, *totals, pair.proven, pair.ceiling)
+        if isinstance(goal, WithinGap):
+            return gap.find(tally, goal)
         if self.mix is not None or self.surface is not None:  # it is the optimum of its class
             found = self.find(tally, goal)
             rows, hits = found.selected, found.true_positives
@@ -236,12 +236,6 @@ def method(name: str, objective: str, worths: str = "") -> Method:
 
     `objective` is one of `calibkit.options.objective.OPTIONS`;
     `worths` says what makes rows differ in worth (such as ``--value``), if something does.
-
-    Raises
-    ------
-    UsageError
-        An unknown method, or a pair of method and objective that does not exist; the message lists
-        those that do.
     """
     if name not in METHODS:
         raise UsageError(

@@ -76,7 +76,17 @@ class _Tables:
             np.bincount(place, c, math.prod(shape)).reshape(shape) * tally.unit.size
             for c in (count, positive)
         )
-        self.margin = _margin_bin(tally, goal, bins, excluded)
+        # The score bin in which the best single threshold lies; the highest without one.
+        at = 0
+        if isinstance(goal, ThreeWay):
+            found, _ = three_way.find(tally, goal, excluded=excluded, together=True)
+            if np.isfinite(found.thresholds[0]):
+                at = int(np.searchsorted(-tally.score, -found.thresholds[0]))
+            self.margin = int(bins[min(at, bins.size - 1)])
+        else:
+            points = tally.points(excluded=excluded, together=True)
+            choice = int(classic.single_threshold(points, goal)[0])
+            self.margin = int(bins[points.entry[choice]]) if choice >= 0 else 0
 
     def leaves(self, leaves: int, without: int = -1) -> NDArray[np.uint16]:
         """Return the leaf of each cell, as all parts but one would have it."""
@@ -110,14 +120,3 @@ def _natural_breaks(values: Floats, mass: Floats, groups: int) -> NDArray[np.int
         end = int(start[end])
         cuts.append(end)
     return np.searchsorted(np.sort(cuts), np.arange(values.size), side="right")
-
-
-def _margin_bin(tally: Tally, goal: Goal, bins: NDArray[np.int64], excluded: int) -> int:
-    """Return the score bin in which the best single threshold lies; the highest without one."""
-    if isinstance(goal, ThreeWay):
-        lowest = three_way.find(tally, goal, excluded=excluded, together=True)[0].thresholds[0]
-        at = int(np.searchsorted(-tally.score, -lowest)) if np.isfinite(lowest) else 0
-        return int(bins[min(at, bins.size - 1)])
-    points = tally.points(excluded=excluded, together=True)
-    choice = int(classic.single_threshold(points, goal)[0])
-    return int(bins[points.entry[choice]]) if choice >= 0 else 0

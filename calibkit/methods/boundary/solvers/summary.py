@@ -1,4 +1,4 @@
-"""What a fit needs of its rows: counted once, after which the rows can go."""
+"""What a fit will do, and what it needs of its rows: counted once, after which the rows can go."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Levels, uncertainty_levels
+from calibkit.bins.binning import Grid, Levels, check_bins, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.columns.cell_grid import CellGrid
-from calibkit.columns.columns import Condensing, ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
+from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
-from calibkit.methods.boundary.problem.cells import roles_of, uncertainties
-from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.columns import read_values, roles_of, uncertainties
+from calibkit.methods.boundary.problem.gap import WithinGap
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import (
     Problem,
     binned_problem,
+    classes_of,
+    goal_of,
     grid_problem,
     raw_problem,
     tally_totals,
@@ -30,10 +33,8 @@ from calibkit.methods.boundary.problem.quantiles import (
     quantiles_of_rows,
     quantiles_of_tally,
 )
-from calibkit.methods.boundary.problem.target import classes_of, goal_of
-from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.plan import Plan, plan
+from calibkit.methods.boundary.solvers.methods import Method, at_ties, method, on_scale
 from calibkit.models.model import Provenance
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
@@ -45,17 +46,120 @@ QUANTILES = 20
 
 
 @dataclass(frozen=True)
+class Plan:
+    """Options with everything resolved: what the fit will do."""
+
+    options: BoundaryOptions
+    method: Method
+    levels: int
+    score_bins: int
+
+    @property
+    def kept_levels(self) -> int:
+        """How many levels the model has: of cells, the leaves that they are gathered in."""
+        return self.method.leaves or self.levels
+
+    def steps(self) -> list[str]:
+        """Return in words what the fit will do."""
+        options = self.options
+        scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
+        fit = (
+            f"fit a boundary by {self.method.name} over {self.kept_levels} uncertainty level"
+            f"{'s' if self.kept_levels > 1 else ''} and {scores}: {options.target.text}"
+        )
+        return [fit, f"cross-validate it in {options.folds} folds"] if options.folds else [fit]
+
+
+def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
+    """Return what options mean for some rows, or for a grid of them."""
+    if options.confidence is not None:
+        raise UsageError(
+            "a confidence needs calibkit.methods.boundary.certificate.certificate.certify_boundary."
+        )
+    worths = options.target.worths
+    chosen = method(options.method, options.target.option, worths)
+    if worths and (isinstance(data, GridTable) or options.score_bins):
+        raise UsageError(
+            f"{worths} needs the rows and every distinct score: a grid of score bins has counts "
+            "alone; leave --score-bins out."
+        )
+    if chosen.mix is not None:
+        chosen = _check_random(options, chosen, data)
+    elif options.randomise != "block":
+        raise UsageError(f"--randomise {options.randomise} goes with --method stochastic only.")
+    if isinstance(data, GridTable):
+        return _plan_of_grid(options, chosen, data.grid)
+    return _plan_of_rows(options, chosen, data)
+
+
+def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> Plan:
+    levels = options.levels
+    if levels is None:
+        levels = 1 if chosen.together or data.uncertainty is None else chosen.levels
+    score_bins = chosen.score_bins if options.score_bins is None else options.score_bins
+    if score_bins == 0 and chosen.needs_grid:
+        raise UsageError(f"--method {chosen.name} needs score bins; --score-bins 0 has none.")
+    if chosen.surface is not None:
+        if score_bins:
+            raise UsageError(
+                f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
+            )
+        chosen = on_scale(chosen, data.options.measure, options.workers)
+    if data.cells is not None and levels > 1:
+        return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
+    check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
+    if options.order == "score-uncertainty" and score_bins == 0:
+        raise UsageError("--order score-uncertainty needs --score-bins.")
+    return Plan(options, chosen, levels, score_bins)
+
+
+def _check_random(options: BoundaryOptions, chosen: Method, data: ScoreRows | GridTable) -> Method:
+    grid = data.grid if isinstance(data, GridTable) else None
+    if (grid or options).order == "score-uncertainty":
+        raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
+    if options.randomise == "block":
+        return chosen
+    if grid is not None or options.levels not in (None, 1) or options.score_bins:
+        raise UsageError(
+            "--randomise tie is random at one score of all rows together: give the rows, not a grid, "
+            "and leave out --uncertainty-bins and --score-bins; or use --randomise block."
+        )
+    return at_ties(chosen)
+
+
+def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
+    if chosen.surface is not None:
+        raise UsageError(f"a grid has lost the scores; --method {chosen.name} needs the rows.")
+    if options.groups is not None or options.time is not None:
+        raise UsageError("a grid has lost its rows: --groups and --time need the rows.")
+    levels, score_bins = grid.shape
+    for option, asked, have in (
+        ("--uncertainty-bins", options.levels, levels),
+        ("--score-bins", options.score_bins, score_bins),
+    ):
+        if asked is not None and asked != have:
+            raise UsageError(f"{option} is {asked}, but the grid has {have}; leave it out.")
+    if options.strategy != "equal-mass":
+        raise UsageError(
+            f"--strategy {options.strategy}: the grid is binned already; leave it out."
+        )
+    if options.order not in ("uncertainty-score", grid.order):
+        raise UsageError(
+            f"--order is {options.order}, but the grid's is {grid.order}; leave it out."
+        )
+    return Plan(replace(options, order=grid.order), chosen, levels, score_bins)
+
+
+# ---------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True)
 class Stack:
     """Segments with uncertainty levels of their own, as one problem over all of these.
 
-    Attributes
-    ----------
-    names, pooled
-        The segments, and the values of the column that share the one of all others.
-    rows
-        The rows of each segment, until they are counted.
-    levels
-        The uncertainty levels of each segment, when they are.
+    `names`, `pooled`: the segments, and the values of the column that share the one of all others;
+    `rows`: the rows of each segment, until they are counted; `levels`: the uncertainty levels of each
+    segment, when they are.
     """
 
     names: tuple[str, ...]
@@ -69,41 +173,37 @@ class Stack:
         return slice(segment * own, (segment + 1) * own)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """All that a fit takes from its data.
+@dataclass(frozen=True, kw_only=True)
+class Summary(Problem):
+    """All that a fit takes from its data: what its method chooses from, and what is said of the rows.
 
     Attributes
     ----------
     planned
         What to fit.
-    problem
-        What the method chooses from.
     single
         A tally on which to find the best single threshold; None where only a grid is known whose
         score bins differ between levels.
-    levels
-        The uncertainty levels of the model; None where they depend on the score bin.
+    shown
+        The uncertainty levels of the model, which a single threshold may show several of; None where
+        they depend on the score bin.
     rows, positives
         How many rows there are, whatever they weigh.
+    origin, file
+        The provenance of a model fitted on this, and the first input, for messages.
     score, uncertainty
         Their distributions, in quantiles of equal mass; None where only a grid is known.
-    origin
-        The provenance of a model fitted on this.
-    file
-        The first input, for messages.
     stack
-        The segments whose levels the problem holds one after the other, if it does.
-    condensing
-        How the rows were counted, if they were.
+        The segments whose levels the tally holds one after the other, if it does.
+    resolution
+        How coarse the rows are; None where nothing was lost.
     cells
-        The grid whose cells are the levels of the problem, of several uncertainties.
+        The grid whose cells are the levels of the tally, of several uncertainties.
     """
 
     planned: Plan
-    problem: Problem
     single: Tally | None
-    levels: Levels | None
+    shown: Levels | None
     rows: int
     positives: int
     origin: Provenance
@@ -111,14 +211,17 @@ class Summary:
     score: Quantiles | None = None
     uncertainty: Quantiles | None = None
     stack: Stack | None = None
-    condensing: Condensing | None = None
+    resolution: Resolution | None = None
     cells: CellGrid | None = None
 
     def aim(self) -> tuple[Tally, Goal]:
         """Return the rows as the objective counts them, and what is to be reached on them."""
         target = self.planned.options.target
-        tally = self.problem.tally.reweighted(classes_of(target, self.problem.totals()))
-        return tally, goal_of(target, tally_totals(tally))
+        tally = self.tally.reweighted(classes_of(target, self.totals()))
+        goal = goal_of(target, tally_totals(tally))
+        if target.gap is not None and isinstance(goal, CountGoal):
+            goal = WithinGap(goal, target.gap, self.planned.levels)
+        return tally, goal
 
     @property
     def minimised(self) -> bool:
@@ -127,8 +230,8 @@ class Summary:
 
     def need_classes(self) -> None:
         """Refuse rows of one class where the objective needs both, or the other one."""
-        totals, target = self.problem.totals(), self.planned.options.target
-        column = self.problem.columns["label"].name
+        totals, target = self.totals(), self.planned.options.target
+        column = self.columns["label"].name
         counts = {"p": totals.positives, "n": totals.rows - totals.positives}
         for needed, word in (("p", "positive"), ("n", "negative")):
             if needed in target.needs and not counts[needed]:
@@ -147,13 +250,6 @@ def summarise(
     """Count rows, or take over the counts of a grid, for one specification.
 
     Rows are counted over `levels`, and every distinct score, where they are given.
-
-    Raises
-    ------
-    UsageError
-        Options that are impossible or do not go together.
-    DataError
-        Equal-width bins of infinite scores.
     """
     planned = plan(options, data)
     if isinstance(data, GridTable):
@@ -163,28 +259,28 @@ def summarise(
     spread = data.uncertainty if data.cells is None else None
     uncertainties = later(options.workers, _outline, spread, data.weight)
     fingerprint = later(options.workers, _rows_hash, data, planned)
-    problem, levels = _problem_of_rows(data, planned, levels)
-    part = _parts_of_column(data, options)
-    if part is not None:
-        problem = replace(problem, rows=data, part=part)
-    single, score = problem.tally, None
+    problem, shown = _problem_of_rows(data, planned, levels)
+    single = problem.tally
     if problem.grid is None:
-        score = quantiles_of_tally(problem.tally, QUANTILES)
+        score: Quantiles | None = quantiles_of_tally(single, QUANTILES)
     else:
         single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         score = _outline(data.score, data.weight)
+    part = _parts_of_column(data, options)
+    if part is not None:
+        problem = replace(problem, dealt=data, part=part)
     return Summary(
-        planned,
-        problem,
-        single,
-        levels,
-        data.rows,
-        data.positive_rows,
-        _origin(planned, data, data.rows, fingerprint()),
-        data.file,
-        score,
-        uncertainties(),
-        condensing=data.condensing,
+        **vars(problem),
+        planned=planned,
+        single=single,
+        shown=shown,
+        rows=data.rows,
+        positives=data.positive_rows,
+        origin=_origin(planned, data, data.rows, fingerprint()),
+        file=data.file,
+        score=score,
+        uncertainty=uncertainties(),
+        resolution=data.resolution,
         cells=data.cells,
     )
 
@@ -200,14 +296,14 @@ def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
     problem = grid_problem(data.grid, data.columns)
     totals = problem.totals()
     return Summary(
-        planned,
-        problem,
-        problem.tally if alike else None,
-        problem.levels,
-        totals.rows,
-        totals.positives,
-        _origin(planned, data, totals.rows, data.fingerprint),
-        data.file,
+        **vars(problem),
+        planned=planned,
+        single=problem.tally if alike else None,
+        shown=problem.levels,
+        rows=totals.rows,
+        positives=totals.positives,
+        origin=_origin(planned, data, totals.rows, data.fingerprint),
+        file=data.file,
     )
 
 
@@ -226,38 +322,32 @@ def _problem_of_rows(
     data: ScoreRows, planned: Plan, levels: Levels | None
 ) -> tuple[Problem, Levels | None]:
     """Return the problem, and the levels of the model: a single threshold may show several."""
-    options = planned.options
+    options, surface = planned.options, planned.method.surface is not None
+    if levels is None and planned.score_bins:
+        bins = (1 if planned.method.together else planned.levels, planned.score_bins)
+        problem = binned_problem(data, bins, options.strategy, options.order, options.workers)
+        if planned.method.together and options.order == "uncertainty-score":
+            return problem, uncertainty_levels(data, planned.levels, options.strategy)
+        return problem, problem.levels
     values = read_values(data, options.target)
     if levels is not None:
         return raw_problem(data, levels, options.workers, values), levels
-    if not planned.score_bins:
-        levels = uncertainty_levels(data, planned.levels, options.strategy)
-        if planned.method.surface is not None:
-            levels = distinct(levels)
-        problem = raw_problem(data, levels, options.workers, values)
-        if planned.method.surface is not None:
-            need_finite(problem, data)
-        return problem, levels
-    bins = (1 if planned.method.together else planned.levels, planned.score_bins)
-    problem = binned_problem(data, bins, options.strategy, options.order, options.workers)
-    if planned.method.together and options.order == "uncertainty-score":
-        return problem, uncertainty_levels(data, planned.levels, options.strategy)
-    return problem, problem.levels
-
-
-def need_finite(problem: Problem, data: ScoreRows) -> None:
-    """Refuse infinite scores, which no surface can be fitted to; probabilities have their logits."""
-    score = problem.tally.score
-    if data.options.measure == "probability" or np.isfinite(score[[0, -1]]).all():
-        return
-    rows = int(np.count_nonzero(np.isinf(data.score)))
-    raise DataError(
-        f"{data.file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface "
-        "needs finite scores: clip them, or choose another --method",
-        file=data.file,
-        column=data.options.score,
-        rows=rows,
+    levels = uncertainty_levels(data, planned.levels, options.strategy)
+    levels = distinct(levels) if surface else levels
+    problem = raw_problem(data, levels, options.workers, values)
+    finite = (
+        data.options.measure == "probability" or np.isfinite(problem.tally.score[[0, -1]]).all()
     )
+    if surface and not finite:  # probabilities have their logits
+        rows = int(np.count_nonzero(np.isinf(data.score)))
+        raise DataError(
+            f"{data.file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface "
+            "needs finite scores: clip them, or choose another --method",
+            file=data.file,
+            column=data.options.score,
+            rows=rows,
+        )
+    return problem, levels
 
 
 def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Quantiles | None:
@@ -286,6 +376,8 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     said |= {name: chosen for name, chosen in beside.items() if chosen is not None}
     if options.by is not None:
         said |= {"by": options.by, "bound": options.bound}
+        if options.max_gap is not None:
+            said["max_gap"] = options.max_gap
         said["min_group_positives"] = options.min_group_positives
     if planned.method.mix is not None:
         said["randomise"] = options.randomise

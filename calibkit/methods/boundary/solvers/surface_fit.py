@@ -111,7 +111,11 @@ class _Fit:
         unit = _unit(s)
         plain[-1] = float(s[s.size // 2]) if s.size and unit == 1.0 else 0.0, unit
         rough = self._sums(kernels.moment_sums, plain, 4, self.arrays)
-        centre, spread = _mean_and_spread(rough[:, :3])
+        rows, first, second = (math.fsum(column) for column in rough[:, :3].T)
+        centre, spread = first / rows if rows else 0.0, 0.0
+        variance = max(second / rows - centre * centre, 0.0) if rows else 0.0
+        if variance > 1e-24 * centre * centre:
+            spread = math.sqrt(variance)
         self.scaling = (float(plain[-1, 0]) + centre * unit, spread * unit or 1.0)
         self.raw = self.raw or unit != 1.0
         plain[-1] = self.scaling
@@ -180,33 +184,24 @@ class _Fit:
         return a, g
 
     def _newton(self, names: tuple[str, ...], fixed: Floats, along: Floats) -> Floats:
-        """Return the weights of least penalised loss, begun where all parts are or on a sample."""
-        if self.common is not None:
-            found = self._from_common(self.common.point(names), fixed, along)
-            return found[0] if found[1] else self._descend(found[0], fixed, along, self.arrays)
-        weights = self._on_sample(fixed, along)
-        return self._descend(weights, fixed, along, self.arrays)
+        """Return the weights of least penalised loss, begun where all parts are or on a sample.
 
-    def _from_common(
-        self, point: _Point | None, fixed: Floats, along: Floats
-    ) -> tuple[Floats, bool]:
-        """Return the Newton step from the common point, and whether it is the last one.
-
-        The ranks of the levels are the fit's own, so its lines are not quite those of the point: the
-        sums move along by their curvature.
+        From the common point of all parts a Newton step may be the last one.  The ranks of the levels
+        are the fit's own, so its lines are not quite those of the point: the sums move along by their
+        curvature.
         """
+        point = None if self.common is None else self.common.point(names)
         if point is None or point.weights.size != fixed.shape[0]:
-            return self._on_sample(fixed, along), False
-        assert self.common is not None
+            return self._descend(self._on_sample(fixed, along), fixed, along, self.arrays)
         sums = _without(point.sums, self.excluded)
         moved = self._lines(point.weights, fixed, along)[:-1] - point.lines[:-1]
         sums[:, 0] += sums[:, 2] * moved[:, 0] + sums[:, 3] * moved[:, 1]
         sums[:, 1] += sums[:, 3] * moved[:, 0] + sums[:, 4] * moved[:, 1]
         slopes = self._slopes(sums, fixed, along, point.weights, self.rows)
         weights, decrement = newton_step(point.weights, *slopes)
-        if not 0.0 <= decrement <= _NEAR:
-            return point.weights, False
-        return weights, True
+        if 0.0 <= decrement <= _NEAR:
+            return weights
+        return self._descend(point.weights, fixed, along, self.arrays)
 
     def point(self, names: tuple[str, ...], parts: int) -> _Point | None:
         """Return a point next to the fit on all parts, and the sums of each part there."""
@@ -331,50 +326,42 @@ class Shared:
 
     #: The fit on all parts, how many they are, and the moments of each, in the scaling of all.
     whole: _Fit
-    parts = 0
+    parts: int | None = None
     moments: Floats
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._made = False
         self._points: dict[tuple[str, ...], _Point | None] = {}
 
     def of(self, tally: Tally, probability: bool, threads: int) -> Shared | None:
         """Return the common sums of a tally, always the same one; None where they do not pay."""
         with self._lock:
-            if not self._made:
-                self._made = True
-                self._begin(tally, probability, threads)
+            if self.parts is None:
+                self.parts = self._begin(tally, probability, threads)
         return self if self.parts else None
 
-    def _begin(self, tally: Tally, probability: bool, threads: int) -> None:
+    def _begin(self, tally: Tally, probability: bool, threads: int) -> int:
         parts = int(tally.part.max()) + 1 if tally.part.size else 0
         if tally.part.size < _MANY or parts < 2 or parts * tally.levels > 2**16:
-            return
+            return 0
         whole = _Fit(tally, regressor(tally, probability), -1, threads)
         if whole.constant or not 0.0 < whole.positives < whole.rows:
-            return
+            return 0
         plain = np.zeros((whole.levels + 1, 2))
         plain[-1] = whole.scaling
-        self.whole, self.parts = whole, parts
-        self.moments = whole.sums_by_part(kernels.moment_sums, plain, 4, parts)
+        self.whole, self.moments = whole, whole.sums_by_part(kernels.moment_sums, plain, 4, parts)
+        return parts
 
     def point(self, names: tuple[str, ...]) -> _Point | None:
         """Return the common point of the fits with some regressors; None where there is none."""
         with self._lock:
             if names not in self._points:
-                self._points[names] = self.whole.point(names, self.parts)
+                self._points[names] = self.whole.point(names, self.parts or 0)
             return self._points[names]
 
 
 def _unit(s: NDArray[Any]) -> float:
-    """Return the unit in which scores can be squared and summed: 1, unless they are extreme.
-
-    Raises
-    ------
-    DataError
-        For scores whose differences floats cannot hold.
-    """
+    """Return the unit in which scores can be squared and summed: 1, unless they are extreme."""
     if not s.size:
         return 1.0
     lowest, highest = float(s.min()), float(s.max())
@@ -393,13 +380,3 @@ def _without(sums: Floats, part: int) -> Floats:
     """Return the sums of all parts but one."""
     found: Floats = np.delete(sums, part, axis=0).sum(axis=0)
     return found
-
-
-def _mean_and_spread(moments: Floats) -> tuple[float, float]:
-    """Return mean and standard deviation from rows, sums and sums of squares per level."""
-    rows, first, second = (math.fsum(column) for column in moments.T)
-    if not rows:
-        return 0.0, 0.0
-    mean = first / rows
-    variance = max(second / rows - mean * mean, 0.0)
-    return mean, math.sqrt(variance) if variance > 1e-24 * mean * mean else 0.0

@@ -48,12 +48,8 @@ PAIR_CAP = 2_000_000
 class Pair:
     """A point for block and one for review in each level, -1 for none, and what is known of them.
 
-    Attributes
-    ----------
-    block, review
-        Review has the end of what is reviewed, never before that of block.
-    proven, ceiling
-        Whether no pair is better, and what the objective of none can exceed, or undercut.
+    `block`, `review`: review has the end of what is reviewed, never before that of block; `proven`,
+    `ceiling`: whether no pair is better, and what the objective of none can exceed, or undercut.
     """
 
     block: Int64s
@@ -112,9 +108,14 @@ def solve(points: Points, goal: ThreeWay, cap: int = PAIR_CAP) -> Pair:
     if goal.asked.costs:
         return _cheapest(points, goal)
     parts = _Parts(points, goal)
-    alone = parts.without_review()
-    if alone is not None:
-        return alone
+    if (
+        parts.bound is not None
+    ):  # the boundary that needs no review at all to be best, if there is one
+        single = exact.solve(points, RecallAtPrecision(parts.bound, goal.totals))
+        wanted = goal.totals.positives if parts.wanted is None else goal.least
+        if single.true_positives >= wanted:
+            alone = Pair(single.choice, single.choice, True, 0.0)
+            return replace(alone, ceiling=parts.value(alone))
     block, review = parts.relaxed()
     proven = block.proven and review.proven
     ceiling = parts.ceiling(block, review)
@@ -144,18 +145,6 @@ class _Parts:
     def value(self, pair: Pair) -> float:
         """Return the objective of a pair."""
         return self.goal.value(*self.counts(pair)) or 0.0
-
-    def without_review(self) -> Pair | None:
-        """Return the boundary that needs no review at all to be best, if there is one."""
-        if self.bound is None:
-            return None
-        single = exact.solve(self.points, RecallAtPrecision(self.bound, self.totals))
-        if single.true_positives < (
-            self.totals.positives if self.wanted is None else self.goal.least
-        ):
-            return None
-        pair = Pair(single.choice, single.choice, True, 0.0)
-        return replace(pair, ceiling=self.value(pair))
 
     def relaxed(self) -> tuple[exact.Solution, exact.Solution]:
         """Return what is best to block and to review if the one need not lie within the other."""
@@ -253,11 +242,12 @@ def _nested(parts: _Parts, known: Pair, cap: int) -> Pair:
     """Return the best choice of nested prefixes, or the one known where they are too many."""
     while True:
         rate = parts.bound
-        ratio = (
-            (rate.numerator, rate.denominator)
-            if rate
-            else _ratio(*parts.points.totals(known.block))
-        )
+        if rate:
+            ratio = rate.numerator, rate.denominator
+        else:
+            selected, hits = parts.points.totals(known.block)
+            divisor = math.gcd(hits, selected)
+            ratio = hits // divisor, selected // divisor
         losses = _losses(parts, known, ratio)
         found = _search(parts, losses, ratio, cap)
         if found is None:
@@ -267,11 +257,6 @@ def _nested(parts: _Parts, known: Pair, cap: int) -> Pair:
             best = better or known
             return replace(best, proven=True, ceiling=parts.value(best))
         known = replace(better, ceiling=known.ceiling)
-
-
-def _ratio(selected: int, hits: int) -> tuple[int, int]:
-    divisor = math.gcd(hits, selected)
-    return hits // divisor, selected // divisor
 
 
 def prices(points: Points, goal: ThreeWay) -> tuple[float, ...]:

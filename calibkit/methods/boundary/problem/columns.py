@@ -1,38 +1,44 @@
-"""What rows are worth: values that are caught, or costs that are saved, from columns of the input."""
+"""What columns beside score and label say of rows: what they are worth, and in which cell they lie.
+
+Rows are worth values that are caught, or costs that are saved.  Rows with several uncertainties lie in
+a cell each, which takes the place of one uncertainty.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import RowFinder, ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.numeric import numeric_column
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
 from calibkit.options.objective import Target
+from calibkit.summaries.edges import quantile_edges
 
 Floats = NDArray[np.float64]
 
 #: Largest amounts outside of these cannot be summed.
 _LEAST, _MOST = 2.0**-900, 2.0**1000
 
+#: Bins of each of so many columns: even numbers, so that a cut at the median is among them.
+_BINS = {2: 8, 3: 6, 4: 4}
+
+#: Rows, and rows of the rarer class, that a cell is to have on average.
+_ROWS, _RARER = 60, 10
+
 
 @dataclass(frozen=True)
 class Values:
-    """What each row adds when it is selected, in units.
+    """What each row adds when it is selected, in units, and the columns it comes from, by role.
 
-    Attributes
-    ----------
-    gain
-        The value of a positive row, times its weight, and 0 for a negative one; with costs what a
-        positive row costs if it is missed, and less what a negative one costs if it is selected.
-    unit
-        What a unit is worth.
-    columns
-        Where it comes from, by role: ``value``, or ``cost_fp`` and ``cost_fn``.
+    It is the value of a positive row, times its weight, and 0 for a negative one; with costs what a
+    positive row costs if it is missed, and less what a negative one costs if it is selected.
     """
 
     gain: NDArray[np.int64]
@@ -41,14 +47,7 @@ class Values:
 
 
 def read_values(rows: ScoreRows, target: Target) -> Values | None:
-    """Return what rows are worth for an objective; None where only their number counts.
-
-    Raises
-    ------
-    DataError
-        Missing, infinite or negative amounts; values of the positive rows that sum to zero, costs
-        that are all zero.
-    """
+    """Return what rows are worth for an objective; None where only their number counts."""
     columns = {role: Column(name) for role, name in target.value_columns.items()}
     if not columns:
         return None
@@ -92,3 +91,33 @@ def amounts_of(column: pl.Series, where: RowFinder, what: str) -> Floats:
     """Return amounts: finite, not negative."""
     found = numeric_column(column, where, low=0.0, advice=f"{what} cannot be negative")
     return found.astype(np.float64, copy=False)
+
+
+def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = None) -> ScoreRows:
+    """Return rows whose uncertainty is the number of their cell: of quantile bins, or of a grid `like`.
+
+    There are fewer bins where cells would hold too few rows.
+    """
+    columns = uncertainties(rows, names)
+    grid = like
+    if grid is None:
+        positives, bins = rows.positive_rows, _BINS.get(len(names), 2)
+        most_cells = min(rows.rows / _ROWS, min(positives, rows.rows - positives) / _RARER)
+        while bins > 2 and bins ** len(names) > most_cells:
+            bins -= 2
+        quantiles = [quantile_edges(values, bins, rows.weight) for values in columns]
+        grid = CellGrid(names, tuple(np.unique(edges[edges > low]) for low, edges in quantiles))
+    edges = tuple(float(cell) for cell in range(1, grid.cells))
+    cell = grid.of(columns)
+    return replace(rows, uncertainty=cell, cells=grid, level_edges=edges or None, notes=())
+
+
+def roles_of(grid: CellGrid) -> list[str]:
+    """Return the role of each column of a grid."""
+    return ["uncertainty", *(f"uncertainty_{k + 2}" for k in range(len(grid.names) - 1))]
+
+
+def uncertainties(rows: ScoreRows, names: tuple[str, ...]) -> list[NDArray[Any]]:
+    """Return the columns of several uncertainties, checked."""
+    assert rows.others is not None and rows.where is not None
+    return [numeric_column(rows.others[name], rows.where) for name in names]

@@ -1,0 +1,396 @@
+"""Work on files wherever an engine says: states made and merged, models applied.
+
+A file is a shard, or a large one several: it is cut between row groups, so that its parts can be read
+by themselves.  Nothing of a method is loaded here before its work has begun elsewhere: loading it takes
+as long as a worker needs for a million rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, pairwise
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from calibkit.apply import apply
+from calibkit.engines.dask import LOCAL, DaskEngine
+from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.files.dialect import Dialect, Mark
+from calibkit.files.formats import TEXT_FORMATS, suffix_format
+from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
+from calibkit.files.sinks import Transaction, make_folders, write_frames
+from calibkit.files.sources import Source, open_source
+from calibkit.files.told import Told as TextTold
+from calibkit.files.told import together
+from calibkit.models.lineage import footer
+from calibkit.models.model import Model
+from calibkit.options.apply import ApplyOptions
+from calibkit.runtime.memory import Memory
+from calibkit.runtime.progress import Progress, silent
+from calibkit.runtime.threads import later, warm_up
+
+if TYPE_CHECKING:
+    from calibkit.summaries.runs import Run
+    from calibkit.summaries.states import State
+
+#: Files of fewer bytes are read in one piece.
+_SMALL_BYTES: Final = 2**22
+#: The rows of a large row group: where a file elsewhere, whose groups are not looked at, may be cut.
+_GROUP: Final = 2**20
+#: A part has so many rows at least: what comes of it takes longer than its task costs.
+_FEWEST_ROWS: Final = 2**18
+#: A file is large that is so many times a worker's share.
+_LARGE: Final = 1.25
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some rows of a file that has so many: the number of the first, from 0, and how many they are."""
+
+    first: int
+    rows: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file of the inputs, or a part of one: the rows of a stretch; None: all.
+
+    Its name is the one that the user gave it: for messages, and for models that name files; its path
+    is where it is whatever the folder that a worker runs in; see `calibkit.files.inputs.Part`.
+    """
+
+    name: str
+    path: str
+    relative: str
+    stretch: Stretch | None = None
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How shards are opened; see `calibkit.files.sources.open_source`."""
+
+    input_format: str | None
+    dtype: str
+    memory: Memory
+    dialect: Dialect | None = None
+
+    def open(self, shard: Shard) -> Source:
+        """Return a shard's rows, which messages call by the name that the user knows."""
+        try:
+            source = open_source(
+                [Named(shard.path, shard.name, shard.relative)],
+                input_format=self.input_format,
+                dtype=self.dtype,
+                memory=self.memory,
+                dialect=self.dialect,
+            )
+            if shard.stretch is None:
+                return source
+            check_rows(shard.name, shard.stretch.of, source.rows)
+            return source.stretch(shard.stretch.first, shard.stretch.rows)
+        except CalibkitError as error:
+            error.message = error.message.replace(shard.path, shard.name)
+            error.file = shard.name
+            raise
+
+    def of_worker(self, address: str, threads: int) -> Opening:
+        """Return how a worker opens them: of this machine, a process a thread, all share the memory."""
+        if address != LOCAL:
+            return self
+        return replace(self, memory=replace(self.memory, bytes=self.memory.bytes // threads))
+
+    def told_together(self, engine: DaskEngine, shards: Sequence[Shard]) -> Opening:
+        """Return how shards are opened where the decimal marks of one settle those of all."""
+        dialect = self.dialect or Dialect()
+        texts = [s for s in shards if (self.input_format or suffix_format(s.path)) in TEXT_FORMATS]
+        if dialect.decimal is not None or len(texts) < 2:
+            return self
+        looks = engine.map(partial(_look, self, to_cut=False), texts)
+        marks = {mark for look in looks for mark in look.marks}
+        return replace(self, dialect=replace(dialect, marks=tuple(sorted(marks))))
+
+
+def shards_of(inputs: Sequence[str]) -> list[Shard]:
+    """Return the files that the inputs of a command name: none is standard input."""
+    found = find_files(inputs)
+    if any(path == STDIN for path, _ in found):
+        raise UsageError("--dask reads files: standard input (-) has no name that workers know.")
+    return [
+        Shard(path, path if is_remote(path) else str(Path(path).absolute()), relative)
+        for path, relative in found
+    ]
+
+
+def divided(engine: DaskEngine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
+    """Return files with the large ones among them in parts, so that all workers have a part each.
+
+    Only those that are much more than a worker's share are looked at.
+    """
+    workers = engine.at_once
+    sizes = {shard: size_to_cut(shard.path, opening.input_format) for shard in shards}
+    total = sum(sizes[shard] for shard in shards)
+    large = [shard for shard, size in sizes.items() if size * workers >= _LARGE * total > 0]
+    if workers < 2 or not large:
+        return list(shards)
+    looks = dict(zip(large, engine.map(partial(_look, opening, to_cut=True), large), strict=True))
+    share = max(sum(looks[shard].rows for shard in large) / workers, _FEWEST_ROWS)
+    found: list[Shard] = []
+    for shard in shards:
+        count = round(looks[shard].rows / share) if shard in looks else 1
+        parts = stretches(looks[shard].cuts, count) if count > 1 else []
+        found += [replace(shard, stretch=part) for part in parts] if len(parts) > 1 else [shard]
+    return found
+
+
+def size_to_cut(path: str, format_name: str | None) -> float:
+    """Return the bytes of a large file of a format that can be read from the middle on, else 0.
+
+    Infinity stands for files elsewhere, which are not asked.  CSV and NDJSON tell types and row
+    numbers from the beginning on only, and Arrow files are checked as a whole before polars reads
+    them.
+    """
+    if (format_name or suffix_format(path)) != "parquet":
+        return 0
+    if is_remote(path):
+        return inf
+    with suppress(OSError):  # what is wrong with it is said where it is read
+        size = Path(path).stat().st_size
+        return size if size >= _SMALL_BYTES else 0
+    return 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """How many rows a file has, after how many it may be cut, and its certain decimal marks."""
+
+    rows: int = 0
+    cuts: tuple[int, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+def _look(opening: Opening, shard: Shard, *, to_cut: bool) -> Look:
+    """Return what a file tells that is to be cut, or read alike; nothing of one that is damaged."""
+    with suppress(Exception):  # what is wrong with a file is said where its rows are read
+        source = opening.open(shard)
+        told = source.told
+        places = cuts(shard.path, source.rows) if to_cut else ()
+        return Look(source.rows, places, () if told is None else told.marks)
+    return Look()
+
+
+def cuts(path: str, rows: int) -> tuple[int, ...]:
+    """Return after how many rows a Parquet file may be cut, its `rows` the last of them."""
+    if is_remote(path):
+        return (*range(_GROUP, rows, _GROUP), rows)
+    import pyarrow.parquet as pq
+
+    found = pq.read_metadata(path)
+    groups = (found.row_group(place).num_rows for place in range(found.num_row_groups))
+    return tuple(accumulate(groups))
+
+
+def stretches(cuts: Sequence[int], count: int) -> list[Stretch]:
+    """Return a file of some cuts in at most so many parts, as equal as the cuts allow."""
+    rows = cuts[-1]
+    wanted = (rows * place / count for place in range(1, count))
+    ends = {0, rows, *(min(cuts, key=lambda cut: abs(cut - row)) for row in wanted)}
+    return [Stretch(first, end - first, rows) for first, end in pairwise(sorted(ends))]
+
+
+@dataclass(frozen=True)
+class StateTask:
+    """The work on a shard whose result is a state.
+
+    `make` returns the state of a source; it travels, so it is a function of a module with arguments.
+    """
+
+    make: Callable[[Source], State]
+    opening: Opening
+
+    def __call__(self, shard: Shard) -> State:
+        """Return the state of a shard."""
+        from calibkit.summaries.states import read_so
+
+        source = self.opening.open(shard)
+        return read_so(self.make(source), source.told)
+
+    def packed(self, shard: Shard) -> Packed:
+        """Return the file of a state of rows, so packed that it takes no longer than to send it."""
+        state = self(shard)
+        return Packed(state.rows, state.to_bytes("lz4"))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The file of a state."""
+
+    rows: int
+    data: bytes
+
+
+def _state(method: Callable[[], Run[Any, Any]], options: Any, source: Source) -> State:
+    return method().state(options, source)
+
+
+def state_on_cluster(
+    method: Callable[[], Run[Any, Any]],
+    options: Any,
+    shards: Sequence[Shard],
+    opening: Opening,
+    address: str,
+    threads: int,
+    progress: Progress,
+    *,
+    divide: bool,
+) -> State:
+    """Return the state of the rows of all files; see `state_of_all`.
+
+    `method` loads what makes states: one of `calibkit.registry.fits`.  The memory of the opening is
+    that of this machine; a local cluster has a process for each thread.
+    """
+
+    def load() -> None:
+        method()
+        later(2, warm_up)
+
+    task = StateTask(partial(_state, method, options), opening.of_worker(address, threads))
+    with DaskEngine(address, threads) as cluster:
+        return state_of_all(
+            cluster,
+            task,
+            shards,
+            progress,
+            of_rows=options.of_rows,
+            divide=divide,
+            meanwhile=load,
+        )
+
+
+def state_of_all(
+    engine: DaskEngine,
+    task: StateTask,
+    shards: Sequence[Shard],
+    progress: Progress = silent,
+    *,
+    of_rows: bool = False,
+    divide: bool = True,
+    meanwhile: Callable[[], object] = warm_up,
+) -> State:
+    """Return the state of the rows of all shards.
+
+    Large files are worked on in parts, and each file tells by itself how its text is written.  Where
+    that fails the whole files are, read alike: only these tell what is wrong with them, how often and
+    where; and whether anything is.  States `of_rows` are merged here, where the fit needs all of
+    them.  `divide` says whether large files may be worked on in parts, `meanwhile` what is done here
+    once the work has begun.
+    """
+
+    def state(task: StateTask, work: Sequence[Shard]) -> State:
+        files = engine.map(task.packed, work, progress) if of_rows else []
+        states = [] if of_rows else engine.map(task, work, progress)
+        meanwhile()
+        from calibkit.registry.states import state_of
+        from calibkit.summaries.states import join_states
+
+        if of_rows:
+            found = join_states([state_of(file.data, "a shard's rows") for file in files])
+        else:
+            found = engine.reduce(join_states, states, task.opening.memory.entries)
+        return replace(found, path=shards[0].name)
+
+    work = divided(engine, shards, task.opening) if divide else shards
+    try:
+        return state(task, work)
+    except (UsageError, DataError):
+        opening = task.opening.told_together(engine, shards)
+        if len(work) == len(shards) and opening == task.opening:
+            raise
+    return state(replace(task, opening=opening), shards)
+
+
+@dataclass(frozen=True)
+class Order(Shard):
+    """A shard, the file that it becomes, and where to write this until all are there."""
+
+    output: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a file that was written: its rows, added columns, warnings, how it was read."""
+
+    rows: int
+    added: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    text: TextTold | None = None
+
+
+@dataclass(frozen=True)
+class ApplyTask:
+    """The work on a shard whose result is a file: a model applied as options say."""
+
+    model: Model
+    options: ApplyOptions
+    opening: Opening
+
+    def __call__(self, order: Order) -> Told:
+        """Write a shard's rows with the added columns; return what is to be told."""
+        source = self.opening.open(order)
+        plan = apply.plan_application(self.model, source, self.options)
+        run = apply.Run(plan, source, self.options, self.opening.memory, threads=1)
+        said: list[str] = []
+        rows = 0
+
+        def frames() -> Iterator[pl.DataFrame]:
+            nonlocal rows
+            for frame in run.frames(said.append):
+                rows += frame.height
+                yield frame
+
+        about = footer(plan.made_by) or None
+        write_frames(frames(), order.output, metadata=about, place=order.place)
+        return Told(rows, tuple(plan.added), tuple(said), source.told)
+
+
+def apply_on_cluster(
+    task: ApplyTask,
+    shards: Sequence[Shard],
+    outputs: Sequence[str],
+    address: str,
+    threads: int,
+    progress: Progress,
+    tell: Callable[[str], None],
+) -> Told:
+    """Apply a model to files; each becomes another, and all appear together or not at all.
+
+    The memory of the task is that of this machine; a local cluster has a process for each thread.
+    `tell` is called with each warning before a file appears.
+    """
+    own = replace(task, opening=task.opening.of_worker(address, threads))
+    with Transaction() as transaction, DaskEngine(address, threads) as cluster:
+        make_folders(list(outputs))
+        absolute = [str(Path(output).absolute()) for output in outputs]
+        orders = [
+            Order(one.name, one.path, one.relative, None, output, transaction.expect(output))
+            for one, output in zip(shards, absolute, strict=True)
+        ]
+        try:
+            made = list(cluster.map(own, orders, progress))
+            together((shard.name, told.text) for shard, told in zip(shards, made, strict=True))
+        except DataError:
+            opening = own.opening.told_together(cluster, shards)
+            if opening == own.opening:
+                raise
+            made = list(cluster.map(replace(own, opening=opening), orders, progress))
+        for shard, told in zip(shards, made, strict=True):
+            for remark in told.warnings:
+                tell(f"{shard.name}: {remark}")
+    return Told(sum(told.rows for told in made), made[0].added)

@@ -1,0 +1,310 @@
+"""The best boundary whose segments' recalls, or false positive rates, lie within a gap of each other.
+
+Where the lowest rate of a segment is r, all lie between r and r + gap.  With one level a segment these
+are windows on the prefixes of each, and what is left is the knapsack of `exact` with fewer prefixes.
+Which r is best is found by branching: for a range of r the windows are joined, and the knapsack's
+linear relaxation over them bounds what any r of the range can reach.  Ranges are halved, the most
+promising first, until none left can be better than the best boundary known.
+
+With several levels a segment is reduced to a chain of nested choices over its levels, by falling rate
+of positives, so that what is found need not be the optimum.  Bounds then come from the concave hull of
+all choices, which the chain's ends of blocks span, and hold nevertheless.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.gap import WithinGap
+from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers.three_way import every_prefix
+from calibkit.numerics import knapsack
+from calibkit.summaries.tally import Points, Tally
+
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: More rates than these are thinned out; what is found is then proven by its bound alone.
+MOST_RATES = 200_000
+
+#: So many ranges of rates are looked at before the search ends with a bound.
+MOST_RANGES = 5_000
+
+#: Steps of the search for the multiplier of a relaxation: each leaves .62 of the interval.
+_STEPS = 30
+
+#: Ranges of rates in doubles are wider by this than exact ones.
+_ROUNDING = 1e-12
+
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What can be selected of a segment, from nothing to all of it.
+
+    Attributes
+    ----------
+    selected, true_positives
+        Rows and positive rows of each choice, both not falling.
+    counted, whole
+        The rows of which the measure counts a share, of each choice and of all; 0: it has none.
+    points, level
+        The point that each choice but the first adds, and its level within the segment.
+    corners
+        Which choices span the concave hull of all; None where choices are all there are.
+    """
+
+    selected: Int64s
+    true_positives: Int64s
+    counted: Int64s
+    whole: int
+    points: Int64s
+    level: Int64s
+    corners: Int64s | None
+
+    def choice(self, place: int, levels: int) -> Int64s:
+        """Return the point of each level, -1 for none."""
+        found = np.full(levels, -1, np.int64)
+        place %= self.selected.size
+        found[self.level[:place]] = self.points[:place]  # within a level the last point stays
+        return found
+
+    def between(self, low: Fraction, high: Fraction) -> slice:
+        """Return the choices whose rate lies in a closed range."""
+        if not self.whole:
+            return slice(0, self.counted.size)
+        return slice(
+            bisect_left(self.counted, low * self.whole),
+            bisect_right(self.counted, high * self.whole),
+        )
+
+    def reach(self, low: Fraction, high: Fraction) -> tuple[Floats, Floats]:
+        """Return rows and positives of choices that span all whose rate lies in a range."""
+        if self.corners is None or not self.whole:
+            own = self.between(low, high) if self.corners is None else self.corners
+            return self.selected[own].astype(float), self.true_positives[own].astype(float)
+        ends = [float(end) * self.whole for end in (low, high)]
+        ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)]
+        counted, rows, hits = (
+            one[self.corners].astype(float)
+            for one in (self.counted, self.selected, self.true_positives)
+        )
+        if ends[0] > counted[-1]:
+            return np.empty(0), np.empty(0)
+        inside = (counted >= ends[0]) & (counted <= ends[1])
+        # Where a count stays the same over corners, the last of them is the one with most rows.
+        return (
+            np.append(rows[inside], np.interp(ends, counted, rows)),
+            np.append(hits[inside], np.interp(ends, counted, hits)),
+        )
+
+
+@dataclass(order=True)
+class Range:
+    """Lowest rates from one of the candidates to another, and what none of them can exceed."""
+
+    least_promising: float
+    first: int
+    last: int
+    slope: float
+
+    @property
+    def ceiling(self) -> float:
+        """What the objective cannot exceed."""
+        return -self.least_promising
+
+
+def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> tuple[Found, exact.Solution]:
+    """Return the best boundary on a tally whose segments are alike, and what is known of it."""
+    if goal.asked.measure == "recall":
+        points = tally.points(excluded=excluded)
+    else:  # negative rows at the end of a prefix raise the rate
+        points = every_prefix(tally, excluded=excluded)
+    kept = tally if excluded < 0 else tally.where(tally.part != excluded)
+    solution = solve(points, goal, kept.level_totals[:, 1:])
+    lowest = lowest_scores(tally, points, solution.choice)
+    return Found(lowest, solution.selected, solution.true_positives), solution
+
+
+def solve(points: Points, goal: WithinGap, totals: Int64s) -> exact.Solution:
+    """Return the best choice of one prefix per level within the gap; see `exact.solve`.
+
+    `totals` has rows and positive rows of each level.
+    """
+    found = _Search(points, goal, totals).run()
+    if found.proven or goal.within == 1:
+        return found
+    ceiling = min(found.ceiling, exact.solve(points, goal.goal).ceiling)
+    return replace(found, ceiling=ceiling)
+
+
+class _Search:
+    """The search over the lowest rate of a segment."""
+
+    def __init__(self, points: Points, goal: WithinGap, totals: Int64s) -> None:
+        self.goal, self.inner = goal, goal.goal
+        self.segments = [
+            segment_of(points, goal, range(first, first + goal.within), totals)
+            for first in range(0, points.levels, goal.within)
+        ]
+        held = [segment for segment in self.segments if segment.whole]
+        counted = np.concatenate([np.zeros(1, np.int64), *(one.counted for one in held)])
+        whole = np.concatenate([[1], *(np.full(one.counted.size, one.whole) for one in held)])
+        _, places = np.unique(counted / whole, return_index=True)
+        self.every = goal.within == 1 and places.size <= MOST_RATES
+        if places.size > MOST_RATES:
+            some = places[np.linspace(0, places.size - 1, MOST_RATES).astype(int)]
+            counted, whole = counted[some], whole[some]
+        pairs = zip(counted.tolist(), whole.tolist(), strict=True)
+        self.rates = sorted({Fraction(*pair) for pair in pairs})
+        # Nothing, or everything, keeps any gap; which of them it is that meets the bound is the goal's.
+        self.known, self.value = (np.empty(0, np.int64), 0, 0), -np.inf
+        for end in (0, -1):
+            self.take([(segment, end) for segment in self.segments])
+        #: What the ranges can reach that were looked at as closely as it gets.
+        self.open = -np.inf
+
+    def run(self) -> exact.Solution:
+        """Return the best choice, with a bound."""
+        ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
+        for _ in range(MOST_RANGES):
+            if not ranges or ranges[0].ceiling <= self.value:
+                break
+            top = heapq.heappop(ranges)
+            if top.first == top.last:
+                if not self.look(top) and top.ceiling > self.value:
+                    self.open = max(self.open, top.ceiling)
+                continue
+            middle = (top.first + top.last) // 2
+            for first, last in ((top.first, middle), (middle + 1, top.last)):
+                heapq.heappush(ranges, self.bounded(first, last, top.slope))
+        ceiling = max(self.value, self.open, ranges[0].ceiling if ranges else -np.inf)
+        choice, selected, hits = self.known
+        return exact.Solution(choice, selected, hits, ceiling == self.value, ceiling)
+
+    def bounded(self, first: int, last: int, slope: float) -> Range:
+        """Return a range with its bound: the least of the relaxations over all multipliers."""
+        low, high = self.rates[first], self.rates[last] + self.goal.most
+        if not self.every and last + 1 < len(self.rates):
+            high = self.rates[last + 1] + self.goal.most
+        reach = [segment.reach(low, high) for segment in self.segments]
+        if not all(rows.size for rows, _ in reach):
+            return Range(np.inf, first, last, slope)
+
+        def ceiling(slope: float) -> float:
+            best = sum(float((hits - slope * rows).max()) for rows, hits in reach)
+            return self.inner.ceiling(best, slope)
+
+        at, least = least_of(ceiling, 0.0, 1.0)
+        return Range(-least, first, last, at)
+
+    def look(self, found: Range) -> bool:
+        """Look for the best choice with a lowest rate; return whether all were looked at."""
+        low = self.rates[found.first]
+        own = [segment.between(low, low + self.goal.most) for segment in self.segments]
+        if any(one.start >= one.stop for one in own):
+            return self.every
+        offsets = np.concatenate([[0], np.cumsum([one.stop - one.start for one in own])])
+        selected, hits = (
+            np.concatenate(
+                [getattr(g, name)[one] for g, one in zip(self.segments, own, strict=True)]
+            )
+            for name in ("selected", "true_positives")
+        )
+        prefixes = (selected, hits, offsets[:-1], offsets[1:])
+        values = hits - found.slope * selected
+        best = np.maximum.reduceat(values, offsets[:-1])
+        most = float(best.sum())
+        budget = min(1.0, self.budget(most, found.slope))
+        while True:
+            window = self.inner.window(most, found.slope, budget)
+            band = knapsack.pareto_band(
+                prefixes,
+                found.slope,
+                best,
+                budget,
+                window,
+                compared=self.inner.compared,
+                empty=False,
+            )
+            if band is None:
+                return False
+            pick = self.inner.pick(band.selected, band.true_positives) if len(band.choices) else -1
+            if pick >= 0:
+                places = band.choices[pick] - offsets[:-1] + [one.start for one in own]
+                self.take(list(zip(self.segments, places.tolist(), strict=True)))
+            if self.budget(most, found.slope) <= budget:
+                return self.every
+            budget = min(4.0 * budget, self.budget(most, found.slope))
+
+    def budget(self, most: float, slope: float) -> float:
+        """Return the loss that a choice at least as good as the known one can have."""
+        _, selected, hits = self.known
+        return self.inner.budget(most, slope, selected, hits)
+
+    def take(self, chosen: list[tuple[Segment, int]]) -> None:
+        """Remember a choice of each segment if it is the best so far."""
+        selected = sum(int(segment.selected[place]) for segment, place in chosen)
+        hits = sum(int(segment.true_positives[place]) for segment, place in chosen)
+        value = self.inner.value(selected, hits)
+        if value is not None and self.inner.met(selected, hits) and value > self.value:
+            within = self.goal.within
+            choice = np.concatenate([segment.choice(place, within) for segment, place in chosen])
+            self.known, self.value = (choice, selected, hits), value
+
+
+def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -> Segment:
+    """Return what can be selected of a segment's levels.
+
+    Over several levels these are nested choices: the points of their isotonic blocks, the blocks by
+    falling rate.
+    """
+    rows, positives = totals[levels.start : levels.stop].sum(axis=0)
+    whole, corners = int(goal.counted(rows, positives)), None
+    own = [points.of_level(level) for level in levels]
+    chain = np.concatenate([np.arange(one.start, one.stop) for one in own])
+    level = np.repeat(np.arange(len(own)), [one.stop - one.start for one in own])
+    added = [
+        np.concatenate([np.diff(counts[one], prepend=0) for one in own])
+        for counts in (points.selected, points.true_positives)
+    ]
+    if len(own) > 1:
+        blocks = exact.isotonic_blocks(points)
+        ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
+        by_point = ends[np.argsort(blocks.point[ends])]  # the blocks as their points follow
+        block = by_point[np.searchsorted(blocks.point[by_point], chain)]
+        order = np.argsort(block, kind="stable")
+        chain, level, added = chain[order], level[order], [one[order] for one in added]
+        corners = np.append(0, np.searchsorted(block[order], ends, side="right"))
+    selected, hits = (np.append(0, np.cumsum(one)) for one in added)
+    counted = goal.counted(selected, hits)
+    return Segment(selected, hits, counted, whole, chain, level, corners)
+
+
+def least_of(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Return where a function of one minimum is about least, and its value there (golden section).
+
+    The lower end is tried too: where a bound does not bind, that is the multiplier.
+    """
+    end = low, function(low)
+    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
+    values = [function(at) for at in inner]
+    for _ in range(_STEPS):
+        if values[0] <= values[1]:
+            high, inner[1], values[1] = inner[1], inner[0], values[0]
+            inner[0] = high - _GOLDEN * (high - low)
+            values[0] = function(inner[0])
+        else:
+            low, inner[0], values[0] = inner[0], inner[1], values[1]
+            inner[1] = low + _GOLDEN * (high - low)
+            values[1] = function(inner[1])
+    return min(end, *zip(inner, values, strict=True), key=lambda pair: pair[1])

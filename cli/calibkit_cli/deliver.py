@@ -1,0 +1,184 @@
+"""Where results go: one for all inputs, or (``-o DIR/``) one for each; together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .console import Console, Count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from calibkit.files.sinks import Transaction
+    from calibkit.files.sources import Source
+    from calibkit.models.page import Page
+
+#: How many rows of the input, and of its files, ``--dry-run`` shows.
+HEAD = 5
+
+#: Writes a result as an output of a transaction.
+Write = Callable[["Transaction", str], None]
+
+#: Says a warning.
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A result that is rows.
+
+    Attributes
+    ----------
+    frames, added
+        The rows, in one or more frames, and which of their columns the command added.
+    warnings
+        What the user should be told before they are written.
+    metadata
+        Keys and values for the footer of a Parquet file.
+    """
+
+    frames: Iterable[pl.DataFrame]
+    added: Sequence[str]
+    warnings: Sequence[str] = ()
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def deliver(
+    console: Console,
+    found: Any,
+    noun: str,
+    *,
+    text: Callable[[Any, str], bytes] | None = None,
+    beside: Callable[[Transaction], None] | None = None,
+    files: Mapping[str, str] | None = None,
+    view: Callable[[Any, Page], None] | None = None,
+) -> None:
+    """Write a result where the command line says, and show it.
+
+    Parameters
+    ----------
+    found, noun
+        The result, and what messages call it.
+    text
+        Returns its content for an output; None: JSON.
+    beside
+        Writes the further files of the run.
+    files
+        What these are called, by their path.
+    view
+        Shows it; None: as its class is shown.
+    """
+    from calibkit.files.sinks import Transaction
+
+    with Transaction() as outputs:
+        if beside is not None:
+            beside(outputs)
+        if console.output not in (None, "-"):
+            output = str(console.output)
+            outputs.write_bytes(found.to_json() if text is None else text(found, output), output)
+    console.wrote(noun)
+    if not console.as_json:
+        console.summary(*(f"{what} written to {path}." for path, what in (files or {}).items()))
+    console.show_model(found.to_json(), lambda: console.show(found, view=view))
+
+
+def write_each(
+    sources: Sequence[Source],
+    outputs: Sequence[str],
+    make: Callable[[Source], Write],
+    *,
+    folders: bool = True,
+) -> None:
+    """Make a result of each source and write it, into a folder that may be missing if `folders`."""
+    from calibkit.files.sinks import Transaction, make_folders
+
+    with Transaction() as transaction:
+        for source, output in zip(sources, outputs, strict=True):
+            write = make(source)
+            if folders:
+                make_folders([output])
+            write(transaction, output)
+
+
+def write_rows(
+    console: Console,
+    source: Source,
+    make: Callable[[Source, Tell], Rows],
+    *,
+    in_place: bool = False,
+) -> None:
+    """Make rows of a source and deliver them where the command line says.
+
+    Parameters
+    ----------
+    console, source
+        Where they go, and what they are made of.
+    make
+        Returns the rows of a source; what the user should be told only when they have all been made
+        goes to its second argument, at the latest before the last frame.
+    in_place
+        Each input is written over, in its own format.
+    """
+    source.progress = console.progress()
+    if not console.per_input and not in_place:
+        deliver_rows(console, make(source, console.warn), source.format)
+        return
+    from calibkit.files.outputs import directory_outputs
+
+    outputs = source.paths
+    if not in_place:
+        assert console.output is not None
+        outputs = directory_outputs(console.output, source.parts, format=console.output_format)
+    count, added = Count(), list[str]()
+
+    def write(alone: Source) -> Write:
+        (part,) = alone.parts
+
+        def tell(text: str) -> None:
+            console.warn(f"{part.path}: {text}")
+
+        made = make(alone, tell)
+        for remark in made.warnings:
+            tell(remark)
+        added[:] = made.added
+        frames, kept = count.passing(made.frames), part.format if in_place else None
+        return lambda transaction, output: transaction.write_frames(
+            frames, output, format=kept, metadata=made.metadata or None
+        )
+
+    write_each(source.split(), outputs, write)
+    console.report_rows(count.rows, added)
+    said = f"{count.rows:,} rows in {len(outputs)} file{'s' if len(outputs) > 1 else ''}"
+    if in_place and not console.as_json:
+        console.summary(f"{said} written over.")
+    console.wrote(said, outputs)
+
+
+def deliver_rows(console: Console, made: Rows, input_format: str) -> None:
+    """Say what is to be said of rows, and write them; on standard output in the format of the input."""
+    console.warn(*made.warnings)
+    written = console.rows(
+        made.frames, input_format=input_format, columns_added=made.added, metadata=made.metadata
+    )
+    console.wrote(f"{written:,} rows")
+
+
+def show_plan(
+    console: Console, source: Source, columns: Mapping[str, str], plan: Sequence[str]
+) -> None:
+    """Print what a run would do (``--dry-run``): on standard output, or as one object."""
+    if console.as_json:
+        told = {"files": source.paths, "rows": source.rows, "columns": dict(columns)}
+        console.json({"dry_run": True, **told, "plan": list(plan)})
+        return
+    shown = ", ".join(source.paths[:HEAD])
+    more = f" and {len(source.parts) - HEAD} more" if len(source.parts) > HEAD else ""
+    console.say(f"Input: {source.rows:,} rows of {shown}{more}")
+    for role, name in columns.items():
+        console.say(f"  {role}: column {name!r} ({source.schema[name]})")
+    for step in plan:
+        console.say(f"Would {step}.")
+    head = source.read(list(dict.fromkeys(columns.values()))).head(HEAD)
+    console.table(head.columns, head.rows())

@@ -1,0 +1,153 @@
+"""`boundary --max-gap` from the command line: gaps as counted from the decisions, states, refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+BASE = ("--precision", 0.7, "--by", "site")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random = np.random.default_rng(3)
+    site = random.integers(0, 3, 4000)
+    truth = random.beta(np.array([1.2, 0.8, 0.5])[site], 2.0)
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    pl.DataFrame(
+        {
+            "score": np.clip(truth + random.normal(0.0, 0.1, 4000), 0.0, 1.0).round(3),
+            "uncertainty": random.random(4000).round(2),
+            "label": (random.random(4000) < truth).astype(np.int64),
+            "site": np.array(["north", "south", "west"])[site],
+            "weight": random.integers(1, 4, 4000),
+        }
+    ).write_parquet(path)
+    return path
+
+
+def fit(invoke: Invoke, rows: Path, *options: object) -> dict[str, Any]:
+    done = invoke("boundary", rows, *options, "-o", rows.parent / "model.json")
+    assert done.code == 0, done.stderr
+    return dict(json.loads((rows.parent / "model.json").read_text()))
+
+
+def gaps(invoke: Invoke, rows: Path, weight: str = "one") -> dict[str, float]:
+    """Return precision, recall and both gaps of the model as its decisions have them."""
+    out = rows.parent / "out.parquet"
+    assert invoke("apply", rows.parent / "model.json", rows, "-o", out).code == 0
+    taken, positive = pl.col("decision") == 1, pl.col("label") == 1
+    frame = pl.read_parquet(out).with_columns(one=1)
+    rate = [
+        (pl.col(weight).filter(taken & kind).sum() / pl.col(weight).filter(kind).sum()).alias(name)
+        for name, kind in (("recall", positive), ("fpr", ~positive))
+    ]
+    apart = frame.group_by("site").agg(rate).select("recall", "fpr")
+    return {
+        "precision": frame.select(
+            pl.col(weight).filter(taken & positive).sum() / pl.col(weight).filter(taken).sum()
+        ).item(),
+        "whole": frame.select(rate[0]).item(),
+        **{name: float(np.ptp(apart[name].to_numpy())) for name in ("recall", "fpr")},
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--max-gap", "recall:0.05"),
+        ("--max-gap", "fpr:0.02", "--uncertainty-bins", 1),
+        ("--max-gap", "recall:0.02", "--method", "exact", "--uncertainty-bins", 3),
+        ("--max-gap", "fpr:0.01", "--method", "exact", "--weight", "weight"),
+    ],
+)
+def test_the_decisions_keep_the_gap(options: tuple[Any, ...], rows: Path, invoke: Invoke) -> None:
+    weight = "weight" if "--weight" in options else "one"
+    free = fit(invoke, rows, *BASE, *options[2:])["fit"]["in_sample"]
+    measure, most = options[1].split(":")
+    before = gaps(invoke, rows, weight)
+    assert before[measure] > float(most)
+    model = fit(invoke, rows, *BASE, *options, "--test", rows)
+    seen, known = gaps(invoke, rows, weight), model["fit"]["gap"]
+    assert seen[measure] <= float(most) and seen["precision"] >= 0.7
+    assert known["in_sample"] == pytest.approx(seen[measure])
+    assert known["test"] == pytest.approx(seen[measure])
+    assert model["fit"]["in_sample"]["recall"] == pytest.approx(seen["whole"])
+    assert model["objective"]["max_gap"] == {measure: float(most)}
+    values = [price["objective_value"] or 0.0 for price in known["prices"]]
+    levels = len(next(iter(model["groups"].values()))["score_thresholds"])
+    if levels == 1:
+        assert model["fit"]["optimal_in_sample"] and values == sorted(values)
+        assert model["fit"]["upper_bound"] == model["fit"]["in_sample"]["objective_value"]
+    assert seen["whole"] <= model["fit"]["upper_bound"] + 1e-12
+    if "exact" in options:
+        assert known["prices"][-1]["objective_value"] == pytest.approx(free["recall"])
+        assert known["without_limit"] == pytest.approx(before[measure])
+    assert 0.0 <= known["cross_validated"] <= 0.2
+
+
+def test_a_wide_gap_changes_nothing(rows: Path, invoke: Invoke) -> None:
+    free = fit(invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1)
+    wide = fit(
+        invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1, "--max-gap", "recall:1"
+    )
+    assert wide["fit"]["in_sample"] == free["fit"]["in_sample"]
+
+
+def test_show_says_what_the_gap_costs(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    model = tmp_path / "m.json"
+    done = invoke("boundary", rows, *BASE, "--max-gap", "recall:.02", "-o", model)
+    assert "Their recall lies at most 0.02 apart: " in done.stderr
+    shown = invoke("show", model).stdout.decode()
+    assert "largest gap in recall" in shown and "Without --max-gap: recall 0." in shown
+
+
+def test_shards_are_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    options = (*BASE, "--max-gap", "recall:0.05", "--method", "exact", "--folds", 2)
+    fit(invoke, rows, *options)
+    frame, states = pl.read_parquet(rows), []
+    for k in range(2):
+        frame[k::2].write_parquet(tmp_path / f"{k}.parquet")
+        states.append(tmp_path / f"{k}.state")
+        done = invoke(
+            "boundary", tmp_path / f"{k}.parquet", *options, "--partial", "-o", states[-1]
+        )
+        assert done.code == 0, done.stderr
+    assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
+    assert (tmp_path / "merged.json").read_bytes() == (rows.parent / "model.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--precision", 0.7, "--max-gap", "recall:.1"), 2, "--max-gap goes with --by"),
+        ((*BASE, "--max-gap", "auc:.1"), 2, "measures: recall, fpr"),
+        ((*BASE, "--max-gap", "recall:1.5"), 2, "expected a number from 0 to 1"),
+        ((*BASE, "--max-gap", "recall:.1", "--bound", "each"), 2, "one bound on all rows"),
+        ((*BASE, "--max-gap", "recall:.1", "--method", "mist"), 2, "auto and exact, not mist"),
+        ((*BASE, "--max-gap", "recall:.1", "--confidence", 0.9), 2, "--confidence"),
+        ((*BASE, "--max-gap", "recall:.1", "--value", "weight"), 2, "--value"),
+        (("--maximize", "f1", "--by", "site", "--max-gap", "fpr:.1"), 2, "--max-gap goes with"),
+        (
+            ("--precision", 1, "--by", "site", "--max-gap", "recall:0", "--uncertainty-bins", 1),
+            4,
+            "allow a larger gap",
+        ),
+    ],
+)
+def test_what_is_refused(
+    options: tuple[Any, ...], code: int, said: str, rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    done = invoke("boundary", rows, *options, "-o", tmp_path / "none.json")
+    assert done.code == code and said in done.stderr
+    assert not (tmp_path / "none.json").exists()

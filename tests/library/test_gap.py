@@ -1,0 +1,145 @@
+"""Boundaries whose segments are alike against the enumeration of all of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.gap import WithinGap
+from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.solvers import gap
+from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.objective import Gap
+from calibkit.summaries.tally import Tally, count_rows
+
+#: Score, segment, label, weight.
+Row = tuple[int, int, int, int]
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(0, 1), st.integers(1, 3)),
+    min_size=1,
+    max_size=14,
+)
+BOUNDS = {
+    "precision": st.sampled_from(["0", "0.3", "0.5", "0.7", "1"]),
+    "recall": st.sampled_from(["0.2", "0.5", "0.9"]),
+    "fpr": st.sampled_from(["0", "0.1", "0.5"]),
+    "capacity": st.sampled_from(["2", "5", "0.5"]),
+}
+ASKED = st.sampled_from(sorted(BOUNDS)).flatmap(
+    lambda name: st.tuples(
+        st.just(name),
+        BOUNDS[name],
+        st.sampled_from(["recall", "fpr"]),
+        st.sampled_from(["0", "0.05", "0.25", "0.4", "1"]),
+    )
+)
+
+
+def tally_of(rows: list[Row], levels: int = 3) -> Tally:
+    score, level, label, weight = zip(*rows, strict=True)
+    return count_rows(
+        np.array(score, np.float64),
+        np.array(level, np.uint16),
+        np.array(label, np.uint8),
+        levels,
+        weight=np.array(weight, np.float64),
+    )
+
+
+def goal_of(tally: Tally, asked: tuple[str, str, str, str], within: int = 1) -> WithinGap:
+    name, bound, measure, most = asked
+    wanted = decimal_bound(bound, most=None)
+    goal = GOALS[name](wanted, tally_totals(tally))
+    assert isinstance(goal, CountGoal)
+    return WithinGap(goal, Gap(measure, decimal_bound(most)), within)
+
+
+def best(rows: list[Row], goal: WithinGap, within: int = 1, levels: int = 3) -> float | None:
+    """Return the best objective by its definition; None where nothing meets bound and gap."""
+    prefixes = []
+    for level in range(levels):
+        own = [row for row in rows if row[1] == level]
+        cuts = [8, *sorted({row[0] for row in own}, reverse=True)]
+        prefixes.append(
+            [
+                (
+                    sum(r[3] for r in own if r[0] >= cut),
+                    sum(r[3] * r[2] for r in own if r[0] >= cut),
+                )
+                for cut in cuts
+            ]
+        )
+    values = []
+    for choice in product(*prefixes):
+        if rates_differ(rows, choice, goal, within) > goal.most:
+            continue
+        selected, hits = (sum(one[k] for one in choice) for k in (0, 1))
+        if goal.goal.met(selected, hits):
+            value = goal.goal.value(selected, hits)
+            if value is not None:
+                values.append(value)
+    return max(values, default=None)
+
+
+def rates_differ(
+    rows: list[Row], choice: tuple[tuple[int, int], ...], goal: WithinGap, within: int
+) -> Fraction:
+    rates = []
+    for first in range(0, len(choice), within):
+        own = [row for row in rows if first <= row[1] < first + within]
+        selected, hits = (sum(one[k] for one in choice[first : first + within]) for k in (0, 1))
+        recall = goal.asked.measure == "recall"
+        whole = sum(r[3] for r in own if r[2] == recall)
+        if whole:
+            rates.append(Fraction(hits if recall else selected - hits, whole))
+    return max(rates, default=Fraction(0)) - min(rates, default=Fraction(0))
+
+
+@given(ROWS, ASKED)
+def test_the_optimum_is_that_of_the_enumeration(
+    rows: list[Row], asked: tuple[str, str, str, str]
+) -> None:
+    if not any(row[2] for row in rows):
+        return
+    tally = tally_of(rows)
+    goal = goal_of(tally, asked)
+    wanted = best(rows, goal)
+    found, solution = gap.find(tally, goal)
+    selected, hits = tally.selected(found.thresholds)
+    assert (found.selected, found.true_positives) == (selected, hits)
+    assert goal.goal.met(selected, hits)
+    assert goal.goal.value(selected, hits) == wanted
+    assert solution.proven and solution.ceiling == wanted
+
+
+@given(ROWS.map(lambda rows: [(s, level % 4, y, w) for s, level, y, w in rows]), ASKED)
+def test_several_levels_a_segment_keep_gap_and_bound(
+    rows: list[Row], asked: tuple[str, str, str, str]
+) -> None:
+    rows = [
+        (score, (2 * level + weight) % 4, label, weight) for score, level, label, weight in rows
+    ]
+    if not any(row[2] for row in rows):
+        return
+    tally = tally_of(rows, 4)
+    goal = goal_of(tally, asked, 2)
+    wanted = best(rows, goal, 2, 4)
+    found, solution = gap.find(tally, goal)
+    selected, hits = tally.selected(found.thresholds)
+    value = goal.goal.value(selected, hits)
+    assert wanted is not None and value is not None
+    assert goal.goal.met(selected, hits) and value <= wanted <= solution.ceiling + 1e-12
+    levels = np.arange(4)
+    choice = tuple(
+        tally.selected(np.where(levels == one, found.thresholds, np.nan)) for one in levels
+    )
+    assert rates_differ(rows, choice, goal, 2) <= goal.most
+    if solution.proven:
+        assert value == wanted
