@@ -16,14 +16,8 @@ from calibkit_kernels.decide import LEAST
 class Maker:
     """Writes the map of a method; its parameters depend on the segment.
 
-    Attributes
-    ----------
-    program, score
-        Where it is written, and the score as the map takes it.
-    maps, segment
-        The map of each segment, the last one of all others; which of them is a row's.
-    scale, scores
-        That of the scores, and those that occur.
+    It has the score as the map takes it, its scale, and the scores that occur; the map of each segment,
+    the last one that of all others, and which of them is a row's.
     """
 
     def __init__(

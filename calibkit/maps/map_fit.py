@@ -39,20 +39,11 @@ _MOST_CLASSES: Final = 100
 class LogitMap:
     """A fitted map z = softmax(W u + b) of logits u.
 
-    Attributes
-    ----------
-    weights
-        Classes x classes; a diagonal as one number a class; one number for a temperature.
-    intercept
-        One number a class.
-    objective
-        The minimised loss, penalties included.
-    loss, loss_before
-        Mean negative log-likelihood of a vote, after the map and of the logits themselves.
-    regularization
-        The penalties of intercept and of weights off the diagonal.
-    gradient, iterations, converged
-        How the minimisation ended; see `calibkit.numerics.newton.Minimum`.
+    `weights` are classes x classes, a diagonal as one number a class, or one number for a temperature;
+    `objective` is the minimised loss, penalties included, `loss` the mean negative log-likelihood of a
+    vote, and `loss_before` that of the logits themselves; `regularization` has the penalties of
+    intercept and of weights off the diagonal.  How the minimisation ended is as in
+    `calibkit.numerics.newton.Minimum`.
     """
 
     method: str

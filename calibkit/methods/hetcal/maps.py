@@ -112,7 +112,10 @@ class Maps:
                 count, hits = self.counts[leaf].tolist()
                 made.rows = rows.unit.amount(round(count / rows.size))
                 made.positives = rows.unit.amount(round(hits / rows.size))
-                made.note = _note(count, hits) or msgspec.UNSET
+                few = "few rows" if count < FEW_ROWS else ""
+                one = "one class" if hits <= 0 or hits >= count else ""
+                notes = [few, one] if count > 0 else ["no rows: the map of all rows"]
+                made.note = ", ".join(filter(None, notes)) or msgspec.UNSET
             found.append(made)
         return found
 
@@ -132,15 +135,6 @@ class Found:
     shrinkage: float | None = None
     checked: CrossValidated | None = None
     final: Line | None = None
-
-
-def _note(rows: float, hits: float) -> str:
-    """Return what is special about the calibration rows of a leaf, empty where nothing is."""
-    if rows <= 0:
-        return "no rows: the map of all rows"
-    few = "few rows" if rows < FEW_ROWS else ""
-    one = "one class" if hits <= 0 or hits >= rows else ""
-    return ", ".join(text for text in (few, one) if text)
 
 
 def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
