@@ -43,7 +43,7 @@ STEPS = (
     ("search", "calibkit.methods.boundary.solvers.exact", "solve"),
     ("one threshold for all levels", "calibkit.methods.boundary.result.fit", "score_only"),
     ("deal rows to folds", "calibkit.summaries.tally", "Tally.deal"),
-    ("fit and judge the folds", "calibkit.methods.boundary.result.fit", "cross_validate"),
+    ("fit and judge the folds", "calibkit.methods.boundary.result.figures", "cross_validate"),
     ("model and figures", "calibkit.methods.boundary.result.fit", "fit_summary"),
 )
 IMPORTS, STARTING, REST = "import the libraries", "load the first kernel", "all else"

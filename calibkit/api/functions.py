@@ -60,13 +60,7 @@ class FrameFunction(Protocol[P, R_co]):
 def python_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Source, Asked], R]], FrameFunction[P, R]]:
-    """Return a decorator for what a command does with a source and its options.
-
-    Parameters
-    ----------
-    options
-        The class of the options.
-    """
+    """Return a decorator for what a command does with a source and options of a class."""
     kind: Any = options
 
     def decorated(work: Callable[[Source, Asked], R]) -> FrameFunction[P, R]:
@@ -76,10 +70,7 @@ def python_function(
                 source, own = _opened(function.__name__, kind, rows, given)
                 return work(source, own)
 
-        described: Any = function
-        described.__signature__ = signature_of(kind)
-        described.__doc__ = docstring_of(kind, work.__doc__ or "")
-        found: FrameFunction[P, R] = described
+        found: FrameFunction[P, R] = _described(function, kind)
         return found
 
     return decorated
@@ -118,12 +109,17 @@ def options_function(
                 _refuse_unknown(work.__name__, kind, given)
                 return work(options(*first, **given))
 
-        described: Any = function
-        described.__signature__ = signature_of(kind, frame=False)
-        described.__doc__ = docstring_of(kind, work.__doc__ or "", frame=False)
-        return function
+        found: Callable[P, R] = _described(function, kind, frame=False)
+        return found
 
     return decorated
+
+
+def _described(function: Any, kind: type[Options], *, frame: bool = True) -> Any:
+    """Return a function with the signature and the docstring that a class of options gives it."""
+    function.__signature__ = signature_of(kind, frame=frame)
+    function.__doc__ = docstring_of(kind, function.__doc__ or "", frame=frame)
+    return function
 
 
 def _refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
@@ -202,19 +198,16 @@ def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> st
     names = names_of(kind)
     lines = [_FRAME_TEXT] if frame else []
     for entry in entries(kind):
-        text = textwrap.fill(python_words(_help(entry) + _default(entry), names), 92)
+        said = entry.option.help
+        if entry.default is True:  # on the command line a flag turns it off
+            said = f"False: {said[0].lower()}{said[1:]}"
+        text = textwrap.fill(python_words(said + _default(entry), names), 92)
         lines.append(f"{entry.name}\n{textwrap.indent(text, '    ')}")
     parameters = "Parameters\n----------\n" + "\n".join(lines)
     if section:
         returns, mark, examples = (section + after).partition("\n\nExamples\n")
         return f"{before}\n\n{parameters}{returns}\n\n{_RAISES}{mark}{examples}\n"
     return f"{before}\n\n{parameters}\n\n{_RAISES}\n"
-
-
-def _help(entry: Entry) -> str:
-    """Return the help of an option, which is that of a flag where one turns the option off."""
-    said = entry.option.help
-    return said if entry.default is not True else f"False: {said[0].lower()}{said[1:]}"
 
 
 def _default(entry: Entry) -> str:

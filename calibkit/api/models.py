@@ -107,15 +107,15 @@ def bundle(
     """
     from calibkit.bundles import model as bundles
 
-    pairs = list(parts.items()) if isinstance(parts, Mapping) else [_pair(one) for one in parts]
+    pairs = (
+        list(parts.items())
+        if isinstance(parts, Mapping)
+        else [one if isinstance(one, tuple) else (None, one) for one in parts]
+    )
     named = [(name, model_of(one, "parts")) for name, one in pairs]
     model = bundles.bundle(named, tags=tagged(tags or {}, "tags"))
     tell(bundles.misread(model), Options)
     return model
-
-
-def _pair(part: Part | tuple[str, Part]) -> tuple[str | None, Part]:
-    return part if isinstance(part, tuple) else (None, part)
 
 
 @options_function(ExportOptions)
@@ -138,7 +138,7 @@ def export(options: ExportOptions) -> str:
     >>> 'FROM "risk"."scores"' in text
     True
     """
-    from calibkit.exports import run
+    from calibkit.exports.check import export
 
     rows = options.check_on
-    return run.export(options, None if rows is None else open_frame(rows, "check_on")).text
+    return export(options, None if rows is None else open_frame(rows, "check_on")).text

@@ -16,8 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
-from calibkit.columns.rows import Gaps, NothingLeft, RowFinder, placed, present_in
-from calibkit.errors import DataError, UsageError, nearest
+from calibkit.columns.rows import NothingLeft, RowFinder, placed, present_in
+from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
@@ -32,14 +32,15 @@ from calibkit.summaries.passes import work_through
 
 @dataclass(frozen=True)
 class Applied:
-    """The rows with the added columns, those that lack a value, and what the user should be told.
+    """The rows with the added columns, and what the user should be told.
 
-    `made_by` has the hash of the model that made a column, where it is known; `chosen` says which rows
-    of the source these are, from 0 (None: all).  Batches tell of their rows alone.
+    `gaps` are the numbers in the inputs of those that lack a value, `chosen` says which rows of the
+    source these are, from 0 (None: all).  `made_by` has the hash of the model that made a column, where
+    it is known.  Batches tell of their rows alone.
     """
 
     frame: pl.DataFrame
-    gaps: Gaps
+    gaps: NDArray[np.int64]
     chosen: NDArray[np.int64] | None = None
     added: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -82,7 +83,8 @@ def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     """
     plan = plan_application(model, source, options)
     made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)
-    warnings = [*source.warnings, *missing_note(made.gaps, source, options)]
+    missing = missing_note(made.gaps.size, made.gaps[:FIRST_ROWS].tolist(), source, options)
+    warnings = [*source.warnings, *missing]
     return replace(made, added=tuple(plan.added), warnings=tuple(warnings), made_by=plan.made_by)
 
 
@@ -90,12 +92,12 @@ def apply_rows(
     plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
 ) -> Applied:
     """Return rows (the columns ``plan.read``), all of the inputs or a batch, with the added columns."""
-    frame, present, gaps = rows, None, Gaps()
+    frame, present, gaps = rows, None, np.empty(0, np.int64)
     where = replace(where, remedy="write null for them by --on-missing null")
     if options.on_missing == "null":
         present = present_in([frame[name] for name in plan.reads.needed.values()])
     if present is not None:
-        gaps = Gaps.of(where.numbers(np.flatnonzero(~present)))
+        gaps = where.numbers(np.flatnonzero(~present))
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
     values = plan.applier.values(frame, where, plan.reads, options.request)
@@ -168,19 +170,23 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     return None
 
 
-def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
+def too_many(lost: int, source: Source, options: ApplyOptions) -> bool:
     """Tell whether more rows lack a value than are allowed."""
     most = options.most_missing
-    return most is not None and gaps.count * most.denominator > most.numerator * source.rows
+    return most is not None and lost * most.denominator > most.numerator * source.rows
 
 
-def missing_note(gaps: Gaps, source: Source, options: ApplyOptions) -> list[str]:
-    """Return what the user should be told of rows that lack a value; refuse more than are allowed."""
-    lost = gaps.count
+def missing_note(
+    lost: int, rows: Sequence[int], source: Source, options: ApplyOptions
+) -> list[str]:
+    """Return what the user should be told of so many rows that lack a value; refuse too many.
+
+    `rows` are the numbers in the inputs of the first of them.
+    """
     if not lost:
         return []
-    if too_many(gaps, source, options):
-        file, first = source.locate(gaps.first)
+    if too_many(lost, source, options):
+        file, first = source.locate(rows)
         raise DataError(
             f"{file}: {lost} of {source.rows} rows lack a value (first: row "
             f"{', '.join(map(str, first))}), more than --max-missing {options.max_missing}; fill these "
@@ -220,14 +226,15 @@ class Run:
         """
         for remark in self.source.warnings:
             tell(remark)
-        held, gaps = None, Gaps()
+        held, lost, first = None, 0, list[int]()
         for made in work_through(self.threads, self._applied, self._batches(), self.plan.read):
             assert not isinstance(made, NothingLeft)  # no row is dropped here
-            gaps = gaps.merge(made.gaps)
-            if held is not None and not too_many(gaps, self.source, self.options):
+            lost += made.gaps.size
+            first += made.gaps[: FIRST_ROWS - len(first)].tolist()
+            if held is not None and not too_many(lost, self.source, self.options):
                 yield held
             held = made.frame
-        for remark in missing_note(gaps, self.source, self.options):
+        for remark in missing_note(lost, first, self.source, self.options):
             tell(remark)
         if held is not None:
             yield held

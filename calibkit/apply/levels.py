@@ -8,7 +8,7 @@ import polars as pl
 
 from calibkit.apply.apply import Application, Run
 from calibkit.bins.binning import grid_levels
-from calibkit.bins.run import Placed, place
+from calibkit.bins.run import Binned, fit
 from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
@@ -24,7 +24,7 @@ class LevelApplier:
 
     added: tuple[str, ...] = (LEVEL,)
 
-    def __init__(self, placed: Placed) -> None:
+    def __init__(self, placed: Binned) -> None:
         self.placed = placed
 
     def reads(self, source: Source, request: Request) -> Reads:
@@ -46,7 +46,7 @@ class LevelApplier:
 
 def with_levels(
     options: BinOptions, source: Source, memory: Memory, threads: int
-) -> tuple[Run, Placed]:
+) -> tuple[Run, Binned]:
     """Return what gives every row, in order, its level, and what is to be said of the grid.
 
     Levels are null where score or uncertainty are missing.  A column `level` that is there already is
@@ -56,11 +56,13 @@ def with_levels(
         raise UsageError(
             f"--add-level: the input has a column {LEVEL!r} already; rename it first.", column=LEVEL
         )
-    placed = place(options, source)
+    placed = fit(options, source)
     applier = LevelApplier(placed)
     reads = applier.reads(source, Request())
     plan = Application(applier, reads, list(source.schema), [LEVEL], [0], {}, None)
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
     # The run says what there is of the source.
     told = tuple(text for text in placed.warnings if text not in source.warnings)
-    return Run(plan, source, asked, memory, threads), replace(placed, warnings=told)
+    return Run(plan, source, asked, memory, threads), replace(
+        placed, rows=replace(placed.rows, warnings=told)
+    )

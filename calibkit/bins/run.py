@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import polars as pl
 
@@ -25,17 +25,45 @@ KIND = "bin"
 
 @dataclass(frozen=True)
 class Binned:
-    """The table of a grid.
+    """The grid of rows; what is told of them is as in `calibkit.summaries.runs.Fitted`."""
 
-    `frame`: one row a cell, see `calibkit.bins.binning.grid_frame`; `metadata`: what a file of it
-    says of itself; `warnings`, `notes`, `details`: as in `calibkit.summaries.runs.Fitted`.
-    """
+    grid: Grid
+    rows: ScoreRows
+    strategy: str
 
-    frame: pl.DataFrame
-    metadata: dict[str, str]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    details: tuple[str, ...]
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row a cell, see `calibkit.bins.binning.grid_frame`."""
+        return grid_frame(self.grid)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What a file of the table says of itself."""
+        return grid_metadata(self.grid, self.rows, self.strategy)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns of score and uncertainty with the dtypes in which they are compared."""
+        rows, names = self.rows, self.rows.options
+        columns = {"score": Column(names.score, str(rows.score.dtype), names.scale)}
+        if rows.uncertainty is not None and names.uncertainty is not None:
+            columns["uncertainty"] = Column(names.uncertainty, str(rows.uncertainty.dtype))
+        return columns
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user has to be told, whatever the verbosity."""
+        return self.rows.warnings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a summary says besides the table."""
+        return self.rows.notes
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What is said to those who ask for more."""
+        return (f"{self.rows.rows:,} rows used of {self.rows.rows_read:,} read",)
 
 
 def fit(options: BinOptions, source: Source) -> Binned:
@@ -45,7 +73,7 @@ def fit(options: BinOptions, source: Source) -> Binned:
 
 def plan(options: BinOptions, source: Source) -> Plan:
     """Return what `fit` would do."""
-    columns = _columns(options, source)
+    columns = resolve(source, options.columns, label=True, uncertainty=True)
     step = (
         f"count {source.rows:,} rows over {_bins(options, columns)} x {options.score_bins} bins "
         f"({options.strategy}, {options.order})"
@@ -55,7 +83,7 @@ def plan(options: BinOptions, source: Source) -> Plan:
 
 def state(options: BinOptions, source: Source) -> State:
     """Return the state of the rows of a shard; errors as `grid_rows`."""
-    reading = _reading(options, _columns(options, source))
+    reading = _reading(options, source)
     summary = summarise_scores(source, reading, source.memory or memory_budget(None))
     return score_state(KIND, {"asked": plain(replace(options, threads=None))}, summary)
 
@@ -69,32 +97,32 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     """Return the rows of a grid, counted where they do not fit."""
-    columns = _columns(options, source)
-    # Bins within score bins have edges of their own each: no level can be kept for all.
-    levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
-    return rows_within(source, _reading(options, columns, levels), source.memory)
-
-
-def _columns(options: BinOptions, source: Source) -> ScoreColumns:
-    return resolve(source, options.columns, label=True, uncertainty=True)
+    reading = _reading(options, source)
+    if options.order == "uncertainty-score":
+        # Bins within score bins have edges of their own each: no level can be kept for all.
+        columns = resolve(source, options.columns, label=True, uncertainty=True)
+        reading = replace(reading, levels=(_bins(options, columns),))
+    return rows_within(source, reading, source.memory)
 
 
 def _bins(options: BinOptions, columns: ScoreColumns) -> int:
     return options.levels or (1 if columns.uncertainty is None else 3)
 
 
-def _reading(options: BinOptions, columns: ScoreColumns, levels: tuple[int, ...] = ()) -> Reading:
+def _reading(options: BinOptions, source: Source) -> Reading:
+    columns = resolve(source, options.columns, label=True, uncertainty=True)
     return Reading(
         columns=list(columns.roles.values()),
         read=partial(read_score_rows, options=options.columns),
-        levels=levels,
+        levels=(),
         strategy=options.strategy,
         edges=options.edges,
     )
 
 
-def _grid(options: BinOptions, rows: ScoreRows) -> Grid:
-    return fit_grid(
+def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
+    rows = replace(rows, level_edges=options.edges or None)
+    grid = fit_grid(
         rows,
         _bins(options, rows.options),
         options.score_bins,
@@ -102,44 +130,4 @@ def _grid(options: BinOptions, rows: ScoreRows) -> Grid:
         order=options.order,
         threads=options.workers,
     )
-
-
-def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
-    rows = replace(rows, level_edges=options.edges or None)
-    grid = _grid(options, rows)
-    return Binned(
-        grid_frame(grid),
-        grid_metadata(grid, rows, options.strategy),
-        rows.warnings,
-        rows.notes,
-        _used(rows),
-    )
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where the levels of rows lie.
-
-    `grid`, `columns`: the grid, and the columns of score and uncertainty with the dtypes they are
-    compared in; `warnings`, `notes`, `details`: as in `calibkit.summaries.runs.Fitted`.
-    """
-
-    grid: Grid
-    columns: dict[str, Column]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    details: tuple[str, ...]
-
-
-def place(options: BinOptions, source: Source) -> Placed:
-    """Return the grid of all rows, and what is needed to find the level of a row; see `grid_rows`."""
-    rows = replace(grid_rows(options, source), level_edges=options.edges or None)
-    names = rows.options
-    columns = {"score": Column(names.score, str(rows.score.dtype), names.scale)}
-    if rows.uncertainty is not None and names.uncertainty is not None:
-        columns["uncertainty"] = Column(names.uncertainty, str(rows.uncertainty.dtype))
-    return Placed(_grid(options, rows), columns, rows.warnings, rows.notes, _used(rows))
-
-
-def _used(rows: ScoreRows) -> tuple[str, ...]:
-    return (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
+    return Binned(grid, rows, options.strategy)

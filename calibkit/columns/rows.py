@@ -141,8 +141,12 @@ class Rows:
     frame: pl.DataFrame
     where: RowFinder
     rows_read: int
-    dropped: int
     remarks: tuple[Remark, ...] = ()
+
+    @property
+    def dropped(self) -> int:
+        """How many rows of the inputs are not there."""
+        return self.rows_read - self.frame.height
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -164,7 +168,7 @@ def read_rows(
     """
     names = list(dict.fromkeys(columns))
     frame = source.read(names, rechunk=False)
-    total, remarks = frame.height, list[Remark]()
+    remarks = list[Remark]()
     keep: NDArray[np.bool_] | None = None
     tasks = [
         (name, "--on-missing drop")
@@ -183,31 +187,25 @@ def read_rows(
         remarks.append(Remark(f"column {name!r}: ", "row", after, count))
         keep = ~absent if keep is None else keep & ~absent
     if keep is None:
-        return Rows(frame=frame, where=RowFinder(source), rows_read=total, dropped=0)
-    kept = np.flatnonzero(keep)
-    if not kept.size:
-        raise NothingLeft(source.parts[0].path, total, remarks)
+        return Rows(frame=frame, where=RowFinder(source), rows_read=frame.height)
+    if not keep.any():
+        raise NothingLeft(source.parts[0].path, frame.height, remarks)
     return Rows(
         frame=frame.filter(pl.Series(keep)),
-        where=RowFinder(source, kept),
-        rows_read=total,
-        dropped=total - kept.size,
+        where=RowFinder(source, np.flatnonzero(keep)),
+        rows_read=frame.height,
         remarks=tuple(remarks),
     )
 
 
 def missing_mask(column: pl.Series, *, empty: bool) -> NDArray[np.bool_] | None:
     """Return which values are null, NaN or (if `empty`) empty text; None if none is."""
-    absent = column.is_null() if column.null_count() else None
-    extra = None
+    absent = column.is_null()
     if column.dtype.is_float():
-        extra = column.is_nan() if column.is_nan().any() else None
+        absent |= column.is_nan().fill_null(value=False)
     elif empty and is_text(column.dtype):
-        extra = column.cast(pl.String) == ""
-    if extra is not None and extra.any():
-        extra = extra.fill_null(value=False)
-        absent = extra if absent is None else absent | extra
-    return None if absent is None else absent.to_numpy()
+        absent |= (column.cast(pl.String) == "").fill_null(value=False)
+    return absent.to_numpy() if absent.any() else None
 
 
 def refuse_missing(
@@ -233,25 +231,6 @@ def shown(value: Any) -> str:
     """Return a value as messages show it."""
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """Rows that lack a value: how many, and the numbers in the inputs, from 0, of the first of them."""
-
-    count: int = 0
-    first: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, rows: NDArray[np.int64]) -> Gaps:
-        """Return the gaps at some rows, named by their numbers in the inputs."""
-        return cls(rows.size, tuple(rows[:FIRST_ROWS].tolist()))
-
-    def merge(self, *later: Gaps) -> Gaps:
-        """Return these together with those of later rows."""
-        parts = (self, *later)
-        first = [row for part in parts for row in part.first]
-        return Gaps(sum(part.count for part in parts), tuple(first[:FIRST_ROWS]))
 
 
 def present_in(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:

@@ -126,7 +126,14 @@ class DaskEngine:
         of which only the last one comes here.
         """
         assert isinstance(results, Results)
-        futures, rows = results.futures, self._rows(results)
+        futures, rows = results.futures, 0
+        sizes = self._client.map(attrgetter("rows"), futures, pure=False)
+        part_of = {size.key: part for size, part in zip(sizes, results.parts, strict=True)}
+        watched = self._dask.as_completed(sizes, loop=self._client.loop)
+        for place, size in enumerate(watched, start=1):
+            with self.explained(part_of[size.key]):
+                rows += size.result()
+            results.progress(rows, rows * len(sizes) // place)
         while len(futures) > 1 and rows > room:
             groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
             futures = [self._client.submit(merge, group, pure=False) for group in groups]
@@ -134,18 +141,6 @@ class DaskEngine:
             # Rows come straight from the workers; through the scheduler where these are out of reach.
             found: list[R] = self._client.gather(futures, direct=True)
         return merge(found) if len(found) > 1 else found[0]
-
-    def _rows(self, results: Results[R]) -> int:
-        """Return how many rows the results are of, once all are there."""
-        sizes = self._client.map(attrgetter("rows"), results.futures, pure=False)
-        part_of = {size.key: part for size, part in zip(sizes, results.parts, strict=True)}
-        rows = 0
-        watched = self._dask.as_completed(sizes, loop=self._client.loop)
-        for place, size in enumerate(watched, start=1):
-            with self.explained(part_of[size.key]):
-                rows += size.result()
-            results.progress(rows, rows * len(sizes) // place)
-        return rows
 
     def finish(self, futures: Sequence[Any]) -> None:
         """Wait until nobody is at work any more: what is written late would stay behind."""

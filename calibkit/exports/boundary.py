@@ -31,11 +31,10 @@ from calibkit.expressions.nodes import (
     steps,
     when,
 )
-from calibkit.expressions.program import Program, Rising
-from calibkit.expressions.scales import at_least, bind_input, near_knots
+from calibkit.expressions.program import Program, Rising, at_least, bind_input, near_knots
 from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Partition, Threshold, threshold_value
+from calibkit.methods.boundary.result.parts import Partition, threshold_value
 from calibkit.models.applier import ACTIONS
 
 
@@ -55,7 +54,11 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     probability = model.columns["score"].measure == "probability"
     decision: Node = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     if model.review_thresholds is not msgspec.UNSET:
-        decision = _three_way(rows, decision, model.review_thresholds)
+        lower = [list(map(threshold_value, model.review_thresholds))]
+        reach = rows.level_value("review_threshold", lower)
+        passed, review, blocked = map(Text, ACTIONS)
+        below = passed if reach == NAN else when(rows.reaches(reach, lower), review, passed)
+        decision = below if decision == NO else when(decision.equals(1.0), blocked, below)
     needed = [rows.score, *rows.uncertainties]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
@@ -71,22 +74,10 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     return {name: program.result(needed, value) for name, value in found.items()}
 
 
-def _three_way(rows: _Rows, block: Node, thresholds: Sequence[Threshold]) -> Node:
-    """Return which of three actions a row gets."""
-    cuts = [[threshold_value(value) for value in thresholds]]
-    cut = rows.level_value("review_threshold", cuts)
-    passed, review, blocked = map(Text, ACTIONS)
-    below = passed if cut == NAN else when(rows.reaches(cut, cuts), review, passed)
-    return below if block == NO else when(block.equals(1.0), blocked, below)
-
-
 class _Rows:
     """What a row has, and the boundary of each segment, the last one of all others.
 
-    Attributes
-    ----------
-    rises
-        How the score rises with another one, where an earlier part of a bundle made it.
+    `rises` says how the score rises with another one, where an earlier part of a bundle made it.
     """
 
     def __init__(self, program: Program, model: BoundaryModel, request: Request) -> None:
@@ -193,21 +184,17 @@ def _margin(
         branches.append((cut >= 1.0, low))
     if not any(0.0 < value < 1.0 for value in cuts):
         return Case(tuple(branches), MISSING)
-    gap = program.bind("gap", _gap(score, cut))
-    program.optional.add(gap.name)
-    branches.append((gap.equals(0.0), (score - cut) / (cut * (1.0 - cut))))
-    return Case(tuple(branches), gap)
-
-
-def _gap(score: Node, cut: Node) -> Node:
-    """Return the difference of two logits, missing where one is infinite."""
     between = [score > 0.0, score < 1.0]
     if isinstance(cut, Number):
         level: Node = Number(math.log(cut.value / (1.0 - cut.value)))
     else:
         level = Log(cut / (1.0 - cut))
         between += [cut > 0.0, cut < 1.0]
-    return when(Every(tuple(between)), Log(score / (1.0 - score)) - level)
+    # The difference of two logits is missing where one is infinite.
+    gap = program.bind("gap", when(Every(tuple(between)), Log(score / (1.0 - score)) - level))
+    program.optional.add(gap.name)
+    branches.append((gap.equals(0.0), (score - cut) / (cut * (1.0 - cut))))
+    return Case(tuple(branches), gap)
 
 
 def _chance(rows: _Rows, cut: Node, cuts: Sequence[Sequence[float]]) -> Node:
@@ -219,8 +206,6 @@ def _chance(rows: _Rows, cut: Node, cuts: Sequence[Sequence[float]]) -> Node:
         above = [[math.nextafter(value, math.inf) for value in own] for own in cuts]
         beyond = rows.reaches(rows.level_value("beyond", above), above)
         return rows.program.bind("chance", when(beyond, ONE, when(reached, share, ZERO)))
-    lower = [
-        [threshold_value(value) for value in rule.random_thresholds or []] for rule in rows.rules
-    ]
+    lower = [list(map(threshold_value, rule.random_thresholds or [])) for rule in rows.rules]
     wide = rows.reaches(rows.level_value("random_threshold", lower), lower)
     return rows.program.bind("chance", when(reached, ONE, when(wide, share, ZERO)))

@@ -17,7 +17,6 @@ from calibkit.maps.methods import METHODS
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import ACTION, PASS
 from calibkit.models.kinds import KINDS
-from calibkit.models.model import Model
 
 
 def translate(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:
@@ -25,7 +24,11 @@ def translate(program: Program, model: BundleModel, request: Request) -> dict[st
     steps = model.steps()
     if not any(map(_random, steps)) and (request.key is not None or request.seed is not None):
         raise UsageError("this bundle decides without chance; leave --key and --seed out.")
-    _check_roles(model, request)
+    for role in request.columns:
+        if role not in model.columns:
+            raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
+        if f"{role}_2" in model.columns:
+            raise UsageError(f"--{role}: the parts read different {role} columns; leave it out.")
     program.bundled = True
     outputs: dict[str, Node] = {}
     for step in steps:
@@ -43,22 +46,18 @@ def translate(program: Program, model: BundleModel, request: Request) -> dict[st
 def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
     """Return the columns of one part, and let the parts after it read them."""
     found = KINDS[step.model.kind].translate()(program, step.model, request)
+    exact = False  # or copying numbers and plain arithmetic, the same on every machine
+    if isinstance(step.model, CalibratorModel) and step.model.classes is msgspec.UNSET:
+        exact = METHODS[step.model.method].exact
     made: dict[str, Node] = {}
     for own, name in step.columns.items():
         made[name] = program.available[name] = bound = program.bind("made", found[own])
-        if own != "decision" and not _is_exact(step.model):
+        if own != "decision" and not exact:
             program.loose.add(bound.name)
     if program.rising is not None:
         program.inverses[step.columns["calibrated"]] = program.rising
         program.rising = None
     return made
-
-
-def _is_exact(model: Model) -> bool:
-    """Whether a model copies numbers or does plain arithmetic, the same on every machine."""
-    if not isinstance(model, CalibratorModel) or model.classes is not msgspec.UNSET:
-        return False
-    return METHODS[model.method].exact
 
 
 def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:
@@ -75,15 +74,6 @@ def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Re
         key=request.key if random else None,
         seed=request.seed if random else None,
     )
-
-
-def _check_roles(model: BundleModel, request: Request) -> None:
-    """Refuse a column for a role that no part has, or several parts with different columns."""
-    for role in request.columns:
-        if role not in model.columns:
-            raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
-        if f"{role}_2" in model.columns:
-            raise UsageError(f"--{role}: the parts read different {role} columns; leave it out.")
 
 
 def _random(step: Step) -> bool:

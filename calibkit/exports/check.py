@@ -1,6 +1,6 @@
-"""Checking an export: it and the model on the rows of a file, and on rows made to be difficult.
+"""Exports, and checks of them: the text and the model on the same rows, some made to be difficult.
 
-The rows made are copies of the file's own in which a number lies on a threshold or knot of the
+The rows made are copies of a file's own in which a number lies on a threshold or knot of the
 model, or is the float next to it, is 0, 1 or missing, and in which a text was never seen.
 """
 
@@ -10,22 +10,22 @@ import importlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from calibkit.apply.apply import apply_model, plan_application
-from calibkit.errors import ResourceError, UsageError
+from calibkit.errors import CheckError, ResourceError, UsageError
 from calibkit.exports.request import Request
 from calibkit.exports.writing import export_model, program_of
 from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
-from calibkit.expressions.program import Input, Program, columns_of
-from calibkit.expressions.scales import scores_of
+from calibkit.expressions.program import Program, columns_of, scores_of
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
-from calibkit.models.model import Model
+from calibkit.models.model import Column, Model
 from calibkit.options.apply import ApplyOptions
+from calibkit.options.export import ExportOptions
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
 TOLERANCE = 1e-12
@@ -86,19 +86,7 @@ class Agreement:
 def check_export(model: Model, dialect: str, request: Request, source: Source) -> Agreement:
     """Run an export and the model on the same rows, and compare what they add.
 
-    Parameters
-    ----------
-    model, dialect, request
-        As for `export_model`; the table of SQL is the rows, whatever its name.
-    source
-        Rows with the columns that the model reads.
-
-    Raises
-    ------
-    UsageError
-        A column that is not there; PostgreSQL, which needs a server.
-    ResourceError
-        Where DuckDB is not installed.
+    Of SQL the rows are the table, whatever its name; PostgreSQL is refused, it needs a server.
     """
     if dialect == "postgres":
         raise UsageError(
@@ -117,13 +105,7 @@ def check_export(model: Model, dialect: str, request: Request, source: Source) -
 
 
 def with_classes(model: Model, request: Request, source: Source) -> Request:
-    """Return a request that names the columns of class probabilities, as the rows have them.
-
-    Raises
-    ------
-    UsageError
-        Columns whose classes are not the model's.
-    """
+    """Return a request that names the columns of class probabilities, as the rows have them."""
     classes = getattr(model, "classes", None)
     if not isinstance(classes, list):
         return request
@@ -140,22 +122,12 @@ def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame
 def _options(request: Request) -> ApplyOptions:
     columns: dict[str, Any] = dict(request.columns)
     return ApplyOptions(
-        **columns,
-        key=request.key,
-        seed=request.seed,
-        on_missing="null",
-        overwrite_columns=True,
+        **columns, key=request.key, seed=request.seed, on_missing="null", overwrite_columns=True
     )
 
 
 def run(dialect: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with the columns that an exported text adds.
-
-    Raises
-    ------
-    ResourceError
-        Where DuckDB is not installed.
-    """
+    """Return rows with the columns that an exported text adds."""
     if dialect == "duckdb":
         return _run_duckdb(text, frame)
     space: dict[str, object] = {}
@@ -181,12 +153,9 @@ def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
         ) from None
     texts = [name for name, kind in frame.schema.items() if kind in (pl.Categorical, pl.Enum)]
     numbered = frame.with_columns(pl.col(texts).cast(pl.String)).with_row_index(_PLACE)
-    connection = duckdb.connect()
-    try:
+    with duckdb.connect() as connection:
         connection.register("scores", numbered.to_arrow())
         result = connection.sql(text).to_arrow_table()
-    finally:
-        connection.close()
     table = pl.from_arrow(result)
     assert isinstance(table, pl.DataFrame)
     return table.sort(_PLACE).drop(_PLACE)
@@ -232,13 +201,25 @@ def probes(program: Program, rows: pl.DataFrame, key: str | None = None) -> pl.D
         for name, value in changes
         if name != key  # every row has one
     ]
-    values = critical_values(program)
-    combined = _combined(rows, values) if values else rows.clear()
-    return pl.concat([combined, *made], how="vertical_relaxed")
+    return pl.concat([_combined(program, rows), *made], how="vertical_relaxed")
 
 
-def _combined(rows: pl.DataFrame, values: dict[str, np.ndarray]) -> pl.DataFrame:
-    """Return rows with every value of a column and every one of another, or as many as may be."""
+def _combined(program: Program, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with every number that a column is compared with and every one of another.
+
+    As many as may be: numbers, their neighbours, 0 and 1.
+    """
+    found: dict[str, list[float]] = {}
+    for node in program.nodes():
+        match node:
+            case Steps(Ref(name), knots) if name in program.inputs:
+                found.setdefault(name, []).extend(knots)
+            case Compare(_, Ref(name), right) if name in program.inputs:
+                found.setdefault(name, []).extend(_constants(program, right))
+    if not found:
+        return rows.clear()
+    inputs = program.inputs
+    values = {inputs[name].name: _neighbours(own, inputs[name]) for name, own in found.items()}
     sizes = [len(one) for one in values.values()]
     if math.prod(sizes) <= MOST_PROBES:
         columns = [part.ravel() for part in np.meshgrid(*values.values(), indexing="ij")]
@@ -249,19 +230,6 @@ def _combined(rows: pl.DataFrame, values: dict[str, np.ndarray]) -> pl.DataFrame
     return rows[np.arange(columns[0].size) % rows.height].with_columns(changed)
 
 
-def critical_values(program: Program) -> dict[str, np.ndarray]:
-    """Return the numbers with which each column is compared, and their neighbours."""
-    found: dict[str, list[float]] = {}
-    for node in program.nodes():
-        match node:
-            case Steps(Ref(name), knots) if name in program.inputs:
-                found.setdefault(name, []).extend(knots)
-            case Compare(_, Ref(name), right) if name in program.inputs:
-                found.setdefault(name, []).extend(_constants(program, right))
-    inputs = program.inputs
-    return {inputs[name].column: neighbours(own, inputs[name]) for name, own in found.items()}
-
-
 def _constants(program: Program, node: Node) -> Iterator[float]:
     for part in every_node(node):
         if isinstance(part, Number):
@@ -270,13 +238,35 @@ def _constants(program: Program, node: Node) -> Iterator[float]:
             yield from _constants(program, program.bindings[part.name])
 
 
-def neighbours(values: Sequence[float], given: Input) -> np.ndarray:
+def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
     """Return numbers in the dtype of a fit with the floats next to them, and 0 and 1."""
-    scores = scores_of(given.description)
+    scores = scores_of(column)
     known = sorted({value for value in values if scores.low <= value <= scores.high})
     known = known[:: max(1, len(known) // (MOST_PROBES // 8))]
     own = scores.keys([*known, 0.0, 1.0])
     keys = np.unique(np.concatenate([own - 1, own, own + 1]))
     ends = scores.keys([scores.low, scores.high])
     found = scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
-    return np.minimum(found * 100.0, 100.0) if given.description.scale == "percent" else found
+    return np.minimum(found * 100.0, 100.0) if column.scale == "percent" else found
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The text of an export, and what a check found."""
+
+    text: str
+    agreement: Agreement | None
+
+
+def export(options: ExportOptions, source: Source | None) -> Exported:
+    """Return a model as code; with rows, the export and the model have to agree on them."""
+    model, found = cast(Model, options.model), None
+    request = Request(columns=options.elsewhere, key=options.key, seed=options.seed)
+    dialect = (options.dialect or "duckdb") if options.to == "sql" else options.to
+    if source is not None:
+        request = with_classes(model, request, source)
+        found = check_export(model, dialect, request, source)
+        if not found.holds:
+            path = source.parts[0].path
+            raise CheckError(f"{path}: the export is not the model: {found}. Nothing was written.")
+    return Exported(export_model(model, dialect, request, options.table or "scores"), found)

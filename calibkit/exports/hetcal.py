@@ -24,8 +24,8 @@ from calibkit.expressions.nodes import (
     when,
 )
 from calibkit.expressions.preimages import Floats, Inverse
-from calibkit.expressions.program import Program
-from calibkit.expressions.scales import (
+from calibkit.expressions.program import (
+    Program,
     bind_input,
     expit,
     inside,
@@ -82,20 +82,10 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
 
 
 class _Rows:
-    """What a row has: the score, its linear form, and features.
+    """What a row has: the score, its linear form (a logit after precalibration), and features.
 
-    Attributes
-    ----------
-    program, model
-        What is read, and for what.
-    score
-        Missing also where a feature is infinite, which `apply` refuses.
-    linear
-        The logit of a probability after precalibration.
-    features
-        Numbers and texts by their names.
-    inverse
-        The linear form seen from the score.
+    The score is missing also where a feature is infinite, which `apply` refuses; `inverse` is the
+    linear form seen from the score.
     """
 
     def __init__(self, program: Program, model: HetcalModel, name: str) -> None:
@@ -103,7 +93,19 @@ class _Rows:
         column = model.columns["score"]
         program.lenient = True  # rows without a feature have a side of their own
         self.program, self.model = program, model
-        self.features, infinite = _features(program, model)
+        described = {
+            one.name: one for role, one in model.columns.items() if role.startswith("feature")
+        }
+        self.features: dict[str, Ref] = {}
+        infinite: list[Node] = []
+        for feature in model.features():
+            own = described[feature]
+            if own.kind == "category":
+                self.features[feature] = program.bind("feature", program.words(feature))
+                continue
+            raw = program.bind("read", Between(program.number(feature), -math.inf, math.inf))
+            infinite += [raw.equals(limit) for limit in (-math.inf, math.inf)]
+            self.features[feature] = bind_input(program, "feature", feature, own, value=raw)
         usable = program.bind("usable", when(Some(tuple(infinite)), MISSING, ONE))
         program.lenient = False
         score = bind_input(program, "score", name, column)
@@ -125,7 +127,13 @@ class _Rows:
 
         slope = 1.0 if before is None else before.a
         self.inverse = Inverse(score, function, slope, scores_of(column))
-        self.inverse.learn(_score_knots(model))
+        knots: list[float] = []
+        for part in model.parts():
+            on_score = [node.cut for node in part.tree if node.feature == SCORE_FEATURE]
+            knots += [_above(cut) for cut in on_score if isinstance(cut, float)]
+            for one in part.maps:
+                knots += one.knots[1:] if isinstance(one.knots, list) else []
+        self.inverse.learn(knots)
         self.score, self.linear = score, program.bind("linear", linear)
 
     def tree(self, part: PartitionPart, at_leaf: Leaf) -> Node:
@@ -183,37 +191,6 @@ def _above(cut: float) -> float:
     return math.nextafter(cut, math.inf)
 
 
-def _score_knots(model: HetcalModel) -> list[float]:
-    """Return the knots over the linear score, of splits and of maps."""
-    found = []
-    for part in model.parts():
-        for node in part.tree:
-            if node.feature == SCORE_FEATURE and isinstance(node.cut, float):
-                found.append(_above(node.cut))
-        for one in part.maps:
-            if isinstance(one.knots, list):
-                found += one.knots[1:]
-    return found
-
-
-def _features(program: Program, model: HetcalModel) -> tuple[dict[str, Ref], list[Node]]:
-    """Return the features that some split uses, and the conditions under which one is infinite."""
-    described = {
-        column.name: column for role, column in model.columns.items() if role.startswith("feature")
-    }
-    found: dict[str, Ref] = {}
-    infinite: list[Node] = []
-    for name in model.features():
-        column = described[name]
-        if column.kind == "category":
-            found[name] = program.bind("feature", program.words(name))
-            continue
-        raw = program.bind("read", Between(program.number(name), -math.inf, math.inf))
-        infinite += [raw.equals(limit) for limit in (-math.inf, math.inf)]
-        found[name] = bind_input(program, "feature", name, column, value=raw)
-    return found, infinite
-
-
 def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
     """Return the probability of a row under the map of its leaf."""
     program = rows.program
@@ -241,19 +218,15 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
     return share * step + (1.0 - share) * program.bind("whole", whole)
 
 
-def _each(values: Sequence[float]) -> Leaf:
-    return lambda leaf: Number(values[leaf])
-
-
 def _in_turn(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
     """Return the linear score after the steps of all partitions in turn."""
     score: Node = rows.linear
     for place, part in enumerate(parts):
-        slopes = [float(one.a) for one in part.maps if isinstance(one.a, float)]
-        shifts = [float(one.b) for one in part.maps if isinstance(one.b, float)]
-        if set(slopes) != {1.0}:
-            score = rows.program.bind("slope", rows.tree(part, _each(slopes))) * score
-        score += rows.tree(part, _each(shifts))
+        slopes = [Number(one.a) for one in part.maps if isinstance(one.a, float)]
+        shifts = [Number(one.b) for one in part.maps if isinstance(one.b, float)]
+        if set(slopes) != {ONE}:
+            score = rows.program.bind("slope", rows.tree(part, slopes.__getitem__)) * score
+        score += rows.tree(part, shifts.__getitem__)
         if place % _ADDED == _ADDED - 1:
             score = rows.program.bind("moved", score)
     return score

@@ -1,16 +1,32 @@
-"""Programs as SQL: what the dialects have in common."""
+"""Programs as SQL.
+
+DuckDB: nested selects, one for each layer of bindings; long step functions by ASOF joins.  Every bound
+value is a column of the inner select that the outermost one leaves out.  An ASOF join keeps each row
+once but in no order, so rows are numbered before the first and put back by the last select.
+
+PostgreSQL: a chain of lateral selects, one for each layer of bindings; tables are arrays.  Without
+``OFFSET 0`` the planner would put every expression in the place of its name, again and again.  Where
+PostgreSQL raises an error for a float that over- or underflows, numbers are moved out of harm's way
+first: the results differ by less than 1e-290.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from msgspec.structs import astuple
+from msgspec.structs import replace as with_fields
 
 from calibkit.errors import UsageError
 from calibkit.exports.printer import Printer
 from calibkit.expressions import nodes
-from calibkit.expressions.program import Program
+from calibkit.expressions.nodes import Node, Number, Steps, Table
+from calibkit.expressions.program import Program, layers
 
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16
@@ -20,26 +36,14 @@ _PART = r'(?:"(?:[^"]|"")*"|(?!")[^.]*)'
 
 
 def identifier(name: str) -> str:
-    """Return a name as a quoted identifier.
-
-    Raises
-    ------
-    UsageError
-        For a name that no database takes: an empty one, or one with a null character.
-    """
+    """Return a name as a quoted identifier."""
     if not name or "\0" in name:
         raise UsageError(f"{name!r} cannot be the name of a column or a table of a database.")
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_name(text: str) -> str:
-    """Return the name of a table, quoted; dots part a schema from it, unless in double quotes.
-
-    Raises
-    ------
-    UsageError
-        For empty parts or quotes that do not close.
-    """
+    """Return the name of a table, quoted; dots part a schema from it, unless in double quotes."""
     if not re.fullmatch(rf"{_PART}(\.{_PART})*", text):
         raise UsageError(f"--table {text!r}: a double quote does not close.")
     parts = (found.group(1) for found in re.finditer(rf"(?:^|(?<=\.))({_PART})(?=\.|\Z)", text))
@@ -130,3 +134,267 @@ class Sql(Printer):
         if name == "place" and isinstance(value, int):
             value += 1
         return super().field(name, value)
+
+
+#: Of the columns between the inner selects and the outermost one.
+_PREFIX = "_calibkit_"
+_ROW = f'"{_PREFIX}row"'
+
+
+class DuckDb(Sql):
+    """SQL for DuckDB."""
+
+    database = "DuckDB"
+    position = "LIST_POSITION([{}], {})"
+    spellings: ClassVar = Sql.spellings | {
+        nodes.Words: "CAST({column} AS VARCHAR)",
+        nodes.WholeWords: (
+            "CASE WHEN TYPEOF({column}) IN ('FLOAT', 'DOUBLE') "
+            "THEN REGEXP_REPLACE(CAST({column} AS VARCHAR), '\\.0$', '') "
+            "ELSE CAST({column} AS VARCHAR) END"
+        ),
+        nodes.Draw: (
+            "(CAST(('0x' || SUBSTR(MD5('{seed}:' || {key}), 1, 13)) AS BIGINT) "
+            "/ 4503599627370496e0)"
+        ),
+        nodes.Item: (
+            "CASE WHEN LEN({column}) = {size} THEN CAST({column}[{place}] AS DOUBLE PRECISION) END"
+        ),
+        nodes.Rounded: "CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)",
+        nodes.IsNan: "{value} = 'nan'::DOUBLE",
+        nodes.Descending: "LIST_SORT([{values}], 'DESC')",
+    }
+
+    def statement(self, program: Program, table: str) -> str:
+        """Return nested selects."""
+        program = _tabled(program, self.longest)
+        joins = {
+            name: value for name, value in program.bindings.items() if isinstance(value, Table)
+        }
+        source = [table]
+        more = [f"ROW_NUMBER() OVER () AS {_ROW}"] * bool(joins)
+        for layer in layers(program.bindings):
+            plain = [name for name in layer if name not in joins]
+            if plain:
+                values = {self.ref(name): program.bindings[name] for name in plain}
+                source, more = _inner(_select("*", self.columns(values, more), source)), []
+            for name in layer:
+                if name in joins:
+                    source = _inner(self._joined_steps(name, joins[name], source))
+        hidden = [self.ref(name) for name in program.bindings] + ([_ROW] if joins else [])
+        added = {identifier(name): value for name, value in program.outputs.items()}
+        everything = f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
+        order = [f"ORDER BY {_ROW}"] if joins else []
+        return "\n".join([*_select(everything, self.columns(added), source), *order])
+
+    def _joined_steps(self, name: str, node: Table, source: list[str]) -> list[str]:
+        """Return a select that adds a long step function, a table of its steps joined."""
+        rows = [  # the first step of each is from -inf up
+            (float(place), knot, value)
+            for place, (knots, values) in enumerate(zip(node.knots, node.values, strict=True))
+            for knot, value in zip((-math.inf, *knots), values, strict=True)
+        ]
+        place, knot, value = (_list(column) for column in zip(*rows, strict=True))
+        columns, same = [f'UNNEST({knot}) AS "knot"', f'UNNEST({value}) AS "value"'], ""
+        if node.index is not None:
+            columns.append(f'UNNEST({place}) AS "place"')
+            same = f'{self.write(node.index)} = "_calibkit_steps"."place" AND '
+        top, *below = source
+        return [
+            f'SELECT "_calibkit_rows".*, "_calibkit_steps"."value" AS {self.ref(name)}',
+            f"FROM {top}",
+            *below[:-1],
+            f'{below[-1]} AS "_calibkit_rows"',
+            f'ASOF LEFT JOIN (SELECT {", ".join(columns)}) AS "_calibkit_steps"',
+            f"  ON {same}{self.write(node.x)} {'>' if node.strict else '>='} "
+            '"_calibkit_steps"."knot"',
+        ]
+
+    def number(self, value: float) -> str:
+        """Return a literal with an exponent, which makes it a double."""
+        text = repr(float(value))
+        if not math.isfinite(value):
+            return f"'{text}'::DOUBLE"
+        text = text if "e" in text else f"{text.removesuffix('.0')}e0"
+        return f"({text})" if text.startswith("-") else text
+
+    def text(self, value: str) -> str:
+        """Return a text literal, its null characters apart."""
+        parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
+        return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
+
+    def ref(self, name: str) -> str:
+        """Return the column of a binding."""
+        return identifier(_PREFIX + name)
+
+    def table(self, node: Steps) -> str:
+        """Return half of a longer step function; whole ones are joins."""
+        return self.case(node.comparisons(self.most))
+
+
+def _select(everything: str, columns: Sequence[str], source: list[str]) -> list[str]:
+    first, *rest = source
+    return [f"SELECT {everything},", *(f"  {line}" for line in columns), f"FROM {first}", *rest]
+
+
+def _inner(lines: list[str]) -> list[str]:
+    """Return a select in brackets; a line may hold a name that goes on in the next one."""
+    return ["(", *(f"  {line}" for line in lines), ")"]
+
+
+def _list(values: Sequence[float]) -> str:
+    return f"'[{', '.join(map(repr, values))}]'::DOUBLE[]"
+
+
+def _tabled(program: Program, longest: int) -> Program:
+    """Return a program in which each long step function is a binding, and so is its x.
+
+    Equal ones share a binding.  `longest`: a table has more steps than that.
+    """
+    made = replace(program, bindings=dict(program.bindings), names=dict(program.names), outputs={})
+
+    def moved(node: Node) -> Node:
+        found = unbound(node)
+        return made.bind("steps", found) if isinstance(found, Table) else found
+
+    def unbound(node: Node) -> Node:
+        table = _table(node, longest)
+        if table is None:
+            return type(node)(*_changed(astuple(node), moved))
+        x, index = moved(table.x), table.index and made.short("index", moved(table.index))
+        return with_fields(table, x=made.short("x", x), index=index)
+
+    for name, value in program.bindings.items():
+        made.bindings[name] = unbound(value)
+    for name, value in program.outputs.items():
+        made.outputs[name] = moved(value)
+    return made
+
+
+def _table(node: Node, longest: int) -> Table | None:
+    """Return a long step function of numbers, or one of such functions, as a table."""
+    if not isinstance(node, Steps):
+        return None
+    if levels := node.levels():
+        long = len(node.knots) > longest
+        return Table(None, node.x, (node.knots,), (tuple(levels),), node.strict) if long else None
+    first = next((value for value in node.values if isinstance(value, Steps)), node)
+    knots, values = [], []
+    for value in node.values:
+        if isinstance(value, Number):
+            value = Steps(first.x, (), (value,), first.strict)
+        if not isinstance(value, Steps) or (value.x, value.strict) != (first.x, first.strict):
+            return None
+        knots.append(value.knots)
+        values.append(tuple(value.levels()))
+    if not all(values) or sum(map(len, knots)) <= longest:
+        return None
+    places = tuple(Number(float(place)) for place in range(len(values)))
+    index = with_fields(node, values=places)
+    return Table(index, first.x, tuple(knots), tuple(values), first.strict)
+
+
+def _changed(value: Any, change: Callable[[Node], Node]) -> Any:
+    """Return a field of an expression with the expressions directly within it changed."""
+    if isinstance(value, Node):
+        return change(value)
+    return tuple(_changed(item, change) for item in value) if isinstance(value, tuple) else value
+
+
+#: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
+#: in a cache otherwise (Memoize), which costs more than the arithmetic.
+_FENCE = '"fence"'
+
+#: Longer names are cut off by PostgreSQL.
+_LONGEST = 63
+
+#: Half the smallest float32.
+_LEAST_SINGLE = 2.0**-150
+
+
+class Postgres(Sql):
+    """SQL for PostgreSQL."""
+
+    database = "PostgreSQL"
+    position = "ARRAY_POSITION(ARRAY[{}], {})"
+    spellings: ClassVar = Sql.spellings | {
+        nodes.Words: "CAST({column} AS text)",
+        nodes.WholeWords: "CAST({column} AS text)",  # without a point anyway
+        nodes.Draw: (
+            "(CAST(CAST('x' || SUBSTR(MD5(CONVERT_TO('{seed}:' || {key}, 'UTF8')), 1, 13) AS bit(52)) "
+            "AS bigint) / '4503599627370496'::float8)"
+        ),
+        nodes.Item: "CASE WHEN CARDINALITY({column}) = {size} "
+        "THEN CAST(({column})[{place}] AS float8) END",
+        nodes.Rounded: f"CASE WHEN ABS({{value}}) <= '{_LEAST_SINGLE}'::float8 "
+        "THEN '0'::float8 ELSE CAST(CAST({value} AS real) AS float8) END",
+        nodes.Clamped: "CASE WHEN ABS({value}) < {small} THEN '0'::float8 "
+        "WHEN ABS({value}) > {large} THEN SIGN({value}) * {large} ELSE {value} END",
+        nodes.Exp: "CASE WHEN {value} < '-700'::float8 THEN '0'::float8 ELSE EXP({value}) END",
+        nodes.IsNan: "{value} = 'NaN'::float8",
+        nodes.Descending: "(SELECT ARRAY_AGG(v ORDER BY v DESC) FROM UNNEST(ARRAY[{values}]) AS v)",
+    }
+
+    def __init__(self) -> None:
+        self.layer: dict[str, int] = {}
+
+    def statement(self, program: Program, table: str) -> str:
+        """Return one select from a table and its layers."""
+        found = layers(program.bindings)
+        self.layer = {name: place for place, layer in enumerate(found) for name in layer}
+        joins = [f"CROSS JOIN (SELECT NULL::json AS {_FENCE} OFFSET 0) AS {_FENCE}"]
+        for place, layer in enumerate(found):
+            columns = self.columns({identifier(name): program.bindings[name] for name in layer})
+            joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
+            joins[-1] += ","
+            joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f') AS "layer_{place + 1}"']
+        added = self.columns({self._added(name): node for name, node in program.outputs.items()})
+        first = ['SELECT "calibkit".*,', *(f"  {line}" for line in added)]
+        return "\n".join([*first, f'FROM {table} AS "calibkit"', *joins])
+
+    def _added(self, name: str) -> str:
+        if len(name.encode()) > _LONGEST:
+            raise UsageError(
+                f"the added column {name!r} has a name longer than the {_LONGEST} bytes that "
+                "PostgreSQL keeps; fit on columns with shorter names."
+            )
+        return identifier(name)
+
+    def number(self, value: float) -> str:
+        """Return a typed literal."""
+        return f"'{_plain(value)}'::float8"
+
+    def text(self, value: str) -> str:
+        """Return a text literal that means the same under all settings of backslashes."""
+        if "\0" in value:
+            raise UsageError(f"{value!r} holds a null character, which PostgreSQL has no text for.")
+        quoted = "'" + value.replace("'", "''") + "'"
+        return "E" + quoted.replace("\\", "\\\\") if "\\" in value else quoted
+
+    def ref(self, name: str) -> str:
+        """Return a binding with its layer."""
+        return f'"layer_{self.layer[name] + 1}".{identifier(name)}'
+
+    def column(self, name: str) -> str:
+        """Return a column of the table."""
+        return f'"calibkit".{identifier(name)}'
+
+    def table(self, node: nodes.Steps) -> str:
+        """Return an element of an array, whose place a binary search among the knots finds."""
+        x = self.write(node.x)
+        if node.strict:  # as many knots are below x as there are, without those at or above it
+            knots = _array([-knot for knot in reversed(node.knots)])
+            place = f"{len(node.knots) + 1} - WIDTH_BUCKET(-({x}), {knots})"
+        else:
+            place = f"WIDTH_BUCKET({x}, {_array(node.knots)}) + 1"
+        return f"({_array(node.levels())})[{place}]"
+
+
+def _array(values: Sequence[float]) -> str:
+    return f"'{{{','.join(map(_plain, values))}}}'::float8[]"
+
+
+def _plain(value: float) -> str:
+    """Return a float as PostgreSQL reads it from text."""
+    found = repr(float(value)).removesuffix(".0")
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(found, found)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from calibkit.errors import UsageError, nearest
-from calibkit.exports.duckdb_sql import DuckDb
-from calibkit.exports.polars_code import Polars
-from calibkit.exports.postgres_sql import Postgres
+from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
-from calibkit.exports.python_code import Python
 from calibkit.exports.request import Request
+from calibkit.exports.sql import DuckDb, Postgres
 from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
@@ -27,13 +25,7 @@ PRINTERS: Final[Mapping[str, type[Printer]]] = {
 
 
 def program_of(model: Model, request: Request) -> Program:
-    """Return what a model computes.
-
-    Raises
-    ------
-    UsageError
-        For a kind that cannot be exported, or options that do not fit the model.
-    """
+    """Return what a model computes; a kind that cannot be exported is refused."""
     if model.kind not in KINDS:
         raise UsageError(
             f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, KINDS)}."
@@ -47,23 +39,9 @@ def program_of(model: Model, request: Request) -> Program:
 def export_model(
     model: Model, dialect: str, request: Request | None = None, table: str = "scores"
 ) -> str:
-    """Return a model as the text of a file.
+    """Return a model as the text of a file, in a language of `PRINTERS`.
 
-    Parameters
-    ----------
-    model
-        Of any kind that is applied to rows.
-    dialect
-        A key of `PRINTERS`.
-    request
-        Columns elsewhere, and the key of a stochastic boundary.
-    table
-        Of SQL: the table that is read; a dot parts a schema from it.
-
-    Raises
-    ------
-    UsageError
-        Options that do not fit the model, or names that the language cannot hold.
+    Of SQL, `table` is the table that is read; a dot parts a schema from it.
     """
     program = program_of(model, request or Request())
     about = f"calibkit {__version__}: a model of kind {model.kind}"

@@ -325,19 +325,14 @@ def chosen(code: Node, values: Sequence[Operand]) -> Node:
 
 def every_node(node: Node) -> Iterator[Node]:
     """Yield an expression and all within it."""
-    waiting = [node]
+    waiting: list[object] = [node]
     while waiting:
         found = waiting.pop()
-        yield found
-        waiting += _nodes(astuple(found))
-
-
-def _nodes(value: object) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _nodes(item)
+        if isinstance(found, Node):
+            yield found
+            waiting += astuple(found)
+        elif isinstance(found, tuple):
+            waiting += found
 
 
 def refs_of(node: Node) -> set[str]:

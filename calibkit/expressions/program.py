@@ -1,39 +1,46 @@
-"""An exported model before it is written: named steps, and the columns they end in."""
+"""An exported model before it is written: named steps, and the columns they end in.
+
+Here are also the columns as a fit took them, and the maps that several kinds of model share.
+"""
 
 from __future__ import annotations
 
 import graphlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from calibkit.expressions.nodes import (
     MISSING,
+    ONE,
+    ZERO,
+    Between,
+    Clamped,
     Code,
+    Exp,
     Field,
     Lacks,
+    Log,
     Node,
     Number,
     Operand,
     Read,
     Ref,
+    Rounded,
     WholeWords,
     Words,
     chosen,
+    clipped,
     every_node,
     node_of,
     refs_of,
     when,
 )
-from calibkit.expressions.preimages import Inverse
+from calibkit.expressions.preimages import Inverse, Scores
 from calibkit.models.model import Column
-
-
-@dataclass(frozen=True)
-class Input:
-    """A column of numbers that a binding holds, as the fit took it."""
-
-    column: str
-    description: Column
+from calibkit_kernels.decide import LEAST
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Program:
     outputs
         The columns to add.
     inputs
-        The bindings that hold a column of the table as it was read.
+        The bindings that hold a column of numbers of the table, and how the fit took it.
     needed, bundled
         The bindings without which a row has no result; whether this is part of a bundle.
     available
@@ -79,7 +86,7 @@ class Program:
     lenient: bool = False
     names: dict[tuple[Node, bool], Ref] = field(default_factory=dict)
     outputs: dict[str, Node] = field(default_factory=dict)
-    inputs: dict[str, Input] = field(default_factory=dict)
+    inputs: dict[str, Column] = field(default_factory=dict)
     needed: dict[str, None] = field(default_factory=dict)
     bundled: bool = False
     available: dict[str, Ref] = field(default_factory=dict)
@@ -168,3 +175,140 @@ def used_bindings(program: Program, outputs: Sequence[Node]) -> dict[str, Node]:
             needed.add(name)
             waiting += refs_of(program.bindings[name])
     return {name: value for name, value in program.bindings.items() if name in needed}
+
+
+#: The largest finite float64 and the first number that float32 rounds to infinity.
+LARGEST = 1.7976931348623157e308
+SINGLE_OVERFLOW = 2.0**128 - 2.0**103
+SINGLE_LARGEST = 2.0**128 - 2.0**104
+
+#: How far, relatively, numbers made of logarithms and exponentials may be from what another machine
+#: makes of them.
+NEAR = 1e-13
+
+
+def bind_input(
+    program: Program,
+    name: str,
+    column: str,
+    description: Column,
+    *,
+    finite: bool = True,
+    value: Node | None = None,
+) -> Ref:
+    """Bind a column of numbers as the fit took it; see `as_fitted`.
+
+    `value`: what stands for the column, if not what is read.
+    """
+    value = program.number(column) if value is None else value
+    bound = program.bind(name, as_fitted(program, value, description, finite=finite))
+    if column not in program.available:
+        program.inputs[bound.name] = replace(description, name=column)
+    elif program.available[column].name in program.loose:
+        program.loose.add(bound.name)
+    return bound
+
+
+def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = True) -> Node:
+    """Return a number as a fit took it, missing where `apply` would refuse it.
+
+    `column` tells scale and dtype, `finite` whether infinities are refused.
+    """
+    if column.scale in ("probability", "percent"):
+        low, high = 0.0, 100.0 if column.scale == "percent" else 1.0
+    elif finite:
+        high = math.nextafter(SINGLE_OVERFLOW, 0.0) if column.dtype == "float32" else LARGEST
+        low = -high
+    else:
+        low, high = -math.inf, math.inf
+    found: Node = Between(value, low, high)
+    if column.scale == "percent":
+        read = program.bind("percent", found)
+        share = (Rounded(read) if column.dtype == "float32" else read) / 100.0
+        return Rounded(program.bind("read", share)) if column.dtype == "float32" else share
+    if column.dtype != "float32":
+        return found
+    read = program.bind("read", found)
+    if high < math.inf:
+        return Rounded(read)
+    below = when(read <= -SINGLE_OVERFLOW, -math.inf, Rounded(read))
+    return when(read >= SINGLE_OVERFLOW, math.inf, below)
+
+
+def near_knots(
+    program: Program, x: Node, knots: Sequence[float], *, above: bool = False
+) -> list[float]:
+    """Return the knots of x, moved down a little (or up) where its last digits are not certain.
+
+    A number that another machine would have put on the knot is then on the same side of it.
+    """
+    if not (isinstance(x, Ref) and x.name in program.loose):
+        return list(knots)
+    share = NEAR if above else -NEAR
+    return [knot + share * abs(knot) if math.isfinite(knot) else knot for knot in knots]
+
+
+def at_least(program: Program, x: Ref, cut: Node) -> Node:
+    """Return whether x reaches a cut, which is moved down a little as that of `near_knots`."""
+    if x.name not in program.loose:
+        return x >= cut
+    if isinstance(cut, Number):
+        return x >= near_knots(program, x, [cut.value])[0]
+    return x >= when(cut < 0.0, cut * (1.0 + NEAR), cut * (1.0 - NEAR))
+
+
+def scores_of(column: Column) -> Scores:
+    """Return the finite scores that a column may hold."""
+    single = column.dtype == "float32"
+    if column.scale in ("probability", "percent"):
+        return Scores(single, 0.0, 1.0)
+    most = SINGLE_LARGEST if single else LARGEST
+    return Scores(single, -most, most)
+
+
+def expit(program: Program, z: Node, name: str = "linear") -> Node:
+    """Return 1 / (1 + exp(-z)), in the form that does not overflow."""
+    if isinstance(z, Number):
+        small = math.exp(-abs(z.value))
+        return Number((1.0 if z.value >= 0.0 else small) / (1.0 + small))
+    z = program.short(name, z)
+    power = program.bind("power", Exp(when(z >= 0.0, 0.0 - z, z)))
+    whole = ONE + power
+    return when(z >= 0.0, ONE / whole, power / whole)
+
+
+def inside(program: Program, value: Node, least: float, name: str) -> Node:
+    """Return a probability moved `least` inside (0, 1)."""
+    if isinstance(value, Number):
+        return Number(min(max(value.value, least), 1.0 - least))
+    if least == 0.0:
+        return value
+    return clipped(program.short(name, value), least, 1.0 - least)
+
+
+def link(program: Program, score: Node, scale: str, least: float = LEAST) -> Node:
+    """Return a score on the scale of a line, to be multiplied: of a probability the logit.
+
+    Probabilities are moved `least` inside (0, 1) first; without that 0 and 1 have infinite logits.
+    """
+    if scale != "probability":
+        return program.bind("score", Clamped(score))
+    p = program.bind("probability", inside(program, score, least, "probability"))
+    logit = Log(p / (1.0 - p))
+    if least > 0.0:
+        return logit
+    return when(p <= 0.0, -math.inf, when(p >= 1.0, math.inf, logit))
+
+
+def log_parts(program: Program, z: Node) -> tuple[Node, Node]:
+    """Return ln s and -ln(1 - s) of s = 1 / (1 + exp(-z))."""
+    positive = z > 0.0
+    rest = program.bind("rest", Log(ONE + Exp(when(positive, 0.0 - z, z))))
+    low = program.bind("low_log", when(positive, 0.0, z) - rest)
+    return low, program.bind("high_log", when(positive, z, 0.0) + rest)
+
+
+def line(a: Operand, x: Node, b: Operand) -> Node:
+    """Return a x + b."""
+    a, b = node_of(a), node_of(b)
+    return b if a == ZERO else a * x + b

@@ -81,93 +81,84 @@ _WAYS: Final = (
 )
 
 
-def way_of(name: str, tables: Sequence[tuple[str, Table]], dialect: Dialect) -> Way | None:
-    """Return how the dates of a column of text are written; None where there is no value.
+@dataclass(frozen=True)
+class Texts:
+    """A column of text that is to be one of dates: its name, and the inputs."""
 
-    `tables`: the inputs by their names.
+    name: str
+    tables: Sequence[Table]
+    dialect: Dialect
 
-    Raises `DataError` for dates that can be read in two ways, or values that are no dates in any
-    one way; `UsageError` for a format that is none.
-    """
-    ways = [replace(way, zoned=zoned) for way in _WAYS for zoned in (False, True)]
-    said = dialect.date_format
-    if said is not None:
-        ways = [Way(said)]
-    for first in (_FIRST, None):
-        filled, *counts = _counts(name, tables, dialect, ways, first)
-        if not filled:
-            return None
-        if max(counts) < filled:
-            way = ways[counts.index(max(counts))]
-            zone = " with a zone" if way.zoned else ""
-            problem = f"no date of the format {way.name}{zone}" + (
-                "" if said else ", as others are,"
+    def way(self) -> Way | None:
+        """Return how the dates are written; None where there is no value.
+
+        Raises `DataError` for dates that can be read in two ways, or values that are no dates in any
+        one way; `UsageError` for a format that is none.
+        """
+        said = self.dialect.date_format
+        ways = [replace(way, zoned=zoned) for way in _WAYS for zoned in (False, True)]
+        if said is not None:
+            ways = [Way(said)]
+        for first in (_FIRST, None):
+            filled, *counts = self._counts(ways, first)
+            if not filled:
+                return None
+            if max(counts) < filled:
+                way = ways[counts.index(max(counts))]
+                zone = " with a zone" if way.zoned else ""
+                others = "" if said else ", as others are,"
+                self._refuse(
+                    way.read(self.name, self.dialect).is_null(),
+                    f"no date of the format {way.name}{zone}{others}",
+                    "give --date-format, such as '%d.%m.%Y', or text for the order of text",
+                )
+            ways = [way for way, count in zip(ways, counts, strict=True) if count == filled]
+        for other in ways[1:]:
+            one, two = (way.read(self.name, self.dialect) for way in (ways[0], other))
+            self._refuse(
+                one != two,
+                f"a date that may be {ways[0].name} or {other.name}",
+                f"say which: --date-format {ways[0].name} or --date-format {other.name}",
             )
-            advice = "give --date-format, such as '%d.%m.%Y', or text for the order of text"
-            _refuse(name, tables, dialect, way.read(name, dialect).is_null(), problem, advice)
-        ways = [way for way, count in zip(ways, counts, strict=True) if count == filled]
-    for other in ways[1:]:
-        _refuse(
-            name,
-            tables,
-            dialect,
-            ways[0].read(name, dialect) != other.read(name, dialect),
-            f"a date that may be {ways[0].name} or {other.name}",
-            f"say which: --date-format {ways[0].name} or --date-format {other.name}",
-        )
-    return ways[0]
+        return ways[0]
 
+    def _counts(self, ways: Sequence[Way], first: int | None) -> list[int]:
+        """Return of how many of the first rows there is a value, and one written in each way."""
+        read = [way.read(self.name, self.dialect) for way in ways]
+        columns = [present(self.name, self.dialect), *read]
+        total = [0] * len(columns)
+        for table in self.tables:
+            rows = table.frame.lazy() if first is None else table.frame.lazy().head(first)
+            counts = rows.select(one.count().alias(str(k)) for k, one in enumerate(columns))
+            with reading(table.part.path):
+                try:
+                    found = counts.collect(engine="streaming").row(0)
+                except pl.exceptions.ComputeError as error:
+                    if self.dialect.date_format is None:
+                        raise
+                    raise UsageError(
+                        f"--date-format {self.dialect.date_format!r} is no format of dates ({error}); "
+                        "give one such as '%d.%m.%Y', or text"
+                    ) from None
+            total = [sum(pair) for pair in zip(total, found, strict=True)]
+        return total
 
-def _counts(
-    name: str,
-    tables: Sequence[tuple[str, Table]],
-    dialect: Dialect,
-    ways: Sequence[Way],
-    first: int | None,
-) -> list[int]:
-    """Return of how many of the first rows there is a value, and one written in each way."""
-    columns = [present(name, dialect), *(way.read(name, dialect) for way in ways)]
-    total = [0] * len(columns)
-    for path, table in tables:
-        rows = table.frame.lazy() if first is None else table.frame.lazy().head(first)
-        counts = rows.select(one.count().alias(str(k)) for k, one in enumerate(columns))
-        with reading(path):
-            try:
-                found = counts.collect(engine="streaming").row(0)
-            except pl.exceptions.ComputeError as error:
-                if dialect.date_format is None:
-                    raise
-                raise UsageError(
-                    f"--date-format {dialect.date_format!r} is no format of dates ({error}); give one "
-                    "such as '%d.%m.%Y', or text"
-                ) from None
-        total = [sum(pair) for pair in zip(total, found, strict=True)]
-    return total
-
-
-def _refuse(
-    name: str,
-    tables: Sequence[tuple[str, Table]],
-    dialect: Dialect,
-    offends: pl.Expr,
-    problem: str,
-    advice: str,
-) -> None:
-    """Raise a `DataError` about the rows of the first file in which some offend."""
-    text = present(name, dialect)
-    for path, table in tables:
-        rows = table.frame.lazy().select(text.alias("text"), offends.alias("odd"))
-        rows = rows.with_row_index("row", 1).filter(pl.col("odd") & pl.col("text").is_not_null())
-        with reading(path):
-            found = rows.collect(engine="streaming")
-        if found.height:
-            first = found["row"].head(FIRST_ROWS).to_list()
-            plural = "s" if found.height > 1 else ""
-            raise DataError.of(
-                path,
-                f"column {name!r}: {problem} in {found.height} row{plural} "
-                f"(first: row {first[0]}; value {found['text'][0]!r}); {advice}",
-                column=name,
-                rows=found.height,
-                first_rows=first,
-            )
+    def _refuse(self, offends: pl.Expr, problem: str, advice: str) -> None:
+        """Raise a `DataError` about the rows of the first file in which some offend."""
+        text = present(self.name, self.dialect)
+        for table in self.tables:
+            rows = table.frame.lazy().select(text.alias("text"), offends.alias("odd"))
+            rows = rows.with_row_index("row", 1)
+            with reading(table.part.path):
+                found = rows.filter("odd", pl.col("text").is_not_null()).collect(engine="streaming")
+            if found.height:
+                first = found["row"].head(FIRST_ROWS).to_list()
+                plural = "s" if found.height > 1 else ""
+                raise DataError.of(
+                    table.part.path,
+                    f"column {self.name!r}: {problem} in {found.height} row{plural} "
+                    f"(first: row {first[0]}; value {found['text'][0]!r}); {advice}",
+                    column=self.name,
+                    rows=found.height,
+                    first_rows=first,
+                )

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.dates import way_of
+from calibkit.files.dates import Texts
 from calibkit.files.dialect import AS_TEXT, Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import named_format
@@ -189,7 +189,7 @@ class Source:
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
 
-        Raises what `calibkit.files.dates.way_of` says.
+        Raises what `calibkit.files.dates.Texts.way` says.
         """
         for name in names:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
@@ -197,7 +197,7 @@ class Source:
             tables = [table.as_text(name) for table in self._tables]
             way = None
             if self.dialect.date_format != AS_TEXT:
-                way = way_of(name, list(zip(self.paths, tables, strict=True)), self.dialect)
+                way = Texts(name, tables, self.dialect).way()
             self._dates = AS_TEXT if way is None else way.name
             if way is not None:
                 read = partial(way.read, dialect=self.dialect)

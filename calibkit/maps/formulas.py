@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from calibkit.expressions import scales
+from calibkit.expressions import program as scales
 from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps, when
 from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program

@@ -23,7 +23,7 @@ def _share(value: Any, flag: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyOptions(Options):
+class ApplyOptions(shared.OfModel, Options):
     """How a model is applied."""
 
     keep: shared.Names | None = of_output(
@@ -71,9 +71,7 @@ class ApplyOptions(Options):
         """What is asked of the model besides its own word."""
         from calibkit.models.applier import Request
 
-        return Request(
-            columns=shared.elsewhere(self), key=self.key, seed=self.seed, level=self.add_level
-        )
+        return Request(columns=self.elsewhere, key=self.key, seed=self.seed, level=self.add_level)
 
     @property
     def most_missing(self) -> Bound | None:

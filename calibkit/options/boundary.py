@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -11,8 +11,8 @@ from calibkit.errors import UsageError
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options import shared
 from calibkit.options.levels import LevelOptions, Order, Strategy
-from calibkit.options.objective import OPTIONS, Target, read_confidence, read_gap, read_target
-from calibkit.options.option import listed, option
+from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
+from calibkit.options.option import inside, listed, option
 from calibkit.options.shared import named_column, of_columns
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         if self.groups is not None and self.time is not None:
             raise UsageError("give --groups or --time: folds follow one of them.")
         if self.target.review is not None:
-            self._check_review()
+            self._check_alone("three-way decisions")
         if self.several:
             self._check_several()
         if self.max_gap is not None:
@@ -241,16 +241,11 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
                 f"--uncertainty takes up to {MOST_UNCERTAINTIES} columns, each once; got "
                 f"{', '.join(self.several)}."
             )
-        for flag, given in (
-            ("--confidence", self.confidence),
-            ("--by", self.by),
-            ("--score-bins", self.score_bins),
-            ("--order score-uncertainty", self.order != "uncertainty-score"),
-            ("--strategy equal-width", self.strategy != "equal-mass"),
-            ("--uncertainty-edges", self.edges),
-        ):
-            if given:
-                raise UsageError(f"several uncertainties do not go with {flag}; leave it out.")
+        others = {
+            "--strategy equal-width": self.strategy != "equal-mass",
+            "--uncertainty-edges": self.edges,
+        }
+        self._check_alone("several uncertainties", others)
         if self.method not in SEVERAL:
             raise UsageError(
                 f"--method {self.method} takes one uncertainty; of several: {', '.join(SEVERAL)}."
@@ -290,15 +285,17 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
             if limit is not None
         }
 
-    def _check_review(self) -> None:
-        for flag, given in (
-            ("--confidence", self.confidence),
-            ("--by", self.by),
-            ("--score-bins", self.score_bins),
-            ("--order score-uncertainty", self.order != "uncertainty-score"),
-        ):
+    def _check_alone(self, what: str, others: Mapping[str, Any] | None = None) -> None:
+        """Refuse what neither several uncertainties nor three-way decisions go with, and others."""
+        without = {
+            "--confidence": self.confidence,
+            "--by": self.by,
+            "--score-bins": self.score_bins,
+            "--order score-uncertainty": self.order != "uncertainty-score",
+        }
+        for flag, given in {**without, **(others or {})}.items():
             if given:
-                raise UsageError(f"three-way decisions do not go with {flag}; leave it out.")
+                raise UsageError(f"{what} do not go with {flag}; leave it out.")
 
     def check_comparison(self) -> None:
         """Refuse what a comparison of methods would ignore."""
@@ -349,7 +346,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     @property
     def confidence_level(self) -> Bound | None:
         """The probability with which the bound is to hold on new data, if one is asked for."""
-        return read_confidence(self.confidence)
+        return None if self.confidence is None else inside(self.confidence, "--confidence")
 
     @property
     def columns(self) -> shared.ColumnOptions:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
 from calibkit.options.option import option
 from calibkit.options.shared import named_column, of_output
 
-if TYPE_CHECKING:
-    from calibkit.models.model import Model
-
-
 of_estimate = partial(option, group="Without labels")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftOptions(shared.Threaded):
+class DriftOptions(shared.OfModel, shared.Threaded):
     """What new rows are compared with, and on which columns.
 
     Rows without a label, where ``unlabelled`` lets them pass, judge nothing but count otherwise.
@@ -77,13 +73,3 @@ class DriftOptions(shared.Threaded):
     def assumed(self) -> str | None:
         """What is taken not to have changed, where rates are estimated."""
         return (self.assume or "covariate") if self.estimate else None
-
-    @property
-    def fitted(self) -> Model:
-        """The model."""
-        return cast("Model", self.model)
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The column of each role that is not where the model says."""
-        return shared.elsewhere(self)

@@ -13,7 +13,7 @@ from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options import shared
 from calibkit.options.judging import decimals, of_metrics, of_votes
-from calibkit.options.option import listed
+from calibkit.options.option import inside, listed
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 
 def _prevalence(value: Any, flag: str) -> str:
-    from calibkit.options.metrics import read_prevalence
-
-    return read_prevalence(str(value))
+    """Return the base rate to which classes are reweighted, in its shortest decimal form."""
+    return str(inside(str(value), flag, "more than 0 and less than 1"))
 
 
 def _complete_metrics(incomplete: str) -> list[str]:

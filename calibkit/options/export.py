@@ -12,7 +12,7 @@ from calibkit.options.shared import named_column, of_output, of_run
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(Options):
+class ExportOptions(shared.OfModel, Options):
     """Which model becomes code, in which language, and on which rows that is checked."""
 
     model: Annotated[
@@ -49,8 +49,3 @@ class ExportOptions(Options):
         """Refuse words of SQL for another language."""
         if self.to != "sql" and (self.dialect is not None or self.table is not None):
             raise UsageError("--dialect and --table go with --to sql.")
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The column of each role that is not where the model says."""
-        return shared.elsewhere(self)

@@ -18,13 +18,7 @@ Numbers = float | str | tuple[str, ...] | list[float] | list[str]
 
 
 def decimals(value: Any, flag: str) -> tuple[str, ...]:
-    """Return numbers as they would be typed: one, several, or text with commas between them.
-
-    Raises
-    ------
-    UsageError
-        For what is neither number nor text.
-    """
+    """Return numbers as they would be typed: one, several, or text with commas between them."""
     if isinstance(value, str):
         return listed(value)
     several = list(value) if isinstance(value, Sequence) else [value]

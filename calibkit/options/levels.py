@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isfinite
 from typing import Any, Literal, Self, cast
 
-from calibkit.errors import UsageError
+from calibkit.errors import ModelError, UsageError
 from calibkit.options.option import Options, option
 from calibkit.options.shared import ModelLike, of_input
 
@@ -13,10 +15,49 @@ Strategy = Literal["equal-mass", "equal-width"]
 Order = Literal["uncertainty-score", "score-uncertainty"]
 
 
-def _edges(value: Any, flag: str) -> tuple[float, ...]:
-    from calibkit.options.level_edges import edges_of
+def edges_of(value: Any, flag: str) -> tuple[float, ...]:
+    """Return inner edges that are given as numbers, as a boundary, or as a file of one of these.
 
-    return edges_of(value, flag)
+    Parameters
+    ----------
+    value
+        Numbers that rise, the model of a boundary, or the name of a file: a JSON list or a model.
+    flag
+        What messages call them, where they are no file.
+    """
+    from calibkit.models.model import Model
+
+    name = flag
+    if isinstance(value, Model):
+        value = value.as_dict().get("uncertainty_edges")
+    elif not isinstance(value, list | tuple):
+        name = str(value)
+        value = _read(name)
+    numbers = isinstance(value, list | tuple) and len(value) > 0
+    numbers = numbers and all(isinstance(one, int | float) and isfinite(one) for one in value)
+    if not numbers or not all(one <= other for one, other in pairwise(value)):
+        raise UsageError(
+            f"{name}: edges of uncertainty levels are finite numbers that rise, at least one; this "
+            f"is {str(value)[:60]}",
+            file=None if name == flag else name,
+        )
+    return tuple(float(edge) for edge in value)
+
+
+def _read(path: str) -> Any:
+    from calibkit.files.inputs import read_bytes
+    from calibkit.models.model import decode_as, decode_object
+
+    data = read_bytes(path)
+    try:
+        found = decode_object(data, path).get("uncertainty_edges") if data[:1] == b"{" else None
+        return decode_as(data, list[float], "a list") if found is None else found
+    except ModelError as error:
+        raise UsageError(
+            f"{path}: no edges of uncertainty levels ({error}); give a JSON list of rising numbers, "
+            "or the model of a boundary",
+            file=path,
+        ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +69,7 @@ class LevelOptions(Options):
     uncertainty_edges: ModelLike | tuple[float, ...] | list[float] | None = of_input(
         "Edges of the uncertainty levels: a JSON list of numbers, or the model of a boundary.",
         "FILE",
-        read=_edges,
+        read=edges_of,
         shown="from the rows",
     )
 

@@ -34,13 +34,7 @@ Penalties = float | tuple[float, float] | Literal["cv"]
 
 
 def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
-    """Return one or two penalties as two, or ``"cv"``.
-
-    Raises
-    ------
-    UsageError
-        For anything but numbers from 0 up.
-    """
+    """Return one or two penalties as two, or ``"cv"``."""
     if value == "cv":
         return "cv"
     several = isinstance(value, Sequence) and not isinstance(value, str)
@@ -62,13 +56,7 @@ def chosen_penalties(value: Penalties) -> tuple[float, float] | None:
 
 
 def one_pattern(probs: Names | None) -> str:
-    """Return the pattern of one predictor's class probabilities.
-
-    Raises
-    ------
-    UsageError
-        Several patterns.
-    """
+    """Return the pattern of one predictor's class probabilities."""
     patterns = tuple(probs or ("prob_*",))
     if len(patterns) > 1:
         raise UsageError("a fit takes one predictor: give --probs one pattern.")

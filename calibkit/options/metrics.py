@@ -152,13 +152,7 @@ class Share:
 
 
 def read_shares(texts: Sequence[str]) -> tuple[Share, ...]:
-    """Return the shares of ``--top``.
-
-    Raises
-    ------
-    UsageError
-        For text that is no number above 0 and up to 1, or one given twice.
-    """
+    """Return the shares of ``--top``."""
     found: dict[Bound, Share] = {}
     for text in texts:
         bound = decimal_bound(text, "--top")
@@ -176,30 +170,11 @@ def read_bounds(precisions: Sequence[str], recalls: Sequence[str]) -> dict[str, 
     return {name: [_bound(text, option) for text in texts] for (name, option), texts in given}
 
 
-def read_prevalence(text: str) -> str:
-    """Return the base rate to which classes are reweighted, in its shortest decimal form.
-
-    Raises
-    ------
-    UsageError
-        For text that is no number between 0 and 1.
-    """
-    bound = decimal_bound(text, "--prevalence")
-    if not 0 < bound.numerator < bound.denominator:
-        raise UsageError(f"--prevalence is {text}; expected more than 0 and less than 1.")
-    return str(bound)
-
-
 def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tuple[str, ...] | None:
     """Return the names of the metrics wanted, None for all.
 
     A bound that stands in a name, as in ``recall_at_precision:0.9``, is added to `bounds`.  Measures
     of decisions may be named as `boundary` does, ``balanced-accuracy`` or ``utility:1,-2,0,0``.
-
-    Raises
-    ------
-    UsageError
-        For names that are not known, all of them in one message.
     """
     wanted, unknown = [], []
     for text in _rejoined(texts):

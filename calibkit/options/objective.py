@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from calibkit.errors import UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
+from calibkit.options.option import inside
 
 #: The options that state an objective, in the order of the help.
 OPTIONS = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
@@ -228,11 +229,6 @@ def read_target(
     several
         Whether several bounds may be given.  Recall is then maximised within them; the other ones
         come first, for they are what limits it.
-
-    Raises
-    ------
-    UsageError
-        None or several were given, or the value is impossible.
     """
     named = {name: text for name, text in given.items() if text is not None}
     asked = {name: text for name, text in (review or {}).items() if text is not None}
@@ -251,7 +247,9 @@ def read_target(
         more = "; several bounds go with --confidence" if named.keys() <= _SIGNS.keys() else ""
         raise UsageError(f"give exactly one objective of {options}; got {seen}{more}.")
     ((name, text),) = named.items()
-    base_rate = _base_rate(prevalence)
+    base_rate = None
+    if prevalence is not None:
+        base_rate = inside(prevalence, "--prevalence", "a share above 0 and below 1")
     if name in ("maximize", "minimize"):
         return _unbounded(name, str(text), value, base_rate)
     bound = _rows(text, "--capacity") if name == "capacity" else decimal_bound(text, f"--{name}")
@@ -322,11 +320,6 @@ def _parsed(text: str, option: str) -> tuple[str, tuple[Bound, ...], tuple[Bound
     """Return name and parameters of a measure, from ``NAME`` or ``NAME:A,B``.
 
     Where a cost is the name of a column there are no parameters; both costs come third then.
-
-    Raises
-    ------
-    UsageError
-        An unknown measure, the wrong number of parameters, or impossible ones.
     """
     from calibkit.numerics.confusion import OBJECTIVES
 
@@ -351,23 +344,8 @@ def _cost_or_column(text: str, option: str) -> Bound | str:
     return text
 
 
-def _base_rate(prevalence: str | float | None) -> Bound | None:
-    if prevalence is None:
-        return None
-    found = decimal_bound(prevalence, "--prevalence")
-    if not 0 < found.numerator < found.denominator:
-        raise UsageError(f"--prevalence is {prevalence}; expected a share above 0 and below 1.")
-    return found
-
-
 def read_gap(text: str | None) -> Gap | None:
-    """Return the largest gap between segments from ``MEASURE:EPS``; None where none was given.
-
-    Raises
-    ------
-    UsageError
-        Another measure than recall and fpr, or no number from 0 to 1.
-    """
+    """Return the largest gap between segments from ``MEASURE:EPS``; None where none was given."""
     if text is None:
         return None
     measure, _, most = text.partition(":")
@@ -377,19 +355,3 @@ def read_gap(text: str | None) -> Gap | None:
             f"measures: {', '.join(GAPS)}."
         )
     return Gap(measure, decimal_bound(most, f"--max-gap {measure}:"))
-
-
-def read_confidence(value: str | float | None) -> Bound | None:
-    """Return a confidence from the text typed; None where none was.
-
-    Raises
-    ------
-    UsageError
-        For anything but a number above 0 and below 1.
-    """
-    if value is None:
-        return None
-    bound = decimal_bound(value, "--confidence")
-    if not 0 < bound.numerator < bound.denominator:
-        raise UsageError(f"--confidence is {value}; expected a number above 0 and below 1.")
-    return bound

@@ -21,6 +21,7 @@ from typing import (
 )
 
 from calibkit.errors import ModelError, UsageError, nearest
+from calibkit.numerics.bounds import Bound, decimal_bound
 
 Asked = TypeVar("Asked", bound="Options")
 
@@ -132,13 +133,7 @@ class Entry:
         return words[0] if words else "--" + self.name.rstrip("_").replace("_", "-")
 
     def take(self, value: Any) -> Any:
-        """Return a value as the field holds it; an empty list is the default.
-
-        Raises
-        ------
-        UsageError
-            For a value of another type or out of bounds.
-        """
+        """Return a value as the field holds it; an empty list is the default."""
         if value is None and (self.optional or self.default is None):
             return None
         if self.option.read is not None:
@@ -181,11 +176,6 @@ class Options:
 
     A subclass is a frozen dataclass whose fields are made by `option`.  Values are checked
     when it is made, first each by itself, then together by `check`.
-
-    Raises
-    ------
-    UsageError
-        For a value of another type, out of bounds, or that contradicts another.
     """
 
     #: What the help of a kind shows after the names of the command and of the kind.
@@ -267,11 +257,6 @@ def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Ask
         The class, and the state's name for messages.
     others
         Options that the state does not decide.
-
-    Raises
-    ------
-    ModelError
-        For anything else than such options.
     """
     try:
         if not isinstance(content, dict):
@@ -282,13 +267,7 @@ def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Ask
 
 
 def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
-    """Return names: one text with commas between them, or several texts as they are.
-
-    Raises
-    ------
-    UsageError
-        For what is no text.
-    """
+    """Return names: one text with commas between them, or several texts as they are."""
     if isinstance(value, str):
         return tuple(filter(None, map(str.strip, value.split(","))))
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
@@ -296,14 +275,16 @@ def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
     return tuple(value)
 
 
-def tagged(value: Mapping[str, str] | Sequence[str], flag: str) -> dict[str, str]:
-    """Return tags: a dictionary of texts, or texts of the form ``KEY=VALUE``.
+def inside(value: Any, flag: str, expected: str = "a number above 0 and below 1") -> Bound:
+    """Return a number above 0 and below 1, with the decimal digits that were typed."""
+    bound = value if isinstance(value, Bound) else decimal_bound(value, flag)
+    if not 0 < bound.numerator < bound.denominator:
+        raise UsageError(f"{flag} is {value}; expected {expected}.")
+    return bound
 
-    Raises
-    ------
-    UsageError
-        For a tag without ``=`` or key, one key with two values, or what is no text.
-    """
+
+def tagged(value: Mapping[str, str] | Sequence[str], flag: str) -> dict[str, str]:
+    """Return tags: a dictionary of texts, or texts of the form ``KEY=VALUE``."""
     if isinstance(value, Mapping):
         for key, own in value.items():
             if not isinstance(key, str) or not isinstance(own, str) or not key:

@@ -54,11 +54,6 @@ class Look:
         Light lines on dark ground.
     transparent
         Leave the ground out: for pages that have their own.
-
-    Raises
-    ------
-    UsageError
-        For a size outside 2.5 to 40 inches.
     """
 
     width: float | None = None
@@ -76,13 +71,7 @@ class Look:
 def read_size(
     size: str | None, width: float | None, height: float | None
 ) -> tuple[float | None, float | None]:
-    """Return width and height from ``--size 6x4``, ``--width`` and ``--height``.
-
-    Raises
-    ------
-    UsageError
-        For a size of another form, or one given twice.
-    """
+    """Return width and height from ``--size 6x4``, ``--width`` and ``--height``."""
     if size is None:
         return width, height
     if width is not None or height is not None:
@@ -177,13 +166,7 @@ class JudgedPlot(PlotOptions):
 
     @property
     def judged(self) -> EvaluateOptions:
-        """What to evaluate for the picture, whatever boundaries are drawn there.
-
-        Raises
-        ------
-        UsageError
-            For options that do not go together.
-        """
+        """What to evaluate for the picture, whatever boundaries are drawn there."""
         return self.part(EvaluateOptions, boundary=None, uncertainty=None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
@@ -39,13 +39,7 @@ Names = str | tuple[str, ...] | list[str]
 
 
 def model_of(value: Any, flag: str) -> Model:
-    """Return a model that is given as one, as its file or as what a state holds of it.
-
-    Raises
-    ------
-    UsageError, ModelError
-        No such file, or one that holds no model.
-    """
+    """Return a model that is given as one, as its file or as what a state holds of it."""
     from calibkit.models.model import Model, canonical_text, decode, load
 
     if isinstance(value, dict):
@@ -67,8 +61,7 @@ OnMissingApply = Annotated[
     Literal["error", "null"],
     of_input(
         "Rows with null or NaN where a number is needed: refuse the file, or write null in "
-        "the added columns.",
-        flags=("--on-missing",),
+        "the added columns."
     ),
 ]
 
@@ -157,23 +150,28 @@ Features = Annotated[
 
 _AS_IN_MODEL: Final = "as the model names it"
 
-ScoreElsewhere = Annotated[
-    str | None, named_column(SCORE_HELP, flags=("--score",), shown=_AS_IN_MODEL)
-]
+ScoreElsewhere = Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)]
 
-UncertaintyElsewhere = Annotated[
-    str | None, named_column(UNCERTAINTY_HELP, flags=("--uncertainty",), shown=_AS_IN_MODEL)
-]
+UncertaintyElsewhere = Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)]
 
-ProbsElsewhere = Annotated[
-    str | None, of_columns(PROBS_HELP, "PATTERN", flags=("--probs",), shown=_AS_IN_MODEL)
-]
+ProbsElsewhere = Annotated[str | None, of_columns(PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)]
 
 
-def elsewhere(options: Options) -> dict[str, str]:
-    """Return the column of each role that is read under another name than the model's."""
-    named = {role: getattr(options, role, None) for role in ("score", "uncertainty", "probs")}
-    return {role: name for role, name in named.items() if name is not None}
+class OfModel:
+    """What has a model, and may read its columns under other names."""
+
+    model: Any
+
+    @property
+    def fitted(self) -> Model:
+        """The model."""
+        return cast("Model", self.model)
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The column of each role that is not where the model says."""
+        named = {role: getattr(self, role, None) for role in ("score", "uncertainty", "probs")}
+        return {role: name for role, name in named.items() if name is not None}
 
 
 # Output and run ------------------------------------------------------------------------------
@@ -212,7 +210,6 @@ SeedElsewhere = Annotated[
     of_run(
         "Another seed for the decisions of a stochastic boundary.",
         "NUMBER",
-        flags=("--seed",),
         least=0,
         most=2**63 - 1,
         shown=_AS_IN_MODEL,
@@ -299,10 +296,6 @@ def _listed_texts(value: Any, flag: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in texts)
 
 
-def _delimiter(value: Any, flag: str) -> str:
-    return separator(str(value))
-
-
 def _date_format(value: Any, flag: str) -> str:
     text = str(value).strip()
     if text != AS_TEXT and "%" not in text:
@@ -312,10 +305,6 @@ def _date_format(value: Any, flag: str) -> str:
     return text
 
 
-def _encoding(value: Any, flag: str) -> str:
-    return codec(str(value))
-
-
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
     """How text inputs are written."""
@@ -323,7 +312,7 @@ class TextOptions(Options):
     delimiter: str | None = of_input(
         "What stands between the fields of CSV: a character, or tab.",
         "CHARACTER",
-        read=_delimiter,
+        read=lambda value, flag: separator(str(value)),
         shown="told from the first lines: , ; tab or |",
     )
     decimal: Literal[".", ","] | None = of_input(
@@ -341,7 +330,7 @@ class TextOptions(Options):
     encoding: str | None = of_input(
         "The encoding of text, such as latin-1 or utf-16.",
         "NAME",
-        read=_encoding,
+        read=lambda value, flag: codec(str(value)),
         shown="told from the text: UTF-8, UTF-16, else Windows-1252",
     )
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
-from calibkit.options.option import Options, option
+from calibkit.options.option import Options, inside, option
 from calibkit.options.shared import named_column, of_output
-
-if TYPE_CHECKING:
-    from calibkit.models.model import Model
 
 of_promises = partial(option, group="Promises")
 
@@ -21,11 +18,7 @@ _NOT_NAMED: Final = "the model's own bound"
 
 
 def _inner(value: Any, flag: str) -> Bound:
-    """Return a number above 0 and below 1, as typed."""
-    bound = value if isinstance(value, Bound) else decimal_bound(value, flag)
-    if not 0 < bound.numerator < bound.denominator:
-        raise UsageError(f"{flag} is {bound}; expected a number above 0 and below 1.")
-    return bound
+    return inside(value if isinstance(value, Bound) else decimal_bound(value, flag), flag)
 
 
 def _promise(metavar: str, text: str) -> Any:
@@ -33,7 +26,7 @@ def _promise(metavar: str, text: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(Options):
+class WatchOptions(shared.OfModel, Options):
     """What is promised of a boundary, which rows judge it, and when."""
 
     model: Annotated[
@@ -82,16 +75,6 @@ class WatchOptions(Options):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")
-
-    @property
-    def fitted(self) -> Model:
-        """The model."""
-        return cast("Model", self.model)
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The column of each role that is not where the model says."""
-        return shared.elsewhere(self)
 
     @property
     def named(self) -> dict[str, Bound]:

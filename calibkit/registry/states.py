@@ -35,15 +35,7 @@ class _Start(msgspec.Struct):
 
 
 def read_state(path: str) -> State:
-    """Return the state in a file; ``-`` is standard input.
-
-    Raises
-    ------
-    UsageError
-        No such file, or no permission to read it.
-    ModelError
-        Not a state, an unknown kind, another version, or a damaged one.
-    """
+    """Return the state in a file; ``-`` is standard input."""
     if path != STDIN:
         return state_of(Path(path), path)
     kept = Scratch()
@@ -105,13 +97,6 @@ def merge_files(inputs: Sequence[str], expect: int | None = None) -> tuple[list[
         Files, globs or folders, or ``-`` for standard input.
     expect
         How many shards there must be in all; None: any number.
-
-    Raises
-    ------
-    UsageError
-        No such file, or no permission to read it.
-    ModelError, DataError
-        As `read_state` and `merge_states`.
     """
     paths = [path for path, _ in find_files(inputs)]
     return paths, merge_states([read_state(path) for path in paths], expect)

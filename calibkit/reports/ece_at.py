@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.bins.binning import Grid, fit_grid
+from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import read_score_rows, score_column
 from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
@@ -21,18 +21,16 @@ from calibkit.options.metrics import Settings
 from calibkit.reports.points import Points, check_lines, undrawable
 from calibkit.reports.style import Sheet
 
+_SCHEMA = {
+    "score": pl.String,
+    "score_bin": pl.Int64,
+    "ece_at": pl.Float64,
+    "cumulative_ece_at": pl.Float64,
+}
+
 
 def points(source: Source, options: EceAtOptions) -> Points:
-    """Return ECE@j and cumulative ECE@j of each score for every score bin j.
-
-    Raises
-    ------
-    UsageError
-        Columns or a grid that are not there, or do not fit.
-    DataError
-        Values that are missing, out of range or of the wrong type; scores that are no
-        probabilities.
-    """
+    """Return ECE@j and cumulative ECE@j of each score for every score bin j."""
     check_lines(options.names, "scores", "--score")
     source.require(list(options.names), "--score")
     given = None
@@ -52,32 +50,21 @@ def points(source: Source, options: EceAtOptions) -> Points:
         given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
     place = cells.place(given, rows.score, rows.uncertainty)
     settings = Settings(weighted=options.weight is not None, threads=options.workers)
-    frames = []
+    table = []
     for name in options.names:
         own = rows.score
         if name != columns.score:
             assert rows.others is not None
             own = score_column(rows.others[name], rows.where, "probability")
         sample = Sample(score=own, label=rows.label, weight=rows.weight)
-        frames.append(_one(name, given, cells.compute(sample, place, settings)))
-    table = pl.concat(frames)
-    if not table["ece_at"].count():
+        values = cells.compute(sample, place, settings)
+        for j in range(given.shape[1]):
+            table.append((name, j, values[f"ece_at:{j}"], values[f"cumulative_ece_at:{j}"]))
+    frame = pl.DataFrame(table, schema=_SCHEMA, orient="row")
+    if not frame["ece_at"].count():
         raise undrawable(source, "no cell of the grid has rows")
     shape = str(given.shape[0])
-    return Points.of("ece-at", table, rows, grid=columns.score, levels=shape)
-
-
-def _one(name: str, grid: Grid, values: dict[str, int | float | None]) -> pl.DataFrame:
-    bins = range(grid.shape[1])
-    return pl.DataFrame(
-        {
-            "score": name,
-            "score_bin": list(bins),
-            "ece_at": [values[f"ece_at:{j}"] for j in bins],
-            "cumulative_ece_at": [values[f"cumulative_ece_at:{j}"] for j in bins],
-        },
-        schema_overrides={"ece_at": pl.Float64, "cumulative_ece_at": pl.Float64},
-    )
+    return Points.of("ece-at", frame, rows, grid=columns.score, levels=shape)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.rows import BOUNDARY
 from calibkit.evaluation.slices import ALL
-from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
+from calibkit.measures.result import Metrics, Number
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.kinds import view_of
-from calibkit.models.model import Model
 from calibkit.models.page import Page, Table
+from calibkit.options import plot
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.options.plot import (
-    CurveOptions,
-    DispersionOptions,
-    PrecisionRecallOptions,
-    RocOptions,
-    ThresholdOptions,
-)
 from calibkit.reports import plots, reliability
-from calibkit.reports.html import Markup
-from calibkit.reports.html_boundary import beside, in_short
-from calibkit.reports.html_plots import figure_of
-from calibkit.reports.html_report import report
+from calibkit.reports.html import Markup, Span, number
+from calibkit.reports.html_pictures import figure_of
+from calibkit.reports.html_report import cell_of, report
 from calibkit.reports.points import MOST_LINES, Points
-from calibkit.views.answer import rule
+from calibkit.views.answer import hundredths, rule
 
 _NO_PICTURES: Final = (
     "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
@@ -48,14 +42,11 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
     """Return the picture of an evaluation with curves, over all rows, as ``svg`` or ``png``.
 
     A reliability diagram; of votes that of the predicted disagreement; of raw scores the ROC curve.
-
-    Raises
-    ------
-    DataError
-        Where there is nothing to draw.
     """
     if options.scale == "raw" and not options.patterns:
-        shown = plots.points(source, _curves(RocOptions, options))
+        boundary = () if options.boundary is None else options.boundary
+        curves = options.part(plot.RocOptions, scores=options.ranked, boundary=boundary)
+        shown = plots.points(source, curves)
     else:
         shown = _reliability(options, found)
     return plots.picture(shown, format=format)
@@ -63,48 +54,71 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:
     """Return the HTML page of an evaluation with curves; pictures of all rows where these fit."""
-    model = options.model
+    model, boundary = options.model, _boundary_of(options)
     drawn: list[Markup] = []
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
         fits = source.memory is None or source.rows <= source.memory.entries
-        for make in _shown(options, source if fits else None, found):
+        makers = [partial(_reliability, options, found)] if found.curves is not None else []
+        if fits:
+            makers += [partial(_of_rows, options, source, *asked) for asked in _asked(options)]
+        for make in makers:
             try:
                 shown = make()
             except CalibkitError:  # raw scores, one class, too many lines: no such picture
                 continue
             drawn.append(figure_of(shown, len(drawn), found))
         remark = "" if fits else _TOO_MANY
+    story: list[str | Table] = []
+    if model is not None:
+        page = Page(everything=True)
+        view_of(model).view(model, page)
+        if boundary is not None:  # what to expect on new data stands beside what was found
+            story += _beside(boundary, found.metrics)
+            page.parts[0] = rule(boundary)
+        story += filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway
     return report(
         found,
-        inputs=[_named(part) for part in source.parts],
+        inputs=[
+            "standard input" if one.path == "-" else one.relative or one.path
+            for one in source.parts
+        ],
         confidence=options.confidence if options.intervals else None,
-        short=in_short(model if isinstance(model, BoundaryModel) else None, found.metrics),
-        story=[] if model is None else [*_story(model, found)],
+        short=_in_short(boundary, found.metrics),
+        story=story,
         pictures=drawn,
         remark=remark,
     )
 
 
-def _shown(
-    options: EvaluateOptions, source: Source | None, found: Evaluated
-) -> Iterator[Callable[[], Points]]:
-    """Yield what makes the points of each picture of a page; without a source, of `found` alone."""
-    if found.curves is not None:
-        yield lambda: _reliability(options, found)
-    if source is None:
-        return
+def _boundary_of(options: EvaluateOptions) -> BoundaryModel | None:
+    return options.model if isinstance(options.model, BoundaryModel) else None
+
+
+def _asked(options: EvaluateOptions) -> Iterator[tuple[type[plot.PlotOptions], dict[str, Any]]]:
+    """Yield the pictures of a page that need the rows, with options of their own."""
+    model, names = _boundary_of(options), options.ranked
     if options.counts is not None:
-        yield lambda: plots.points(source, options.part(DispersionOptions, probs=options.patterns))
-    if options.patterns or len(options.ranked) > MOST_LINES:
+        yield plot.DispersionOptions, {"probs": options.patterns}
+    if options.patterns or len(names) > MOST_LINES:
         return
-    if len(options.ranked) == 1:
-        yield lambda: plots.points(source, _thresholds(options))
-    yield lambda: plots.points(source, _curves(PrecisionRecallOptions, options))
-    yield lambda: plots.points(source, _curves(RocOptions, options))
-    model = options.model
-    if isinstance(model, BoundaryModel) and "uncertainty" in model.columns:
-        yield lambda: plots.points(source, _grid(options, model))
+    boundary = () if options.boundary is None else options.boundary
+    if len(names) == 1:  # what a threshold gives, with those that were judged
+        single = model is not None and not model.groups and len(model.score_thresholds) == 1
+        own = {"scores": names, "boundary": boundary if single else (), "decision": None}
+        yield plot.ThresholdOptions, own
+    yield plot.PrecisionRecallOptions, {"scores": names, "boundary": boundary}
+    yield plot.RocOptions, {"scores": names, "boundary": boundary}
+    if model is not None and "uncertainty" in model.columns:  # over the columns that it reads
+        score, uncertainty = model.columns["score"], model.columns["uncertainty"].name
+        grid = {"score": score.name, "scale": score.scale or "probability"}
+        yield HeatmapOptions, grid | {"uncertainty": options.uncertainty or uncertainty}
+
+
+def _of_rows(
+    options: EvaluateOptions, source: Source, kind: type[plot.PlotOptions], own: dict[str, Any]
+) -> Points:
+    return plots.points(source, options.part(kind, **own))
 
 
 def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:
@@ -115,41 +129,88 @@ def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:
     return reliability.of_evaluated(replace(found, curves=whole), options)
 
 
-def _curves(kind: type[CurveOptions], options: EvaluateOptions) -> CurveOptions:
-    """Return which curves to draw of what was evaluated."""
-    boundary = () if options.boundary is None else options.boundary
-    return options.part(kind, scores=options.ranked, boundary=boundary)
+#: Bounds that metrics call otherwise.
+_METRICS = {"capacity": "selected_share"}
 
 
-def _thresholds(options: EvaluateOptions) -> ThresholdOptions:
-    """Return what a threshold of the score gives, with those that were judged."""
-    model = options.model
-    one = isinstance(model, BoundaryModel) and not model.groups and len(model.score_thresholds) == 1
-    boundary = options.boundary if one and options.boundary is not None else ()
-    return options.part(ThresholdOptions, scores=options.ranked, boundary=boundary, decision=None)
+def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
+    """Return what decisions came to in sentences: alerts, those that were right, what was missed."""
+    lines = []
+    for score, slices in metrics.metrics.items():
+        values = slices[ALL]
+        if any(values.get(name) is None for name in ("tp", "fp", "fn", "tn")):
+            continue
+        tp, fp, fn, tn = (float(values[name] or 0) for name in ("tp", "fp", "fn", "tn"))
+        rows, alerts = tp + fp + fn + tn, tp + fp
+        said = f"{score}: {number(alerts)} of {number(rows)} rows raise an alert"
+        said += f", {1000 * alerts / rows:,.3g} of a thousand." if rows else "."
+        if alerts:
+            said += f" {hundredths(tp / alerts)} of 100 alerts are right."
+        if tp + fn:
+            said += (
+                f" {hundredths(tp / (tp + fn))} % of the positives are found: {number(tp)} of "
+                f"{number(tp + fn)}; {number(fn)} are missed."
+            )
+        if fp + tn:
+            said += f" {hundredths(fp / (fp + tn))} % of the negatives raise a false alarm."
+        lines.append(said)
+    if model is None or BOUNDARY not in metrics.metrics:
+        return lines
+    return [*_bounds(model, metrics), rule(model), *lines]
 
 
-def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:
-    """Return the grid under a boundary: over the columns that it reads."""
-    score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
-    return options.part(
-        HeatmapOptions,
-        score=score.name,
-        scale=score.scale or "probability",
-        uncertainty=options.uncertainty or uncertainty.name,
-    )
+def _found(metrics: Metrics, name: str) -> Number | Span | None:
+    """Return a figure of the boundary, with its interval where there is one."""
+    reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
+    under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
+    return cell_of(metrics, under, ALL, name)
 
 
-def _named(part: Part) -> str:
-    return "standard input" if part.path == "-" else part.relative or part.path
+def _beside(model: BoundaryModel, metrics: Metrics) -> list[Table]:
+    """Return what the boundary led to expect beside what the rows of the evaluation show."""
+    values = metrics.metrics.get(BOUNDARY, {}).get(ALL, {})
+    if not values:
+        return []
+    fit = model.fit
+    judged = fit.test or fit.cross_validated
+    rows: list[list[object]] = [
+        [name, getattr(fit.in_sample, name), getattr(judged, name, None), _found(metrics, name)]
+        for name in ("precision", "recall")
+        if name in values
+    ]
+    how = "its test rows" if fit.test else "cross-validated"
+    header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
+    return [Table(header, rows, "What to expect, and what was found")] if rows else []
 
 
-def _story(model: Model, found: Evaluated) -> Iterator[str | Table]:
-    """Yield what a boundary led to expect beside what was found, and all that is to say of it."""
-    if isinstance(model, BoundaryModel):
-        yield from beside(model, found.metrics)
-    page = Page(everything=True)
-    view_of(model).view(model, page)
-    if isinstance(model, BoundaryModel):  # what to expect on new data stands beside what was found
-        page.parts[0] = rule(model)
-    yield from filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway
+def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
+    """Say of each bound of the fit whether the rows of the evaluation keep it."""
+    certificate, lines = model.fit.certificate, []
+    for name, bound in model.objective.subject_to.items():
+        cell = _found(metrics, _METRICS.get(name, name))
+        value = cell.value if isinstance(cell, Span) else cell
+        whole = name == "capacity" and bound >= 1.0
+        if value is None or "value" in model.columns or whole:
+            continue
+        least = name in ("precision", "recall")
+        word = "meets" if (value >= bound if least else value <= bound) else "misses"
+        lines.append(
+            f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
+            f"which {word} it{_chance(cell, bound, least)}."
+        )
+    if certificate is not None:
+        promised = " and ".join(one.text for one in certificate.all)
+        lines.append(
+            f"Certificate: {promised} on new rows of "
+            f"the same kind, with confidence {certificate.confidence:g} over the drawing of the "
+            f"{certificate.rows:,} rows that certified it."
+        )
+    return lines
+
+
+def _chance(cell: object, bound: float, least: bool) -> str:
+    """Say whether the interval leaves it open that the bound is met."""
+    if not isinstance(cell, Span) or cell.low is None or cell.high is None:
+        return ""
+    both = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+    return "; its interval includes the bound" if both else ", as does its whole interval"

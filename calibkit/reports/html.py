@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import NewType
 
 from calibkit.models.page import Page, Table
 from calibkit.models.page import cell_text as plain_text
 
-Markup = NewType("Markup", str)
+
+class Markup(str):
+    """A string of HTML."""
+
+    __slots__ = ()
+
 
 NOTHING = Markup("")
 
@@ -41,32 +45,29 @@ class Span:
 
 
 def escaped(value: object) -> Markup:
-    """Return text as HTML that shows it, inside a tag and inside an attribute."""
+    """Return text as HTML that shows it, inside a tag and inside an attribute; HTML as it is."""
+    if isinstance(value, Markup):
+        return value
     return Markup(html.escape(_UNWRITABLE.sub("\ufffd", str(value)), quote=True))
 
 
-def breakable(content: Markup) -> Markup:
-    """Return text that may go on in the next line after an underscore."""
-    return Markup(content.replace("_", "_<wbr>"))
-
-
-def tag(name: str, content: Markup = NOTHING, **attributes: str) -> Markup:
-    """Return an element; attributes are escaped, and ``class_`` and ``aria_label`` find their names."""
+def tag(name: str, *content: object, **attributes: str) -> Markup:
+    """Return an element, with what is not HTML escaped; ``class_``, ``aria_label`` find their names."""
     shown = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
     )
-    return Markup(f"<{name}{shown}>{content}</{name}>")
+    return Markup(f"<{name}{shown}>{''.join(map(escaped, content))}</{name}>")
 
 
-def joined(parts: Iterable[Markup]) -> Markup:
-    """Return pieces one after the other, a line each."""
-    return Markup("\n".join(part for part in parts if part))
+def joined(parts: Iterable[object]) -> Markup:
+    """Return pieces one after the other, a line each; what is not HTML is escaped."""
+    return Markup("\n".join(escaped(part) for part in parts if part))
 
 
 def paragraphs(lines: Iterable[str], **attributes: str) -> Markup:
     """Return a paragraph for each line of text."""
-    return joined(tag("p", escaped(line), **attributes) for line in lines)
+    return joined(tag("p", line, **attributes) for line in lines)
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -84,8 +85,8 @@ def cell_text(cell: object) -> Markup:
         shown = escaped(number(cell.value, signed=cell.signed))
         if cell.low is None or cell.high is None:
             return shown
-        ends = escaped(f"{number(cell.low)} to {number(cell.high)}")
-        return Markup(f"{shown} {tag('span', ends, class_='interval')}")
+        ends = tag("span", f"{number(cell.low)} to {number(cell.high)}", class_="interval")
+        return Markup(f"{shown} {ends}")
     if isinstance(cell, bool):
         return escaped("yes" if cell else "no")
     return escaped(number(cell) if cell is None or isinstance(cell, int | float) else cell)
@@ -96,21 +97,27 @@ def table(content: Table) -> Markup:
 
     The first cell of each row is its heading.  Without a title it is called by its columns.
     """
-    right = [
-        place > 0 and all(_is_number(row[place]) for row in content.rows)
+    looks = [
+        {"class_": "number"}
+        if place and all(_is_number(row[place]) for row in content.rows)
+        else {}
         for place in range(len(content.header))
     ]
-    head = Markup(
-        "".join(
-            tag("th", escaped(name), scope="col", **_aligned(numeric))
-            for name, numeric in zip(content.header, right, strict=True)
-        )
-    )
-    lines = [tag("tr", _cells(row, right, content.codes)) for row in content.rows]
+    names = zip(content.header, looks, strict=True)
+    head = [tag("th", name, scope="col", **look) for name, look in names]
+    lines = []
+    for row in content.rows:
+        shown = []
+        for place, (cell, look) in enumerate(zip(row, looks, strict=True)):
+            inner = cell_text(cell)
+            if place in content.codes and isinstance(cell, str):  # names break after an underscore
+                inner = tag("code", Markup(inner.replace("_", "_<wbr>")))
+            shown.append(tag("td", inner, **look) if place else tag("th", inner, scope="row"))
+        lines.append(tag("tr", *shown))
     first, *others = content.header
     title = content.title or f"{first or 'figures'}: {', '.join(others)}"
-    caption = tag("caption", escaped(title))
-    inside = joined([caption, tag("thead", tag("tr", head)), tag("tbody", joined(lines))])
+    heading = [tag("caption", title), tag("thead", tag("tr", *head))]
+    inside = joined([*heading, tag("tbody", joined(lines))])
     box = {"class_": "wide", "role": "region", "aria_label": title, "tabindex": "0"}
     return tag("div", tag("table", inside), **box)
 
@@ -122,56 +129,35 @@ def plain(page: Page) -> Markup:
         if isinstance(part, str):
             shown.append(paragraphs([part] if part else []))
             continue
-        lines = [joined(tag("th", escaped(name)) for name in part.header)]
-        lines += [joined(tag("td", escaped(plain_text(cell))) for cell in row) for row in part.rows]
-        title = tag("caption", escaped(part.title)) if part.title else NOTHING
+        lines = [joined(tag("th", name) for name in part.header)]
+        lines += [joined(tag("td", plain_text(cell)) for cell in row) for row in part.rows]
+        title = tag("caption", part.title) if part.title else NOTHING
         shown.append(tag("table", joined([title, joined(tag("tr", line) for line in lines)])))
     return joined(shown)
-
-
-def _cells(row: Sequence[object], right: Sequence[bool], codes: tuple[int, ...]) -> Markup:
-    shown = []
-    for place, cell in enumerate(row):
-        content = cell_text(cell)
-        if place in codes and isinstance(cell, str):
-            content = tag("code", breakable(content))
-        if place == 0:
-            shown.append(tag("th", content, scope="row"))
-        else:
-            shown.append(tag("td", content, **_aligned(right[place])))
-    return Markup("".join(shown))
 
 
 def _is_number(cell: object) -> bool:
     return cell is None or (isinstance(cell, int | float | Span) and not isinstance(cell, bool))
 
 
-def _aligned(right: bool) -> dict[str, str]:
-    return {"class_": "number"} if right else {}
-
-
-def section(heading: str, *parts: Markup, level: int = 2) -> Markup:
+def section(heading: str, *parts: Markup) -> Markup:
     """Return a part of the page with its heading; nothing where there is nothing in it."""
     content = joined(parts)
-    whole = joined([tag(f"h{level}", escaped(heading)), content])
-    return tag("section", whole) if content else NOTHING
+    return tag("section", joined([tag("h2", heading), content])) if content else NOTHING
 
 
-def folded(summary: str, *parts: Markup) -> Markup:
-    """Return a part that opens at a click; nothing where there is nothing in it."""
-    content = joined(parts)
-    return (
-        tag("details", joined([tag("summary", escaped(summary)), content])) if content else NOTHING
-    )
+def folded(summary: str, content: Table) -> Markup:
+    """Return a table that opens at a click; nothing where it has no rows."""
+    inside = joined([tag("summary", summary), table(content)])
+    return tag("details", inside) if content.rows else NOTHING
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
     """Return a picture with the words under it."""
-    return tag("figure", joined([drawing, tag("figcaption", escaped(caption))]))
+    return tag("figure", joined([drawing, tag("figcaption", caption)]))
 
 
 def page(title: str, *parts: Markup) -> bytes:
     """Return a whole page, in UTF-8."""
-    return _PAGE.substitute(
-        policy=escaped(_POLICY), title=escaped(title), content=joined(parts)
-    ).encode()
+    shown = {"policy": escaped(_POLICY), "title": escaped(title), "content": joined(parts)}
+    return _PAGE.substitute(shown).encode()

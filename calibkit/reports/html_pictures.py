@@ -1,14 +1,22 @@
-"""Small pictures drawn by hand as SVG: they take the colours of the page and need no other program."""
+"""Pictures of a page: small ones drawn by hand as SVG, which need nothing else, and matplotlib's.
+
+Both take the colours of the page, and have words for people who do not see them.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from calibkit.reports.html import NOTHING, Markup, Span, escaped, joined, number, tag
+from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.slices import ALL
+from calibkit.reports import plots
+from calibkit.reports.html import NOTHING, Markup, Span, escaped, figure, joined, number, tag
+from calibkit.reports.points import Points
 
 #: Side of the square of a reliability diagram, its margins, and the height of its histogram.
 _SIDE, _LEFT, _TOP, _COUNTS = 280.0, 58.0, 8.0, 46.0
@@ -50,7 +58,16 @@ def reliability(curve: pl.DataFrame) -> Markup:
         return NOTHING
     x = _Axis(0.0, 1.0, _LEFT, _LEFT + _SIDE)
     y = _Axis(0.0, 1.0, _TOP + _SIDE, _TOP)
-    parts = [*_square(x, y), *_histogram(bins, x)]
+    middle = (y.start + y.end) / 2
+    sides = dict(zip(("x", "y", "width", "height"), (x.start, y.end, _SIDE, _SIDE), strict=True))
+    turned = {"transform": f"rotate(-90 12 {middle:g})"}
+    parts = [
+        _shape("rect", "axis", **{name: f"{side:g}" for name, side in sides.items()}),
+        _line("ideal", (x.start, y.start), (x.end, y.end)),
+        *(_text(f"{share:g}", x.start - 6, y.at(share) + 4, "end") for share in _TICKS),
+        _text("share of positive rows", 12, middle, "middle", **turned),
+        *_histogram(bins, x),
+    ]
     pools = curve.filter(pl.col("curve") == "corp").to_dicts()
     points = [
         f"{x.at(pool[end]):.1f},{y.at(pool['mean_label']):.1f}"
@@ -69,19 +86,6 @@ def reliability(curve: pl.DataFrame) -> Markup:
     )
     alt = "Reliability diagram. Scores around " + "; ".join(words) + "."
     return _drawing(_LEFT + _SIDE + 12, _TOP + _SIDE + 22 + _COUNTS + 34, alt, parts)
-
-
-def _square(x: _Axis, y: _Axis) -> list[Markup]:
-    sides = dict(zip(("x", "y", "width", "height"), (x.start, y.end, _SIDE, _SIDE), strict=True))
-    parts = [
-        _shape("rect", "axis", **{name: f"{side:g}" for name, side in sides.items()}),
-        _line("ideal", (x.start, y.start), (x.end, y.end)),
-        *(_text(f"{share:g}", x.start - 6, y.at(share) + 4, "end") for share in _TICKS),
-    ]
-    middle = (y.start + y.end) / 2
-    turned = {"transform": f"rotate(-90 12 {middle:g})"}
-    parts.append(_text("share of positive rows", 12, middle, "middle", **turned))
-    return parts
 
 
 def _histogram(bins: Sequence[dict[str, float]], x: _Axis) -> list[Markup]:
@@ -144,7 +148,7 @@ def _drawing(width: float, height: float, alt: str, parts: Sequence[Markup]) -> 
 
 def _shape(name: str, kind: str, **attributes: float | str) -> Markup:
     shown = {key: _tenths(value) for key, value in attributes.items()}
-    return tag(name, NOTHING, class_=kind, **shown)
+    return tag(name, class_=kind, **shown)
 
 
 def _line(kind: str, start: tuple[float, float], end: tuple[float, float]) -> Markup:
@@ -152,8 +156,69 @@ def _line(kind: str, start: tuple[float, float], end: tuple[float, float]) -> Ma
 
 
 def _text(words: str, x: float, y: float, anchor: str, **more: str) -> Markup:
-    return tag("text", escaped(words), x=_tenths(x), y=_tenths(y), text_anchor=anchor, **more)
+    return tag("text", words, x=_tenths(x), y=_tenths(y), text_anchor=anchor, **more)
 
 
 def _tenths(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.1f}"
+
+
+#: What the light style draws with, and the names of these colours on the page.
+_COLOURS = {
+    "#1a1a1a": "--ink",
+    "#000000": "--ink",
+    "#d9d9d9": "--line",
+    "#ffffff": "--ground",
+    "#0072b2": "--series",
+}
+
+_BEFORE = re.compile(r"^.*?(?=<svg )", re.DOTALL)
+_STYLE = re.compile(r"<defs><style.*?</style></defs>", re.DOTALL)
+_LABEL = re.compile(r'aria-label="[^"]*"')
+_SPACES = re.compile(r' xmlns(:xlink)?="[^"]*"')  # HTML knows them
+_IDS = re.compile(r'(\bid="|url\(#|href="#)')
+
+#: The main numbers behind a picture, for people who do not see it.
+_METRICS = {"reliability": "ece", "precision-recall": "average_precision", "roc": "auc"}
+
+#: What each kind of picture says, below it.
+_WORDS = {
+    "reliability": "Calibrated scores lie on the diagonal. Dots are bins "
+    "with their intervals, the step line is isotonic regression (CORP), bars count rows.",
+    "threshold": "Precision, recall and the share of rows that raise an alert, at every threshold; "
+    "bands are intervals.",
+    "precision-recall": "What each threshold would reach: precision against recall.",
+    "roc": "Recall against the false positive rate; the diagonal is chance.",
+    "heatmap": "How often rows are positive over score and uncertainty, and the line from which on "
+    "the boundary selects.",
+    "dispersion": "What the distance from the raters consists of: calibration, which a map can "
+    "correct, and dispersion, which it cannot.",
+    "disagreement": "How often two raters differ, against the predicted chance that they do.",
+}
+
+
+def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
+    """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
+    title = plots.KINDS[shown.kind].HEADING
+    svg = plots.picture(shown, plots.Look(title="", transparent=True)).decode()
+    name = _METRICS.get(shown.kind, "epistemic_loss")
+    values = [
+        f"{score}: {name} {number(slices[ALL][name])}"
+        for score, slices in found.metrics.metrics.items()
+        if slices[ALL].get(name) is not None
+    ]
+    alt = f"{title} ({'; '.join(values)})." if values else f"{title}."
+    return figure(_inline(svg, alt, f"picture{place}-"), f"{title}. {_WORDS[shown.kind]}")
+
+
+def _inline(svg: str, alt: str, prefix: str) -> Markup:
+    """Return an SVG file of the light style as an element of a page, in the page's colours.
+
+    Its names get a prefix, because two pictures of one page may not share any.
+    """
+    element = _STYLE.sub("", _BEFORE.sub("", svg, count=1), count=1)
+    element = _SPACES.sub("", element, count=2)
+    element = _IDS.sub(lambda found: f"{found[1]}{prefix}", element)
+    for colour, name in _COLOURS.items():
+        element = element.replace(colour, f"var({name})")
+    return Markup(_LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip())

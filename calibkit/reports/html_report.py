@@ -46,38 +46,29 @@ def report(
 ) -> bytes:
     """Return the page of an evaluation: UTF-8, one file, the same bytes for the same findings.
 
-    Parameters
-    ----------
-    found
-        What was found.
-    inputs
-        Names of the files that were evaluated, or of the input as the user knows it.
-    confidence
-        Of the intervals; None where there are none.
-    short
-        What came of decisions, in sentences.
-    story
-        What is to be said of the boundary: paragraphs and tables, in order.
-    pictures
-        Elements with pictures drawn by another program.
-    remark
-        A line that stands in for pictures which are not there.
+    `short` says what came of decisions, `story` what is to be said of the boundary, `remark` why
+    `pictures` are missing; `confidence` is None where there are no intervals.
     """
     metrics = found.metrics
+    told = [*found.warnings, *found.notes]
+    names = list(dict.fromkeys(name for own in metrics.metrics.values() for name in own[ALL]))
     return html.page(
         f"Evaluation of {_listed(inputs)}",
         _head(metrics, inputs, confidence),
-        html.section("In short", html.paragraphs(short) if short else NOTHING),
-        _remarks([*found.warnings, *found.notes]),
+        html.section("In short", html.paragraphs(short)),
+        html.section(
+            "What to know about the data",
+            html.tag("div", html.paragraphs(told), class_="warnings") if told else NOTHING,
+        ),
         _pictures(found, pictures, remark),
         _story(metrics, story),
         *(_glance(metrics, score) for score in metrics.metrics),
         html.section("All rows", *(_all_rows(metrics, scores) for scores in alike(metrics))),
         html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
         html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
-        html.section("What the figures mean", _glossary(metrics)),
-        html.section("How they were computed", _signature(metrics)),
-        html.tag("footer", html.escaped(f"Written by calibkit {__version__}.")),
+        html.section("What the figures mean", _glossary(names)),
+        html.section("How they were computed", _signature(metrics, names)),
+        html.tag("footer", f"Written by calibkit {__version__}."),
     )
 
 
@@ -87,20 +78,16 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _head(metrics: Metrics, inputs: Sequence[str], confidence: float | None) -> Markup:
-    of = html.tag("code", html.escaped(_listed(inputs)))
-    heading = html.tag("h1", html.joined([html.escaped("Evaluation of "), of]))
+    of = html.tag("code", _listed(inputs))
+    heading = html.tag("h1", html.joined(["Evaluation of ", of]))
     line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
     if confidence is not None and metrics.intervals:
         line += f" {100 * confidence:.10g} % confidence intervals."
     return html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")]))
 
 
-def _remarks(lines: Sequence[str]) -> Markup:
-    told = html.tag("div", html.paragraphs(lines), class_="warnings") if lines else NOTHING
-    return html.section("What to know about the data", told)
-
-
-def _cell(metrics: Metrics, score: str, part: str, name: str) -> object:
+def cell_of(metrics: Metrics, score: str, part: str, name: str) -> Number | Span | None:
+    """Return a metric, with its interval where there is one."""
     value = metrics.metrics[score][part].get(name)
     own = metrics.intervals.get(score, {}).get(part, {}).get(name)
     return value if own is None else Span(value, own.low, own.high)
@@ -116,12 +103,12 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     values = metrics.metrics[score][ALL]
     cards = []
     for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
-        cell = _cell(metrics, score, ALL, name)
-        lines = [html.tag("dt", html.escaped(name.replace("_", " ")), title=meaning(name))]
-        lines.append(html.tag("dd", html.escaped(html.number(values[name]))))
+        cell = cell_of(metrics, score, ALL, name)
+        lines = [html.tag("dt", name.replace("_", " "), title=meaning(name))]
+        lines.append(html.tag("dd", html.number(values[name])))
         if isinstance(cell, Span):
             ends = f"{html.number(cell.low)} to {html.number(cell.high)}"
-            lines.append(html.tag("dd", html.escaped(ends), class_="interval"))
+            lines.append(html.tag("dd", ends, class_="interval"))
         cards.append(html.tag("div", html.joined(lines)))
     return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
 
@@ -140,27 +127,22 @@ def _story(metrics: Metrics, story: Sequence[str | Table]) -> Markup:
 
 
 def _confusion(score: str, values: dict[str, Number]) -> Markup:
-    def line(*cells: Markup) -> Markup:
-        return html.tag("tr", Markup("".join(cells)))
-
-    def heading(words: str, scope: str) -> Markup:
-        return html.tag("th", html.escaped(words), scope=scope)
-
-    def counts(name: str, *cells: str) -> Markup:
-        shown = [html.tag("td", html.cell_text(values[cell])) for cell in cells]
-        return line(heading(name, "row"), *shown)
-
-    columns = [heading(f"label {side}", "col") for side in ("positive", "negative")]
-    body = html.joined([counts("selected", "tp", "fp"), counts("not selected", "fn", "tn")])
-    caption = html.escaped(f"Confusion matrix of {score}: rows on these data")
-    parts = {"caption": caption, "thead": line(html.tag("td"), *columns), "tbody": body}
-    inside = html.joined(html.tag(name, part) for name, part in parts.items())
-    return html.tag("div", html.tag("table", inside, class_="confusion"), class_="wide")
+    columns = [html.tag("th", f"label {side}", scope="col") for side in ("positive", "negative")]
+    lines = []
+    for name, counts in (("selected", ("tp", "fp")), ("not selected", ("fn", "tn"))):
+        cells = [html.tag("td", html.cell_text(values[one])) for one in counts]
+        lines.append(html.tag("tr", html.tag("th", name, scope="row"), *cells))
+    parts = [
+        html.tag("caption", f"Confusion matrix of {score}: rows on these data"),
+        html.tag("thead", html.tag("tr", html.tag("td"), *columns)),
+        html.tag("tbody", html.joined(lines)),
+    ]
+    table = html.tag("table", html.joined(parts), class_="confusion")
+    return html.tag("div", table, class_="wide")
 
 
 def _pictures(found: Evaluated, pictures: Sequence[Markup], remark: str) -> Markup:
-    drawn = [*(pictures or _diagrams(found.curves))]
-    drawn += [*_slice_pictures(found.metrics)]
+    drawn = [*(pictures or _diagrams(found.curves)), *_slice_pictures(found.metrics)]
     return html.section(
         "Pictures",
         html.tag("div", html.joined(drawn), class_="pictures") if drawn else NOTHING,
@@ -174,8 +156,7 @@ def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
         return
     for score in curves["score"].unique(maintain_order=True):
         own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
-        drawing = html_pictures.reliability(own)
-        if drawing:
+        if drawing := html_pictures.reliability(own):
             words = (
                 f"Reliability of {score}: a dot a bin with its interval; the line is isotonic "
                 "regression (CORP). On the dashed line scores say how often rows are positive."
@@ -189,10 +170,9 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
         bounded = metrics.intervals.get(score, {}).get(ALL, {})
         names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
         for name in names[:1]:
-            cells = {part: _cell(metrics, score, part, name) for part in slices}
-            values = [(part, cell) for part, cell in cells.items() if isinstance(cell, Span)]
-            drawing = html_pictures.slices(name, values)
-            if drawing:
+            cells = [(part, cell_of(metrics, score, part, name)) for part in slices]
+            values = [(part, cell) for part, cell in cells if isinstance(cell, Span)]
+            if drawing := html_pictures.slices(name, values):
                 rest = len(slices) - html_pictures.MOST_SLICES
                 more = f" The first {html_pictures.MOST_SLICES} are drawn." if rest > 0 else ""
                 words = (
@@ -203,9 +183,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
 
 def _folding(main: Table, summary: str, rest: Table) -> Markup:
     """Return a table, and one that opens at a click where it has rows."""
-    return html.joined(
-        [html.table(main), html.folded(summary, html.table(rest)) if rest.rows else NOTHING]
-    )
+    return html.joined([html.table(main), html.folded(summary, rest)])
 
 
 def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
@@ -213,7 +191,7 @@ def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
     header, caption = ["metric", *scores], "Metrics on all rows"
     main, single = (
         [
-            [name, *(_cell(metrics, score, ALL, name) for score in scores)]
+            [name, *(cell_of(metrics, score, ALL, name) for score in scores)]
             for name in metrics.metrics[scores[0]][ALL]
             if name.endswith("]") == of_class
         ]
@@ -260,7 +238,7 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     short = [[part, *(values.get(name) for name in names)] for part, values in slices.items()]
     shown = [part for part in slices if part != ALL][:_MOST_IN_FULL]
     full = [
-        [part, name, _cell(metrics, score, part, name)] for part in shown for name in slices[part]
+        [part, name, cell_of(metrics, score, part, name)] for part in shown for name in slices[part]
     ]
     rest = len(slices) - 1 - len(shown)
     more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""
@@ -270,23 +248,15 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     return _folding(main, "Every metric", every)
 
 
-def _names(metrics: Metrics) -> list[str]:
-    """Return the names of all metrics of all rows, as they come."""
-    return list(dict.fromkeys(name for slices in metrics.metrics.values() for name in slices[ALL]))
-
-
-def _glossary(metrics: Metrics) -> Markup:
-    """Return what the metrics mean, without bounds and classes."""
-    stems = dict.fromkeys(stem(name) for name in _names(metrics))
+def _glossary(names: Sequence[str]) -> Markup:
+    """Return what metrics mean, without bounds and classes."""
     terms = []
-    for name in stems:
-        terms += [html.tag("dt", html.tag("code", html.escaped(name)))]
-        terms += [html.tag("dd", html.escaped(meaning(name)))]
+    for name in dict.fromkeys(map(stem, names)):
+        terms += [html.tag("dt", html.tag("code", name)), html.tag("dd", meaning(name))]
     return html.tag("dl", html.joined(terms), class_="terms")
 
 
-def _signature(metrics: Metrics) -> Markup:
-    known = [name for name in _names(metrics) if name in metrics.signature]
-    rows = [[name, metrics.signature[name]] for name in known]
+def _signature(metrics: Metrics, names: Sequence[str]) -> Markup:
+    rows = [[name, metrics.signature[name]] for name in names if name in metrics.signature]
     caption = "Two numbers are comparable if their signatures are equal"
     return html.table(Table(["metric", "signature"], rows, caption, codes=(0, 1)))

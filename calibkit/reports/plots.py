@@ -20,22 +20,17 @@ from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import KINDS, BinnedPlot
 from calibkit.options.plot import JudgedPlot, Look, PlotOptions
-from calibkit.reports import (
-    auc_lift,
-    bias,
-    cost_curves,
-    dispersion,
-    ece_at,
-    heatmap,
-    positivity,
-    ranking_curves,
-    recall_gain,
-    reliability,
-    risk_coverage,
-)
-from calibkit.reports.axes import AxesSheet
+from calibkit.reports import comparisons, curves, ece_at, grids, heatmap, recall_gain, reliability
 from calibkit.reports.points import Points
-from calibkit.reports.style import Sheet, need_matplotlib, settings, to_pdf, to_png, to_svg
+from calibkit.reports.style import (
+    AxesSheet,
+    Sheet,
+    need_matplotlib,
+    settings,
+    to_pdf,
+    to_png,
+    to_svg,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,52 +53,31 @@ __all__ = [
 #: Of each kind what it shows, and how that is drawn.
 _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet], None]]]] = {
     "reliability": (reliability.points, reliability.draw),
-    "precision-recall": (ranking_curves.points, ranking_curves.draw),
-    "roc": (ranking_curves.points, ranking_curves.draw),
-    "decision-curve": (cost_curves.points, cost_curves.draw),
-    "cost-curve": (cost_curves.points, cost_curves.draw),
-    "risk-coverage": (risk_coverage.points, risk_coverage.draw),
-    "threshold": (ranking_curves.points, ranking_curves.draw_thresholds),
-    "positivity": (positivity.points, positivity.draw),
+    "precision-recall": (curves.rate_points, curves.draw_rates),
+    "roc": (curves.rate_points, curves.draw_rates),
+    "decision-curve": (curves.worth_points, curves.draw_worth),
+    "cost-curve": (curves.worth_points, curves.draw_worth),
+    "risk-coverage": (curves.risk_points, curves.draw_risk),
+    "threshold": (curves.rate_points, curves.draw_thresholds),
+    "positivity": (grids.points, grids.draw),
     "heatmap": (heatmap.points, heatmap.draw),
     "recall-gain": (recall_gain.points, recall_gain.draw),
     "ece-at": (ece_at.points, ece_at.draw),
-    "bias": (bias.points, bias.draw),
-    "dispersion": (dispersion.points, dispersion.draw),
+    "bias": (comparisons.bias_points, comparisons.draw_bias),
+    "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
     "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
-    "auc-lift": (auc_lift.points, auc_lift.draw),
+    "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
 }
 
 
 def points(source: Source, options: PlotOptions) -> Points:
-    """Return what a picture of rows shows.
-
-    Parameters
-    ----------
-    source
-        The rows.
-    options
-        What to show: of the class of its kind.
-
-    Raises
-    ------
-    UsageError
-        Columns that are not there, options that do not fit.
-    DataError
-        Values that are missing, out of range or of the wrong type.
-    """
+    """Return what a picture of rows shows: that of the class of its options."""
     of_rows, _ = _KINDS[options.KIND]
     return of_rows(source, options)
 
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
-    """Return the column of each role that a picture reads.
-
-    Raises
-    ------
-    UsageError
-        For one that is not there.
-    """
+    """Return the column of each role that a picture reads."""
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)
@@ -115,13 +89,7 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
 
 
 def draw(shown: Points, look: Look | None = None, figure: Figure | None = None) -> Figure:
-    """Return the picture of some points: on a new figure, or one that is empty and of its size.
-
-    Raises
-    ------
-    UsageError
-        Where matplotlib is not installed.
-    """
+    """Return the picture of some points: on a new figure, or one that is empty and of its size."""
     look = look or Look()
     size = _size(shown, look)
     with settings(look, size):

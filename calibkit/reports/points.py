@@ -50,14 +50,20 @@ class Points:
         return f" ({self.words['interval']} interval)" if "interval" in self.words else ""
 
 
-def check_lines(names: Sequence[str], what: str, option: str) -> None:
-    """Refuse more lines than can be told apart.
+def schema(texts: str, *numbers: str) -> pl.Schema:
+    """Return the columns of a table: texts, by names with blanks between, then numbers."""
+    return pl.Schema(
+        {**dict.fromkeys(texts.split(), pl.String), **dict.fromkeys(numbers, pl.Float64)}
+    )
 
-    Raises
-    ------
-    UsageError
-        For more than `MOST_LINES`.
-    """
+
+def ends_of(names: Sequence[str]) -> list[str]:
+    """Return the columns of a table that hold the intervals of metrics."""
+    return [f"{name}_{end}" for name in names for end in ("low", "high")]
+
+
+def check_lines(names: Sequence[str], what: str, option: str) -> None:
+    """Refuse (`UsageError`) more lines than can be told apart."""
     if len(names) > MOST_LINES:
         raise UsageError(
             f"{len(names)} {what} are too many to tell apart in one picture; expected at most "
@@ -76,19 +82,16 @@ def per_cent(share: float | None, shown: object = True) -> str | None:
     return f"{100 * share:.10g}%" if share is not None and shown else None
 
 
-def columns_of_ends(names: Sequence[str]) -> dict[str, Any]:
-    """Return the columns of a table that hold the intervals of metrics."""
-    return {f"{name}_{end}": pl.Float64 for name in names for end in ("low", "high")}
-
-
 def with_ends(
     metrics: Metrics, score: str, part: str, names: Sequence[str]
 ) -> dict[str, Number | None]:
     """Return the metrics of a score in a slice, and the intervals that `names` have there."""
     limits = metrics.intervals.get(score, {}).get(part, {})
-    known = [name for name in names if name in limits]
-    ends = {f"{n}_{end}": getattr(limits[n], end) for n in known for end in ("low", "high")}
-    return metrics.metrics[score][part] | ends
+    found = dict(metrics.metrics[score][part])
+    for name in names:
+        if name in limits:
+            found |= {f"{name}_low": limits[name].low, f"{name}_high": limits[name].high}
+    return found
 
 
 def in_per_cent(value: float, _: object) -> str:

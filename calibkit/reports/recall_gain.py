@@ -19,22 +19,14 @@ from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions
 from calibkit.options.judging import decimals
-from calibkit.reports.points import Points, check_lines
+from calibkit.reports.points import Points, check_lines, schema
 from calibkit.reports.style import Sheet
 
 #: What the others are compared with.
 BASELINE = "st"
 
-SCHEMA = pl.Schema(
-    {
-        "method": pl.String,
-        "bound": pl.Float64,
-        "precision": pl.Float64,
-        "recall": pl.Float64,
-        "baseline_precision": pl.Float64,
-        "baseline_recall": pl.Float64,
-        "gain": pl.Float64,
-    }
+_SCHEMA = schema(
+    "method", *("bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain")
 )
 
 
@@ -43,17 +35,21 @@ def points(source: Source, options: RecallGainOptions) -> Points:
 
     They are those on the rows of ``test``, else the cross-validated ones, and null where a method
     finds no boundary.  `gain` is recall / recall of the single threshold - 1.
-
-    Raises
-    ------
-    UsageError
-        A method that does not exist, or has no bound on precision; columns that are not there.
-    DataError
-        Values that are missing, out of range or of the wrong type.
     """
     from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
 
-    _check_methods(options.methods)
+    check_lines(options.methods, "methods", "--method")
+    known = [
+        name
+        for name, method in METHODS.items()
+        if "precision" in method.objectives and name != BASELINE
+    ]
+    for name in options.methods:
+        if name not in known:
+            raise UsageError(
+                f"--method {name!r} cannot be compared with st at bounds on precision"
+                f"{nearest(name, known)}; the methods are {', '.join(known)}."
+            )
     bounds = sorted(
         {decimal_bound(text, "--precision") for text in decimals(options.precision, "--precision")},
         key=lambda one: one.numerator / one.denominator,
@@ -62,7 +58,8 @@ def points(source: Source, options: RecallGainOptions) -> Points:
     held = None
     if options.test is not None:
         held = read_score_rows(source.beside(options.test, "test"), rows.options)
-    found: dict[tuple[str, Any], tuple[float | None, float | None]] = {}
+    nothing: tuple[float | None, float | None] = (None, None)
+    found = {}
     for bound in bounds:
         for name in (BASELINE, *options.methods):
             own = BoundaryOptions(
@@ -84,40 +81,17 @@ def points(source: Source, options: RecallGainOptions) -> Points:
             judged = fit.cross_validated if held is None else fit.test
             if judged is not None:
                 found[name, bound] = (judged.precision, judged.recall)
-    table = _table(options.methods, bounds, found)
-    judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
-    return Points.of("recall-gain", table, rows, rows=judged_on)
-
-
-def _check_methods(names: tuple[str, ...]) -> None:
-    check_lines(names, "methods", "--method")
-    known = [
-        name
-        for name, method in METHODS.items()
-        if "precision" in method.objectives and name != BASELINE
-    ]
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"--method {name!r} cannot be compared with st at bounds on precision"
-                f"{nearest(name, known)}; the methods are {', '.join(known)}."
-            )
-
-
-def _table(
-    methods: tuple[str, ...],
-    bounds: list[Any],
-    found: dict[tuple[str, Any], tuple[float | None, float | None]],
-) -> pl.DataFrame:
-    rows = []
-    for name in methods:
+    table = []
+    for name in options.methods:
         for bound in bounds:
-            precision, recall = found.get((name, bound), (None, None))
-            base_precision, base = found.get((BASELINE, bound), (None, None))
+            precision, recall = found.get((name, bound), nothing)
+            base_precision, base = found.get((BASELINE, bound), nothing)
             gain = recall / base - 1.0 if recall is not None and base else None
             share = bound.numerator / bound.denominator
-            rows.append((name, share, precision, recall, base_precision, base, gain))
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+            table.append((name, share, precision, recall, base_precision, base, gain))
+    judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
+    frame = pl.DataFrame(table, schema=_SCHEMA, orient="row")
+    return Points.of("recall-gain", frame, rows, rows=judged_on)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

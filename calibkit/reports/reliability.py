@@ -30,11 +30,6 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression (CORP) of each score and slice.
 
     The table is that of `calibkit.measures.curves.curve_rows`.
-
-    Raises
-    ------
-    UsageError, DataError
-        As `calibkit.evaluation.evaluate.evaluate`; scores that are no probabilities.
     """
     spec = replace(options.judged, metrics=("count",))
     return of_evaluated(evaluate(spec, source, curves=True), spec)
@@ -45,13 +40,6 @@ def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
 
     The table is that of `calibkit.measures.curves.disagreement_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
-
-    Raises
-    ------
-    UsageError
-        Class probabilities without votes; columns that are not there.
-    DataError
-        Values that are missing or of the wrong type; no row with two votes.
     """
     spec = replace(options.judged, metrics=("rows_two_raters",))
     found = evaluate(spec, source, curves=True)
@@ -115,7 +103,15 @@ def draw(shown: Points, sheet: Sheet) -> None:
     main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall))
     words = shown.words
     _label(sheet, main, below, words.get("x", "score"), words.get("y", "share of positives"))
-    _legend(sheet, list(series), words.get("interval"))
+    several, own_look = len(series) > 1, sheet.line(0)
+    if several:
+        for place, name in enumerate(series):
+            sheet.entry(name, **sheet.line(place))
+    colour = "#7F7F7F" if several else own_look["color"]
+    said = f"bins, {words['interval']} interval" if "interval" in words else "bins"
+    sheet.entry(said, color=colour, ls="none", marker=own_look["marker"])
+    sheet.entry("isotonic regression (CORP)", color=colour)
+    sheet.entry("calibrated", **sheet.guide)
 
 
 def draw_disagreement(shown: Points, sheet: Sheet) -> None:
@@ -155,16 +151,3 @@ def _label(sheet: Sheet, main: Axes, below: Axes, x: str, y: str) -> None:
     below.locator_params(axis="y", nbins=3)
     sheet.label(main, y=y, share=0.8)
     sheet.label(below, x=x, y="rows", share=0.2)
-
-
-def _legend(sheet: Sheet, names: list[str], interval: str | None) -> None:
-    several = len(names) > 1
-    for place, name in enumerate(names):
-        if several:
-            sheet.entry(name, **sheet.line(place))
-    own = sheet.line(0)
-    colour = "#7F7F7F" if several else own["color"]
-    bins = f"bins, {interval} interval" if interval else "bins"
-    sheet.entry(bins, color=colour, ls="none", marker=own["marker"])
-    sheet.entry("isotonic regression (CORP)", color=colour)
-    sheet.entry("calibrated", **sheet.guide)

@@ -16,6 +16,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Black stands last: the frame is black too.
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#7F7F7F",
-    "#000000",
-)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = (
     "-",
@@ -62,7 +54,6 @@ NAME_LENGTH = 40
 #: What matplotlib says of a file, the date among it.
 _ABOUT = ("Date", "Creator", "Format", "Type")
 
-_SALT = "calibkit"
 _LIGHT, _DARK = "#FFFFFF", "#16181D"
 
 
@@ -85,39 +76,28 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
     faint = "#4A4D55" if look.dark else "#D9D9D9"
     own: dict[str, Any] = {
         "font.family": ["DejaVu Sans"],
-        "font.size": letters,
-        "axes.titlesize": letters,
-        "axes.labelsize": letters,
+        **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), letters),
         "figure.titlesize": 1.15 * letters,
-        "xtick.labelsize": 0.9 * letters,
-        "ytick.labelsize": 0.9 * letters,
-        "legend.fontsize": 0.9 * letters,
+        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 0.9 * letters),
         "legend.frameon": False,
         "legend.handlelength": 2.6,
-        "text.color": ink,
+        **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), ink),
+        **dict.fromkeys(("xtick.color", "ytick.color"), ink),
         "text.parse_math": False,
-        "axes.edgecolor": ink,
-        "axes.labelcolor": ink,
-        "axes.facecolor": "none" if look.transparent else ground,
-        "figure.facecolor": "none" if look.transparent else ground,
-        "savefig.facecolor": "auto",
-        "xtick.color": ink,
-        "ytick.color": ink,
+        **dict.fromkeys(
+            ("axes.facecolor", "figure.facecolor"), "none" if look.transparent else ground
+        ),
         "axes.grid": True,
         "axes.axisbelow": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.formatter.useoffset": False,
         "axes.formatter.limits": (-3, 6),
-        "axes.unicode_minus": True,
         "grid.color": faint,
         "grid.linewidth": 0.6,
         "lines.linewidth": 1.5,
         "lines.markersize": 4.5,
-        "svg.hashsalt": _SALT,
-        "svg.fonttype": "path",
-        "path.simplify": True,
-        "image.composite_image": True,
+        "svg.hashsalt": "calibkit",
     }
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
@@ -130,25 +110,14 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
 class Sheet:
     """A figure in the making; only within `settings`.
 
-    Parameters
-    ----------
-    look, size
-        How it looks; width and height in inches.
-    title
-        The title of its kind.
-    figure
-        Empty, of this size; None: a new one.
+    It takes a `figure` that is empty and of this `size`, width and height in inches, or makes one.
     """
 
     #: The shares of width and height that the names of x and y may take.
     spread, tall = 0.8, 0.62
 
     def __init__(
-        self,
-        look: Look,
-        size: tuple[float, float],
-        title: str,
-        figure: Figure | None = None,
+        self, look: Look, size: tuple[float, float], title: str, figure: Figure | None = None
     ) -> None:
         import matplotlib
         from matplotlib.figure import Figure
@@ -202,6 +171,19 @@ class Sheet:
         """Draw line `place` with its markers, `look` over its own look."""
         look = {**self.line(place), **self.rim, **look}
         panel.plot(np.asarray(x), np.asarray(y), **look)
+
+    def curve(
+        self, panel: Axes, place: int, name: str, x: ArrayLike, y: ArrayLike, steps: str = "default"
+    ) -> None:
+        """Draw line `place` without markers, and name it in the legend."""
+        look = {**self.line(place), "marker": ""}
+        panel.plot(np.asarray(x), np.asarray(y), drawstyle=steps, **look)
+        self.entry(name, **look)
+
+    def mark(self, place: int) -> dict[str, Any]:
+        """Return the look of a point that stands for what was chosen."""
+        look = {"marker": self.line(place)["marker"], "ls": "none", "ms": 7.0}
+        return look | {"mfc": self.ground, "mec": self.ink, "mew": 1.3}
 
     def cross(self, panel: Axes, row: Mapping[str, Any], x: str, y: str, **look: Any) -> None:
         """Draw the intervals of a point's x and y, columns of its row, those that are known."""
@@ -305,18 +287,14 @@ def _lean(svg: str, title: str) -> str:
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"\s*\n\s*", "\n", svg).replace("\n<", "<").replace("?><", "?>\n<")
-    svg = re.sub(r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)", _hundredths, svg)
-    svg = re.sub(r'(?<= d=")[^"]*', _lean_path, svg)
+    svg = re.sub(
+        r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)",
+        lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."),
+        svg,
+    )
+    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), svg)
     label = html.escape(" ".join(title.split()), quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
-
-
-def _lean_path(path: re.Match[str]) -> str:
-    return re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0])
-
-
-def _hundredths(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _saved(figure: Figure, kind: str, **more: Any) -> bytes:
@@ -325,3 +303,57 @@ def _saved(figure: Figure, kind: str, **more: Any) -> bytes:
     with settings(Look(), (float(width), float(height))):
         figure.savefig(out, format=kind, **more)
     return out.getvalue()
+
+
+#: Inches between panels that share the room of one.
+_GAP = 0.12
+
+
+class AxesSheet(Sheet):
+    """A picture on axes that stand already; further panels take a part of their room, below."""
+
+    spread, tall = 1.0, 0.9
+
+    def __init__(self, ax: Axes, title: str | None) -> None:
+        import matplotlib
+        from matplotlib.colors import to_hex
+
+        figure: Any = ax.figure
+        box = ax.get_window_extent()
+        self.size = (box.width / figure.dpi, box.height / figure.dpi)
+        self.figure, self.main = figure, ax
+        self.letters = float(matplotlib.rcParams["font.size"])
+        self.ink = str(matplotlib.rcParams["text.color"])
+        self.ground = to_hex(ax.get_facecolor(), keep_alpha=True)
+        self._panels = [ax]
+        self._entries = []
+        if title:
+            ax.set_title(title)
+
+    def panels(
+        self,
+        rows: int = 1,
+        columns: int = 1,
+        *,
+        heights: Sequence[float] | None = None,
+        **more: Any,
+    ) -> list[Axes]:
+        """Return the axes, and below them as many as asked for, which share their x."""
+        if rows > 1:
+            grid: Any = import_module("mpl_toolkits.axes_grid1")  # a part of matplotlib
+            divider = grid.make_axes_locatable(self.main)
+            for height in (heights or [1.0] * rows)[1:]:
+                share = f"{100 * height / (heights or [1.0])[0]:g}%"
+                below = divider.append_axes("bottom", share, pad=_GAP, sharex=self.main)
+                self._panels.append(below)
+            for panel in self._panels[:-1]:
+                panel.tick_params(labelbottom=False)
+        return list(self._panels)
+
+    def finish(self) -> Any:
+        """Thin out ticks, place the legend where it hides least, and return the figure."""
+        self.thin_out(self._panels)
+        if self._entries:
+            handles, names = zip(*self._entries, strict=True)
+            self.main.legend(handles, names, fontsize="small")
+        return self.figure

@@ -216,10 +216,9 @@ class RowState(State):
         if not whole or any(block.rows < 1 for block in blocks):
             raise ModelError("a damaged state: it has not as many rows as it says")
         for place, block in enumerate(blocks):
-            prefix = _TRAIN if options.train is not None and place == 0 else _ROWS
             rows = total = 0
-            for frame in _frames(file, place, prefix):
-                rows, total = rows + frame.height, total + _hash(frame, prefix)
+            for frame in _frames(file, place):
+                rows, total = rows + frame.height, total + _hash(frame)
             if rows != block.rows:
                 raise ModelError("a damaged state: it has not as many rows as it says")
             if hash_text(total) != block.hash:
@@ -239,9 +238,9 @@ class RowState(State):
         ]
         with _Writer(file, self.table, {KEY: canonical_text(self.header)}, compression) as writer:
             if train:
-                writer.block(_frames(files[0], 0, _TRAIN))
+                writer.block(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
-                writer.block(_frames(one, place, _ROWS))
+                writer.block(_frames(one, place))
 
 
 def row_state(
@@ -286,15 +285,15 @@ def _written(writer: _Writer, rows: Reading, prefix: str) -> Shard:
     def seen() -> Iterator[pl.DataFrame]:
         nonlocal count, total
         for frame in rows.frames(prefix):
-            count, total = count + frame.height, total + _hash(frame, prefix)
+            count, total = count + frame.height, total + _hash(frame)
             yield frame
 
     writer.block(seen())
     return Shard(hash_text(total), count, tuple(rows.files))
 
 
-def _hash(frame: pl.DataFrame, prefix: str) -> int:
-    return hash_rows(frame.rename(lambda name: name.removeprefix(prefix)))
+def _hash(frame: pl.DataFrame) -> int:
+    return hash_rows(frame.rename(lambda name: name.partition(" ")[2]))
 
 
 def _options(state: State | StateFile) -> _Options:
@@ -321,9 +320,10 @@ def _batches(block: Shard) -> int:
     return ceil(block.rows / _BATCH)
 
 
-def _frames(file: StateFile, block: int, prefix: str) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a block, with the columns whose names begin so."""
+def _frames(file: StateFile, block: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a block, with its columns: training rows have others."""
     blocks = _blocks(file)
+    prefix = _TRAIN if block < len(blocks) - len(file.header.shards) else _ROWS
     first = sum(map(_batches, blocks[:block]))
     with opened(file.where, file.path) as batches:
         for place in range(first, first + _batches(blocks[block])):

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page
-from calibkit.views.rules import spread
+from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
+    from calibkit.maps.logit_maps import LogitMapModel
     from calibkit.methods.raters.model import AlphaModel
 
 #: Features shown, those of the largest weights.
@@ -60,10 +61,14 @@ def view(model: AlphaModel, page: Page) -> None:
     page.say(*lines(model))
     logit_map = model.logit_map
     if logit_map is not None:
-        page.say("", f"Class probabilities after {logit_map_text(logit_map.method)}:")
+        page.say("", f"Class probabilities after {logit_map.method} scaling:")
         logit_map_view(logit_map, model.classes, page, _on_screen(model))
     if isinstance(model.weights, list):
-        names = model.features if isinstance(model.features, list) else _own_names(model)
+        names = [f"ln probability, rank {place + 1}" for place in range(len(model.classes))]
+        if isinstance(model.features, list):
+            names = model.features
+        elif model.features == "probs":
+            names = [f"ln probability of {name}" for name in model.classes]
         pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
         page.say("")
         rows: list[list[object]] = [["intercept", model.intercept]]
@@ -76,7 +81,7 @@ def view(model: AlphaModel, page: Page) -> None:
         steps = model.disagreement_map
         page.say("")
         table: list[list[object]] = [
-            list(pair) for pair in zip(steps.knots, steps.values, strict=True)
+            [*pair] for pair in zip(steps.knots, steps.values, strict=True)
         ]
         some = table if page.everything else table[:_SHOWN]
         some = spread(some, page.shown(len(some), _on_screen(model)))
@@ -89,37 +94,20 @@ def _on_screen(model: AlphaModel) -> int:
     return _LINES // (sum(one is not None for one in tables) + isinstance(model.weights, list))
 
 
-def _own_names(model: AlphaModel) -> list[str]:
-    if model.features == "probs":
-        return [f"ln probability of {name}" for name in model.classes]
-    return [f"ln probability, rank {place + 1}" for place in range(len(model.classes))]
-
-
-def logit_map_text(method: str) -> str:
-    """Return the name of a map of logits."""
-    return f"{method} scaling"
-
-
 def logit_map_view(
-    logit_map: object, classes: list[str], page: Page, on_screen: int = _LINES
+    logit_map: LogitMapModel, classes: list[str], page: Page, on_screen: int = _LINES
 ) -> None:
     """Print a map of logits: a temperature, or the weights and intercept of each class."""
-    from calibkit.maps.logit_maps import LogitMapModel
-
-    assert isinstance(logit_map, LogitMapModel)
     if logit_map.method == "temperature":
-        page.say(
-            f"temperature {logit_map.temperature:.6g}"
-            if logit_map.temperature
-            else "temperature infinite: all classes alike"
-        )
+        temperature = logit_map.temperature
+        shown = f"{temperature:.6g}" if temperature else "infinite: all classes alike"
+        page.say(f"temperature {shown}")
         return
     if logit_map.method == "none":
         page.say("class probabilities as they are")
         return
     weights, intercept = logit_map.weights, logit_map.intercept
-    assert isinstance(weights, list)
-    assert isinstance(intercept, list)
+    assert isinstance(weights, list) and isinstance(intercept, list)
     rows: list[list[object]] = []
     most = len(classes) if page.everything else page.shown(_SHOWN, on_screen)
     for place, name in enumerate(classes[:most]):

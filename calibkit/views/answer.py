@@ -1,34 +1,137 @@
-"""The answer of a boundary in a sentence: which rows to flag, and what to expect on new data."""
+"""The answer of a boundary: which rows to flag, as a sentence or a table, and what to expect of it."""
 
 from __future__ import annotations
 
+import struct
+from decimal import Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from calibkit.numerics.wilson import score_limits
-from calibkit.views.rules import level_rows
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.boundary.result.parts import (
         Certificate,
         CrossValidated,
-        SegmentFit,
         TestFigures,
     )
+
+#: The figures of a table.
+RATES = ("selected", "precision", "recall", "false_positive_rate")
+
+
+def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
+    """Return a line a level: its limits, its rows, and from which score on it is positive."""
+    score = model.columns["score"]
+    edges: list[object] = [None, *model.uncertainty_edges, None]
+    table = []
+    step = max(1, model.levels // 10) if model.method == "logistic" else 1
+    for level, threshold in list(enumerate(model.score_thresholds))[::step]:
+        if threshold is None:
+            rule = "never"
+        elif threshold == "-inf":
+            rule = "always"
+        else:
+            rule = f"{score.said} >= {_shortest(threshold, score.dtype)}"
+        rule += _chance(model, level)
+        limits = edges[level : level + 2] if model.levels > 1 and not model.partition else []
+        table.append([level, *limits, rows[level], rule])
+    return table
+
+
+def rule_rows(model: BoundaryModel) -> list[list[object]]:
+    """Return a line for each box of a partition of several uncertainties: its level and its rule."""
+    assert model.partition
+    edges, shape = model.partition.edges, model.partition.shape
+    names = [model.columns[role].name for role in model.spreads]
+    lines: list[list[object]] = []
+    for level, boxes in enumerate(_boxes(model.partition.leaves, shape, model.levels)):
+        for place, box in enumerate(boxes):
+            words = []  # nothing of a column that lies in all of its bins
+            for name, own, (first, last) in zip(names, edges, box, strict=True):
+                low = f"{own[first - 1]:g} <= " if first else ""
+                high = f" < {own[last]:g}" if last < len(own) else ""
+                words += [f"{low}{name}{high}"] if low or high else []
+            rule = " and ".join(words) or "everywhere"
+            lines.append([level if not place else None, rule if not place else f"or {rule}"])
+    return lines
+
+
+def _boxes(
+    leaves: list[int], shape: tuple[int, ...], levels: int
+) -> list[list[tuple[tuple[int, int], ...]]]:
+    """Return boxes of cells that cover each level: first and last bin of each column."""
+    import numpy as np
+
+    left = np.array(leaves).reshape(shape)
+    found: list[list[tuple[tuple[int, int], ...]]] = [[] for _ in range(levels)]
+    while (left >= 0).any():
+        start = np.unravel_index(int(np.argmax(left >= 0)), shape)
+        level, box = int(left[start]), [slice(int(at), int(at) + 1) for at in start]
+        for axis in reversed(range(len(shape))):
+            while box[axis].stop < shape[axis]:
+                wider = [*box]
+                wider[axis] = slice(box[axis].stop, box[axis].stop + 1)
+                if not (left[tuple(wider)] == level).all():
+                    break
+                box[axis] = slice(box[axis].start, box[axis].stop + 1)
+        left[tuple(box)] = -1
+        found[level].append(tuple((own.start, own.stop - 1) for own in box))
+    return found
+
+
+def spread(table: list[list[object]], most: int) -> list[list[object]]:
+    """Return at most so many lines of a table: the first, the last and some between."""
+    if len(table) <= most:
+        return table
+    return [table[place * (len(table) - 1) // (most - 1)] for place in range(most)]
+
+
+def _chance(model: BoundaryModel, level: int) -> str:
+    """Say what a stochastic boundary leaves to chance in a level."""
+    chances, wide = model.tie_probability, model.random_thresholds
+    if not chances or not wide or not 0.0 < chances[level] < 1.0:
+        return ""
+    if model.randomise == "tie":
+        return f", on it with probability {chances[level]:.6g}"
+    low = wide[level]
+    shown = low if low is None else _shortest(low, model.columns["score"].dtype)
+    return f", from {shown} up with probability {chances[level]:.6g}"
+
+
+def _shortest(threshold: float | str, dtype: str | None) -> str:
+    """Return the fewest digits that read back as the threshold in the dtype of the scores."""
+    if isinstance(threshold, str):
+        return threshold
+    text = repr(float(threshold))
+    if dtype == "float32":
+        own = _single(threshold)
+        tried = (f"{own:.{digits}g}" for digits in range(1, 10))
+        text = next((few for few in tried if _single(float(few)) == own), text)
+    if 1e-6 <= abs(threshold) < 1e16:  # as people write numbers, without an exponent
+        text = format(Decimal(text), "f")
+        return text if "." in text else f"{text}.0"
+    return repr(float(text))
+
+
+def _single(value: float) -> float:
+    """Return the float32 next to a number."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def rates(figures: object) -> list[object]:
+    """Return the figures of a table."""
+    return [getattr(figures, name, None) for name in RATES]
+
 
 #: Bounds whose name is no figure's.
 _NAMES = {"fpr": "false positive rate", "capacity": "share of rows selected"}
 
 #: Standard errors on either side of what to expect: 95 %.
 _REACH = NormalDist().inv_cdf(0.975)
-
-
-def answer(model: BoundaryModel) -> str:
-    """Say which rows to flag, and what that leads to on new data."""
-    return f"{rule(model)} {_expectation(model)}"
 
 
 def rule(model: BoundaryModel) -> str:
@@ -66,7 +169,7 @@ def rate(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4f}"
 
 
-def _expectation(model: BoundaryModel) -> str:
+def expectation(model: BoundaryModel) -> str:
     """Say what to expect on new data, and whether a bound is guaranteed there."""
     fit = model.fit
     if fit.certificate is not None:
@@ -84,12 +187,10 @@ def _expectation(model: BoundaryModel) -> str:
     own = ""
     for name in model.objective.subject_to:
         seen = _seen(model, name)
-        if name not in ("precision", "recall") and seen is not None:
-            own = (
-                f"{seen:.2%} of rows selected, "
-                if name == "capacity"
-                else f"{_NAMES[name]} {rate(seen)}, "
-            )
+        if name == "capacity" and seen is not None:
+            own = f"{seen:.2%} of rows selected, "
+        elif name not in ("precision", "recall") and seen is not None:
+            own = f"{_NAMES[name]} {rate(seen)}, "
     if figure_name(model) not in ("precision", "recall"):
         own = f"{figure_name(model)} {rate(judged.objective_value)}, "
     return (
@@ -189,7 +290,12 @@ def doubts(model: BoundaryModel) -> list[str]:
                 f"--max-gap {measure}:{most:g}"
             )
     if model.bound == "each" and model.groups:
-        short = [name for name, own in model.groups.items() if _short(own.fit, bounds)]
+        short = []
+        for name, own in model.groups.items():
+            judged = own.fit.test or own.fit.cross_validated
+            rates = [(getattr(judged, each, None), bound) for each, bound in bounds.items()]
+            if any(value is not None and value < bound for value, bound in rates):
+                short.append(name)
         if short:
             some = ", ".join(short[:3]) + (", …" if len(short) > 3 else "")
             found.append(
@@ -202,13 +308,6 @@ def doubts(model: BoundaryModel) -> list[str]:
             "these rows"
         )
     return found
-
-
-def _short(fit: SegmentFit, bounds: dict[str, float]) -> bool:
-    """Tell whether a segment's precision or recall on other rows is below its bound."""
-    judged = fit.test or fit.cross_validated
-    seen = {name: getattr(judged, name, None) for name in bounds}
-    return any(value is not None and value < bounds[name] for name, value in seen.items())
 
 
 def _seen(model: BoundaryModel, name: str) -> float | None:

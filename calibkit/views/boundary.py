@@ -1,4 +1,4 @@
-"""How a boundary is shown: what to expect of it, its levels and thresholds, its figures."""
+"""How a boundary is shown: what to expect of it, its segments, levels and thresholds, its figures."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import TYPE_CHECKING
 from calibkit.errors import UsageError
 from calibkit.models.page import Page, cell_text
 from calibkit.options.boundary import EVERY_METHOD
-from calibkit.views.answer import answer, bounds_text, figure_name, rate
+from calibkit.views.answer import (
+    bounds_text,
+    expectation,
+    figure_name,
+    level_rows,
+    rate,
+    rates,
+    rule,
+    rule_rows,
+    spread,
+)
 from calibkit.views.answer import doubts as doubts
-from calibkit.views.rules import level_rows, rates, rule_rows, spread
-from calibkit.views.segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.boundary.result.parts import Candidate, Certificate
+    from calibkit.methods.boundary.result.parts import Certificate
 
-#: Levels that one screen has room for.
-_LEVELS = 5
+#: Levels or segments that one screen has room for.
+_SHOWN = 5
 
 
 def headline(model: BoundaryModel) -> str:
@@ -42,7 +50,7 @@ def _answer(model: BoundaryModel, page: Page) -> None:
     """Print which rows to flag and what to expect; several thresholds as a table."""
     import msgspec
 
-    page.say(answer(model))
+    page.say(f"{rule(model)} {expectation(model)}")
     reference = model.fit.reference
     rows = reference.rows_per_level if reference else [None] * model.levels
     if model.levels == 1 and model.score_thresholds and not model.groups:
@@ -50,7 +58,7 @@ def _answer(model: BoundaryModel, page: Page) -> None:
     if not page.short:
         page.say("")
     if model.groups:
-        segment_tables(model, page)
+        _segment_tables(model, page)
     elif model.take is not msgspec.UNSET:
         bins = len(model.score_edges) + 1 if model.score_edges is not msgspec.UNSET else 0
         page.table(
@@ -68,8 +76,10 @@ def _answer(model: BoundaryModel, page: Page) -> None:
             table = [
                 [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
             ]
-        some = spread(table, page.shown(len(table), _LEVELS - 2 * bool(model.fit.candidates)))
-        page.table(["level", *_level_header(model), *header], some)
+        some = spread(table, page.shown(len(table), _SHOWN - 2 * bool(model.fit.candidates)))
+        if model.levels > 1 and not model.partition:
+            header = [f"{model.columns['uncertainty'].name} from", "to below", *header]
+        page.table(["level", *header], some)
         if len(some) < model.levels:
             more = "--all shows more" if len(some) < len(table) else "the model has them all"
             page.say(f"Some of {model.levels} levels; {more}.")
@@ -84,7 +94,7 @@ def _how(model: BoundaryModel) -> list[str]:
         f"{model.method} ({EVERY_METHOD[model.method]}): {name} {rate(seen.objective_value)} on the "
         f"fitting rows{_proof(model)}; selects {cell_text(seen.selected)} of {cell_text(fit.rows)} "
         f"rows, {cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
-        + (" (sums of weights)." if "weight" in model.columns else "."),
+        + (" (sums of weights)." if "weight" in model.columns else ".")
     ]
     if model.review_thresholds:
         lines[0] = lines[0].replace("; selects ", "; blocks ")
@@ -101,11 +111,17 @@ def _how(model: BoundaryModel) -> list[str]:
         )
     if model.clipped:
         lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
-    lines += _meaning(model)
+    if "value" in model.columns:
+        of = model.columns["value"].name
+        lines.append(f"Recall is the share of the sum of {of} over the positive rows.")
+    if model.objective.prevalence:
+        lines.append(
+            f"Rates are those at a base rate of {model.objective.prevalence:g}; counts are of rows."
+        )
     if fit.certificate is not None:
         lines += _terms(fit.certificate)
     if model.groups:
-        lines += segment_lines(model)
+        lines += _segment_lines(model)
     beside = []
     if fit.candidates and len(fit.candidates) > 1:
         levels = ", ".join(
@@ -128,7 +144,12 @@ def _how(model: BoundaryModel) -> list[str]:
 def _why(model: BoundaryModel) -> list[str]:
     """Say why the choice fell on a candidate where a simpler one that met the bound found more."""
     candidates = model.fit.candidates or []
-    chosen = [place for place, one in enumerate(candidates) if _is_of(one, model)]
+    chosen = [  # a surface may have fewer levels than it was given
+        place
+        for place, one in enumerate(candidates)
+        if one.method == model.method
+        and (one.method == "logistic" or one.uncertainty_bins == model.levels)
+    ]
     if not chosen or not model.objective.subject_to:
         return []
     own = candidates[chosen[0]]
@@ -144,40 +165,6 @@ def _why(model: BoundaryModel) -> list[str]:
     ]
 
 
-def _is_of(one: Candidate, model: BoundaryModel) -> bool:
-    """Tell whether a candidate became the model; a surface may have fewer levels than it was given."""
-    return one.method == model.method and (
-        one.method == "logistic" or one.uncertainty_bins == model.levels
-    )
-
-
-def _surface_lines(model: BoundaryModel) -> list[str]:
-    """Say what the surface is, and from which fitted probability on it selects."""
-    weights, score = model.coefficients, model.columns["score"]
-    assert weights
-    s = f"logit {score.said}" if score.measure == "probability" else score.name
-    terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
-    if model.levels > 1:
-        name = f"rank of {model.columns['uncertainty'].name}"
-        terms.append(f"{weights['uncertainty']:+.4g} {name}")
-        terms.append(f"{weights['product']:+.4g} {s} x {name}")
-    cut = "none" if model.cut is None else f"from {model.cut:.6g} up"
-    return [f"Fitted log-odds: {' '.join(terms)}; selected: {cut} as a probability."]
-
-
-def _meaning(model: BoundaryModel) -> list[str]:
-    """Say what the figures are figures of where they do not count the rows as they are."""
-    lines = []
-    if "value" in model.columns:
-        name = model.columns["value"].name
-        lines.append(f"Recall is the share of the sum of {name} over the positive rows.")
-    if model.objective.prevalence:
-        lines.append(
-            f"Rates are those at a base rate of {model.objective.prevalence:g}; counts are of rows."
-        )
-    return lines
-
-
 def _terms(certificate: Certificate) -> list[str]:
     """Say what a certificate promises, what it takes for granted, and of which segments it fails."""
     lines = [
@@ -185,9 +172,8 @@ def _terms(certificate: Certificate) -> list[str]:
         f"most {100 * (1 - certificate.confidence):.10g} % break it."
     ]
     if certificate.assumes:
-        names = {name: name.replace("_", " ") for name in certificate.assumes}
         said = [
-            f"{names[name]} {value if isinstance(value, str) else f'{value:g}'}"
+            f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:g}'}"
             for name, value in certificate.assumes.items()
         ]
         lines.append(f"It assumes: {', '.join(said)}.")
@@ -224,8 +210,16 @@ def view(model: BoundaryModel, page: Page) -> None:
     """Print a boundary: what to expect, its levels and thresholds, how it was found, its figures."""
     _answer(model, page)
     how = _how(model)
-    if model.coefficients and not model.groups:
-        how += _surface_lines(model)
+    weights, score = model.coefficients, model.columns["score"]
+    if weights and not model.groups:
+        s = f"logit {score.said}" if score.measure == "probability" else score.name
+        terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
+        if model.levels > 1:
+            name = f"rank of {model.columns['uncertainty'].name}"
+            terms.append(f"{weights['uncertainty']:+.4g} {name}")
+            terms.append(f"{weights['product']:+.4g} {s} x {name}")
+        cut = "none" if model.cut is None else f"from {model.cut:.6g} up"
+        how.append(f"Fitted log-odds: {' '.join(terms)}; selected: {cut} as a probability.")
     page.say(*([" ".join(how)] if page.short else how), "")
     page.table(
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
@@ -235,20 +229,18 @@ def view(model: BoundaryModel, page: Page) -> None:
         header = ["method", "levels", "precision", "recall"]
         own = figure_name(model) not in header  # a column of its own for what was optimised
         header += [*([figure_name(model)] if own else []), "gap", "error of gap"]
-        page.table(header, [_candidate(one, own) for one in model.fit.candidates])
-
-
-def _level_header(model: BoundaryModel) -> list[str]:
-    if model.levels == 1 or model.partition:
-        return []
-    return [f"{model.columns['uncertainty'].name} from", "to below"]
+        rows: list[list[object]] = []
+        for one in model.fit.candidates:
+            missed = "" if one.within_bound else " (short of the bound)"
+            row = [f"{one.method}{missed}", one.uncertainty_bins, one.precision, one.recall]
+            row += [one.objective_value] if own else []
+            rows.append([*row, one.gap, one.gap_standard_error])
+        page.table(header, rows)
 
 
 def _figures(model: BoundaryModel) -> list[list[object]]:
     fit = model.fit
-    table: list[list[object]] = [
-        ["fitting rows", fit.rows, *rates(fit.in_sample)],
-    ]
+    table: list[list[object]] = [["fitting rows", fit.rows, *rates(fit.in_sample)]]
     if fit.score_only:
         table.append(["single threshold", fit.rows, *rates(fit.score_only)])
     if fit.cross_validated:
@@ -260,24 +252,12 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     return table
 
 
-def _candidate(one: Candidate, own: bool) -> list[object]:
-    missed = "" if one.within_bound else " (short of the bound)"
-    return [
-        f"{one.method}{missed}",
-        one.uncertainty_bins,
-        one.precision,
-        one.recall,
-        *([one.objective_value] if own else []),
-        one.gap,
-        one.gap_standard_error,
-    ]
-
-
 def bounds_view(model: BoundaryModel, page: Page) -> None:
     """Print the uniform bounds that hold for the number of rows of the fit."""
     from calibkit.methods.boundary.certificate.uniform_bounds import (
         confusion_deviation,
         regret_bound,
+        slope_at,
     )
 
     if "weight" in model.columns:
@@ -290,11 +270,16 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
     )
     table = [[delta, confusion_deviation(rows, delta)] for delta in (0.1, 0.05, 0.01)]
     heads = ["fails with probability at most", "deviation"]
-    if _one_measure(model):
-        slope, none = (
-            _slope(model, rows),
-            dict.fromkeys(("margin_constant", "regression_error"), 0.0),
-        )
+    amounts, objective = {"value", "cost_fp", "cost_fn"} & model.columns.keys(), model.objective
+    several = model.levels > 1 or model.review_thresholds
+    if not (amounts or objective.subject_to or objective.prevalence or several):
+        # One threshold was sought that is best by a measure of counts: how fast that changes here.
+        name, _, texts = figure_name(model).partition(":")
+        seen, positives = model.fit.in_sample, float(model.fit.positives)
+        hits, wrong = float(seen.true_positives), float(seen.selected - seen.true_positives)
+        cells = hits, wrong, positives - hits, rows - positives - wrong
+        parameters = map(float, texts.split(",")) if texts else ()
+        slope = slope_at(name.replace("-", "_"), *parameters, cells=cells)
         page.say(
             f"Near the fitted matrix a change of its entries changes {figure_name(model)} at most",
             f"{cell_text(slope)} times as much: on new data it falls short of the best threshold's by",
@@ -303,25 +288,94 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
         )
         heads.append(f"regret of {figure_name(model)}")
         for row in table:
-            row.append(regret_bound(slope, rows, row[0], margin_exponent=1.0, **none))
+            regret = regret_bound(
+                *(slope, rows, row[0]),
+                margin_constant=0.0,
+                margin_exponent=1.0,
+                regression_error=0.0,
+            )
+            row.append(regret)
     page.table(heads, table)
 
 
-def _one_measure(model: BoundaryModel) -> bool:
-    """Whether one threshold was sought that is best by a measure of counts, without bounds."""
-    amounts = {"value", "cost_fp", "cost_fn"} & model.columns.keys()
-    objective = model.objective
-    more = model.levels > 1 or model.review_thresholds
-    return not (amounts or objective.subject_to or objective.prevalence or more)
+def _segment_lines(model: BoundaryModel) -> list[str]:
+    """Say which segments there are, and what the bound holds for."""
+    assert model.groups
+    name = model.columns["by"].name
+    count = f"{len(model.groups)} segment{'s' if len(model.groups) > 1 else ''} of {name}"
+    kind = "the bound is one on all rows together"
+    if model.bound == "each":
+        kind = "each meets the bound by itself"
+    elif not model.objective.subject_to:
+        kind = "the objective is that of all rows together"
+    lines = [f"Thresholds for {count}; {kind}."]
+    if model.pooled:
+        shown = ", ".join(model.pooled[:5]) + (", …" if len(model.pooled) > 5 else "")
+        lines.append(f"{len(model.pooled)} of its values share the segment other: {shown}.")
+    gap, name = model.fit.gap, figure_name(model)
+    if not gap:
+        return lines
+    assert model.objective.max_gap
+    ((measure, most),) = model.objective.max_gap.items()
+    seen = f"{rate(gap.in_sample)} on the fitting rows"
+    if gap.cross_validated is not None:
+        seen += f", {rate(gap.cross_validated)} cross-validated"
+    if gap.test is not None:
+        seen += f", {rate(gap.test)} on the test rows"
+    text = f"Their {measure} lies at most {most:g} apart: {seen}."
+    if gap.without_limit is None or gap.without_limit <= most:
+        return [*lines, f"{text} It would without --max-gap."]
+    free = rate(gap.prices[-1].objective_value)
+    return [*lines, f"{text} Without --max-gap: {name} {free}, {rate(gap.without_limit)} apart."]
 
 
-def _slope(model: BoundaryModel, rows: int) -> float:
-    """Return how fast the measure that was sought changes near the fitted matrix."""
-    from calibkit.methods.boundary.certificate.uniform_bounds import slope_at
+def _segment_tables(model: BoundaryModel, page: Page) -> None:
+    """Print the thresholds and the figures of each segment."""
+    assert model.groups
+    rules: list[list[object]] = []
+    figures: list[list[object]] = []
+    for name in model.groups:
+        alone = model.of_group(name)
+        if alone.take:
+            rules.append([name, None, None, None, f"score bins taken: {alone.take}"])
+        else:
+            for row in level_rows(alone, [None] * alone.levels):
+                limits = row[1:3] if alone.levels > 1 else [None, None]
+                rules.append([name, row[0], *limits, row[-1]])
+        fit = model.groups[name].fit
+        seen = rates(fit.in_sample)
+        checked = [getattr(fit.cross_validated, rate, None) for rate in ("precision", "recall")]
+        figures.append([name, fit.rows, fit.positives, *seen, *checked])
+    header = ["segment", "level", "uncertainty from", "to below", "positive if"]
+    used = [k for k in range(len(header)) if any(row[k] is not None for row in rules)]
+    if page.shown(len(rules), _SHOWN) < len(rules):
+        _in_short(rules, figures, page)
+        return
+    page.table([header[k] for k in used], [[row[k] for k in used] for row in rules])
+    page.say("")
+    names = ["segment", "rows", "positives", "selected", "precision", "recall"]
+    names += ["false positive rate", "cross-validated precision", "cross-validated recall"]
+    page.table(names, figures)
+    if model.fit.gap and not page.short:
+        page.say("")
+        prices = [[price.max_gap, price.objective_value] for price in model.fit.gap.prices]
+        measure = next(iter(model.objective.max_gap or ""))
+        page.table([f"largest gap in {measure}", figure_name(model)], prices)
 
-    name, _, texts = figure_name(model).partition(":")
-    seen, positives = model.fit.in_sample, float(model.fit.positives)
-    hits, wrong = float(seen.true_positives), float(seen.selected - seen.true_positives)
-    cells = hits, wrong, positives - hits, rows - positives - wrong
-    parameters = map(float, texts.split(",")) if texts else ()
-    return slope_at(name.replace("-", "_"), *parameters, cells=cells)
+
+def _in_short(rules: list[list[object]], figures: list[list[object]], page: Page) -> None:
+    """Print the largest segments on one line each."""
+    largest = sorted(figures, key=lambda row: -float(str(row[1])))[:_SHOWN]
+    own: dict[object, list[object]] = {}
+    for row in rules:
+        own.setdefault(row[0], []).append(row[-1])
+    table = [
+        [
+            *(row[place] for place in (0, 1, 3, 4, 5)),
+            own[row[0]][0] if len(own[row[0]]) == 1 else f"{len(own[row[0]])} levels",
+        ]
+        for row in largest
+    ]
+    header = ["segment", "rows", "selected", "precision", "recall", "positive if"]
+    page.table(header, table)
+    page.say(f"The largest of {len(figures)} segments; --all shows the model.")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
 from calibkit.options.maps import SCORE_METHODS
-from calibkit.views.rules import spread
+from calibkit.views.alpha import logit_map_view
+from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
     from calibkit.maps.calibrator import CalibratorModel, ScoreMap
@@ -126,26 +127,29 @@ def map_text(one: ScoreMap) -> str:
 def view(model: CalibratorModel, page: Page) -> None:
     """Print a calibrator: its summary, its steps, its segments."""
     page.say(*lines(model))
+    if model.candidates:
+        table: list[list[object]] = []
+        for one in model.candidates:  # what they lost on rows they were not fitted on
+            said = "chosen" if one.method == model.method else one.reason or ""
+            losses = (one.log_loss, one.brier, one.error)
+            figures = [None if each is None else f"{each:.5f}" for each in losses]
+            table.append([one.method, *figures, said])
+        page.say("")
+        page.table(["candidate", "log loss", "Brier", "error", ""], table)
     if model.classes:
-        from calibkit.views.alpha import logit_map_view
-
-        if model.candidates:
-            _candidates(model, page)
         page.say("")
         logit_map_view(model.logit_map, model.classes, page)
         return
-    if model.candidates:
-        _candidates(model, page)
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         steps: list[list[object]] = [
-            list(pair) for pair in zip(model.knots, model.values, strict=True)
+            [*pair] for pair in zip(model.knots, model.values, strict=True)
         ]
         page.say("")
         _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
     if model.groups:
         shared = model.pooled_groups or []
-        table: list[list[object]] = [
+        table = [
             [name, one.fit.rows if one.fit else None, map_text(one)]
             for name, one in model.groups.items()
         ]
@@ -155,28 +159,12 @@ def view(model: CalibratorModel, page: Page) -> None:
         _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
 
 
-def _candidates(model: CalibratorModel, page: Page) -> None:
-    """Print what the candidates lost on rows they were not fitted on."""
-    table: list[list[object]] = []
-    for one in model.candidates or []:
-        said = "chosen" if one.method == model.method else one.reason or ""
-        figures = [
-            None if each is None else f"{each:.5f}" for each in (one.log_loss, one.brier, one.error)
-        ]
-        table.append([one.method, *figures, said])
-    page.say("")
-    page.table(["candidate", "log loss", "Brier", "error", ""], table)
-
-
 def _some(header: list[str], table: list[list[object]], what: str, most: int, page: Page) -> None:
     """Print a table: on one screen lines from first to last, else the first ones."""
-    if page.everything:
-        page.table(header, table)
-        return
     if page.shown(len(table), most) < len(table):
         page.table(header, spread(table, most))
         page.say(f"Some of {len(table):,} {what}; --all shows more.")
         return
-    page.table(header, table[:_SHOWN])
-    if len(table) > _SHOWN:
+    page.table(header, table if page.everything else table[:_SHOWN])
+    if len(table) > _SHOWN and not page.everything:
         page.say(f"… {len(table) - _SHOWN} more{' steps' if what == 'steps' else ''}.")

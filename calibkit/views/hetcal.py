@@ -49,20 +49,15 @@ def lines(model: HetcalModel) -> list[str]:
             f"{fit.clipped:,} scores beyond 1e-6 of 0 or 1 were moved there before their logit "
             "was taken."
         )
-    lines += _named_leaves(model)
+    maps = model.parts()[0].maps if model.partition == "tree" else []
+    noted = [f"leaf {place}: {leaf.note}" for place, leaf in enumerate(maps) if leaf.note]
+    if noted:
+        lines.append("Calibration rows are scarce in " + "; ".join(noted) + ".")
     lines.append(
         f"Cells (leaf, tenth of probability): largest gap {fit.max_gap:.4f}, mean "
         f"{fit.mean_gap:.4f}, {fit.cells} cells."
     )
     return lines
-
-
-def _named_leaves(model: HetcalModel) -> list[str]:
-    if model.partition != "tree":
-        return []
-    maps = model.parts()[0].maps
-    noted = [f"leaf {place}: {leaf.note}" for place, leaf in enumerate(maps) if leaf.note]
-    return ["Calibration rows are scarce in " + "; ".join(noted) + "."] if noted else []
 
 
 def view(model: HetcalModel, page: Page) -> None:
@@ -74,8 +69,26 @@ def view(model: HetcalModel, page: Page) -> None:
     if page.shown(len(parts[0].tree), _NODES) < len(parts[0].tree):
         _in_short(parts[0], page)
         return
-    _leaf_table(parts[0], page)
-    _split_table(parts[0], page)
+    rules = _rules(parts[0])
+    leaves: list[list[object]] = []
+    for place, made in enumerate(parts[0].maps):
+        rule = " and ".join(rules[place]) or "all rows"
+        leaves.append([place, *_counted(made), _map_text(made), made.note or "", rule])
+    header = ["leaf", "rows", "positive rate", "map", "note", "rule"]
+    if not any(row[4] for row in leaves):
+        header, leaves = [*header[:4], "rule"], [[*row[:4], row[5]] for row in leaves]
+    page.table(header, leaves)
+    above = _conditions(parts[0])
+    splits: list[list[object]] = []
+    for place, node in enumerate(parts[0].tree):
+        if isinstance(node.feature, str):
+            rows = node.rows if isinstance(node.rows, int | float) else None
+            gain = node.gain if isinstance(node.gain, float) else None
+            among = " and ".join(above[place]) or "all rows"
+            splits.append([rows, gain, _condition(node, "left"), among])
+    if splits:
+        page.say("")
+        page.table(["rows grown on", "gain a row", "split", "among"], splits)
     checked = model.fit.cross_validated
     if checked is not None and isinstance(checked.by_depth, dict) and len(checked.by_depth) > 1:
         page.say("")
@@ -118,52 +131,20 @@ def _counted(made: LeafMap) -> tuple[float | None, float | None]:
     return rows, hits / rows if rows and hits is not None else None
 
 
-def _leaf_table(part: PartitionPart, page: Page) -> None:
-    rules = _rules(part)
-    rows: list[list[object]] = []
-    for place, made in enumerate(part.maps):
-        rule = " and ".join(rules[place]) or "all rows"
-        rows.append([place, *_counted(made), _map_text(made), made.note or "", rule])
-    header = ["leaf", "rows", "positive rate", "map", "note", "rule"]
-    if not any(row[4] for row in rows):
-        header, rows = [*header[:4], "rule"], [[*row[:4], row[5]] for row in rows]
-    page.table(header, rows)
-
-
 def _map_text(made: LeafMap) -> str:
-    if isinstance(made.a, float) and isinstance(made.b, float) and isinstance(made.c, float):
-        return f"{made.a:.4g} ln s - {made.b:.4g} ln(1 - s) {_signed(made.c)}"
     if isinstance(made.a, float) and isinstance(made.b, float):
-        return f"{made.a:.4g} x {_signed(made.b)}"
+        last = made.c if isinstance(made.c, float) else made.b
+        shift = f"{'-' if last < 0 else '+'} {abs(last):.4g}"
+        if isinstance(made.c, float):
+            return f"{made.a:.4g} ln s - {made.b:.4g} ln(1 - s) {shift}"
+        return f"{made.a:.4g} x {shift}"
     return f"{len(made.knots) if isinstance(made.knots, list) else 0} steps"
-
-
-def _signed(number: float) -> str:
-    return f"{'-' if number < 0 else '+'} {abs(number):.4g}"
-
-
-def _split_table(part: PartitionPart, page: Page) -> None:
-    above = _conditions(part)
-    table: list[list[object]] = []
-    for place, node in enumerate(part.tree):
-        if isinstance(node.feature, str):
-            rows = node.rows if isinstance(node.rows, int | float) else None
-            gain = node.gain if isinstance(node.gain, float) else None
-            among = " and ".join(above[place]) or "all rows"
-            table.append([rows, gain, _condition(node, "left"), among])
-    if table:
-        page.say("")
-        page.table(["rows grown on", "gain a row", "split", "among"], table)
 
 
 def _rules(part: PartitionPart) -> dict[int, list[str]]:
     """Return the conditions of each leaf, from the root."""
-    above = _conditions(part)
-    return {
-        node.leaf: above[place]
-        for place, node in enumerate(part.tree)
-        if isinstance(node.leaf, int)
-    }
+    above, nodes = _conditions(part), enumerate(part.tree)
+    return {node.leaf: above[place] for place, node in nodes if isinstance(node.leaf, int)}
 
 
 def _conditions(part: PartitionPart) -> dict[int, list[str]]:
@@ -183,9 +164,9 @@ def _condition(node: TreeNode, side: str) -> str:
         names = node.left_categories if side == "left" else node.right_categories
         listed = ", ".join(names[:SHOWN_CATEGORIES])
         more = f" and {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
-        text = f"{node.feature} in {{{listed}{more}}}" if names else ""
-        if not text:
+        if not names:
             return f"{node.feature} missing"
+        text = f"{node.feature} in {{{listed}{more}}}"
         return f"({text} or other)" if missing else text
     if not isinstance(node.cut, float):
         return f"{node.feature} {'present' if side == 'left' else 'missing'}"

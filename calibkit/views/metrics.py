@@ -16,22 +16,10 @@ ALL = "all"
 
 #: What is shown of a slice other than all rows: as much as fits on a line.
 OF_SLICES = (
-    "count",
-    "base_rate",
-    "mean_score",
-    "auc",
-    "log_loss",
-    "ece",
-    "selected",
-    "precision",
-    "recall",
-    "accuracy",
-    "squared_loss",
-    "epistemic_loss",
-    "class_calibration_error",
-    "dispersion_error",
-    "disagreement_loss",
-    "disagreement_calibration_error",
+    *("count", "base_rate", "mean_score", "auc", "log_loss", "ece"),
+    *("selected", "precision", "recall", "accuracy"),
+    *("squared_loss", "epistemic_loss", "class_calibration_error", "dispersion_error"),
+    *("disagreement_loss", "disagreement_calibration_error"),
 )
 
 
@@ -53,7 +41,12 @@ def view(metrics: Metrics, page: Page) -> None:
     for scores in alike(metrics):
         _print_all(metrics, scores, page)
     for score, slices in metrics.metrics.items():
-        _print_slices(metrics, score, [part for part in slices if part != ALL], page)
+        if len(slices) > 1:
+            names = [name for name in OF_SLICES if name in slices[ALL]] or list(slices[ALL])[:6]
+            parts = [ALL, *(part for part in slices if part != ALL)]
+            rows = [[part, *(_rounded(slices[part][name]) for name in names)] for part in parts]
+            page.table(["slice", *names], rows, title=f"{score} by slice")
+            page.say("")
 
 
 def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:
@@ -85,16 +78,6 @@ def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:
     page.table(header, rows, title=f"{metrics.rows:,} rows")
     if of_classes:
         page.say(f"… and {len(of_classes)} metrics of single classes; -o FILE writes them.")
-    page.say("")
-
-
-def _print_slices(metrics: Metrics, score: str, parts: Sequence[str], page: Page) -> None:
-    if not parts:
-        return
-    slices = metrics.metrics[score]
-    names = [name for name in OF_SLICES if name in slices[ALL]] or list(slices[ALL])[:6]
-    rows = [[part, *(_rounded(slices[part][name]) for name in names)] for part in (ALL, *parts)]
-    page.table(["slice", *names], rows, title=f"{score} by slice")
     page.say("")
 
 

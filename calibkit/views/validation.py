@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibkit.models.page import Page
-    from calibkit.validation.report import Checked, Finding, Report
+    from calibkit.validation.report import Finding, Report
 
 #: Columns and findings that are shown; the file has them all.
 MOST_COLUMNS, MOST_FINDINGS = 12, 40
@@ -28,7 +28,9 @@ def view(report: Report, page: Page) -> None:
     if report.columns:
         page.say("")
         some = report.columns[:MOST_COLUMNS]
-        page.table(_HEADER, [_row(column) for column in some])
+        fields = ("role", "column", "dtype", "missing", "distinct", "low", "high")
+        header = ("role", "column", "type", "missing", "distinct", "least", "largest")
+        page.table(header, [[getattr(column, name) for name in fields] for column in some])
         if len(report.columns) > len(some):
             page.say(f"… {len(report.columns)} columns; -o FILE writes them all.")
     if report.findings:
@@ -43,34 +45,12 @@ def _findings(report: Report) -> list[str]:
 
 
 def _verdict(report: Report) -> str:
-    counts = [
-        f"{count} {word}{'s' if count > 1 else ''}"
-        for count, word in (
-            (report.errors, "error"),
-            (report.warnings, "warning"),
-            (report.notes, "note"),
-        )
-        if count
-    ]
+    found = {"error": report.errors, "warning": report.warnings, "note": report.notes}
+    counts = [f"{count} {word}{'s' if count > 1 else ''}" for word, count in found.items() if count]
     summed = ", ".join(counts) or "nothing wrong"
     files = f"{len(report.files)} file{'s' if len(report.files) > 1 else ''}"
     verdict = "usable" if not report.errors else "not usable as it is"
     return f"{report.rows:,} rows of {files}: {verdict}; {summed}."
-
-
-_HEADER = ("role", "column", "type", "missing", "distinct", "least", "largest")
-
-
-def _row(column: Checked) -> list[object]:
-    return [
-        column.role,
-        column.column,
-        column.dtype,
-        column.missing,
-        column.distinct,
-        column.low,
-        column.high,
-    ]
 
 
 def shown(finding: Finding) -> str:

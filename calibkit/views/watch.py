@@ -35,19 +35,9 @@ def lines(found: Watched) -> list[str]:
 def view(found: Watched, page: Page) -> None:
     """Print what to do, and a table of the promises."""
     page.say(found.advice, "")
-    page.table(
-        _HEADER,
-        [
-            [
-                test.text,
-                *(
-                    None if value is None else round(value, 4)
-                    for value in (test.estimate, test.low, test.high)
-                ),
-                test.rows,
-                float(f"{test.e_value:.4g}"),
-                test.threshold,
-            ]
-            for test in found.tests
-        ],
-    )
+    rows: list[list[object]] = []
+    for test in found.tests:
+        seen = (test.estimate, test.low, test.high)
+        rounded = [None if value is None else round(value, 4) for value in seen]
+        rows.append([test.text, *rounded, test.rows, float(f"{test.e_value:.4g}"), test.threshold])
+    page.table(_HEADER, rows)

@@ -53,11 +53,6 @@ class Console:
         JSON.
     everything
         On a terminal too a view prints all it has, not one screen.
-
-    Raises
-    ------
-    UsageError
-        For ``--json`` together with a result on standard output.
     """
 
     output: str | None = None
@@ -91,10 +86,17 @@ class Console:
                 check_folder(self.output)
             else:
                 check_output(self.output, table=self.tabular, format=self.output_format)
-                if not self.tabular and not self.output.endswith(
-                    tuple(f".{one}" for one in self.texts)
-                ):
-                    _check_not_a_table(self.output, self.texts)
+                self._check_text(self.output)
+
+    def _check_text(self, output: str) -> None:
+        """Refuse the name of a table for what is none."""
+        if self.tabular or output.endswith(tuple(f".{one}" for one in self.texts)):
+            return
+        from calibkit.files.formats import suffix_format
+
+        if suffix_format(output) is not None:
+            names = " or ".join(f"FILE.{one}" for one in self.texts or ("json",))
+            raise UsageError(f"{output}: the result is JSON, not a table; name it {names}.")
 
     @property
     def on_terminal(self) -> bool:
@@ -323,14 +325,6 @@ def first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
             kept.append(frame.head(SHOWN_ROWS - held))
             held += kept[-1].height
     return pl.concat(kept)
-
-
-def _check_not_a_table(output: str, texts: Sequence[str]) -> None:
-    from calibkit.files.formats import suffix_format
-
-    if suffix_format(output) is not None:
-        names = " or ".join(f"FILE.{one}" for one in texts or ("json",))
-        raise UsageError(f"{output}: the result is JSON, not a table; name it {names}.")
 
 
 def _print_rich(shown: Table, stream: TextIO) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_origin
 import typer
 
 from calibkit.options.option import Entry, Options, entries
+from calibkit.runtime.threads import thread_count
 
 from .clashes import refuse_clashes
 from .console import Console
@@ -44,8 +45,12 @@ def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Regis
         def typer_command(**typed: Any) -> None:
             threads = typed.get(_THREADS)
             if threads is not None:
-                most = _capped(threads, typed.get("warnings", "show"))
+                most = thread_count(threads)
                 os.environ["POLARS_MAX_THREADS"] = str(most)
+                if most < threads:
+                    Console(warnings=typed.get("warnings", "show")).warn(
+                        f"--threads {threads} is more than this machine's processors: {most} are used"
+                    )
             refuse_clashes(known, typed)
             run(*(_made(kind, typed) for kind in kinds))
 
@@ -56,18 +61,6 @@ def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Regis
         app.command(name, help=_EXAMPLE.sub("\n\n", text))(typer_command)
 
     return register
-
-
-def _capped(threads: int, warnings: str) -> int:
-    """Return no more threads than there are processors, and say so where more were asked for."""
-    from calibkit.runtime.threads import thread_count
-
-    most = thread_count(threads)
-    if most < threads:
-        Console(warnings=warnings).warn(
-            f"--threads {threads} is more than this machine's processors: {most} are used"
-        )
-    return most
 
 
 def several(

@@ -54,7 +54,7 @@ class ExportLine(TextOptions, Results):
 
 def run(options: ExportOptions, line: ExportLine) -> None:
     """Export, write the text where the line says, then say what was done."""
-    from calibkit.exports.run import export
+    from calibkit.exports.check import export
     from calibkit.files.sinks import write_bytes
 
     suffix = "sql" if options.to == "sql" else "py"

@@ -157,30 +157,19 @@ def _usage_message(error: BaseException) -> str:
         text = f"No such option: {option}{nearest(option, names)}"
     # pydantic, which reads the values for typer, has its own words; typer always names the variable
     text = re.sub(r"Value error, | \(env var: [^)]*\)", "", text).rstrip().rstrip(".")
-    text += _value_seen(error) + _variable_at_fault(error)
+    cause = error.__cause__ or error.__context__
+    details = getattr(cause, "errors", None)
+    if callable(details) and "Input should be" in str(error):  # the value is not in its message
+        text += f"; got {details()[0].get('input')!r}"
+    param = getattr(error, "param", None)
+    if param is not None and context is not None:
+        source = context.get_parameter_source(param.name)
+        if source is not None and source.name == "ENVIRONMENT":
+            text += f" (from the environment variable {param.envvar})"
     text += "" if text.endswith("?") else "."
     if context is not None:
         text += f" Try '{context.command_path} --help'."
     return " ".join(text.split())
-
-
-def _value_seen(error: BaseException) -> str:
-    """Return the value that could not be read, where its message does not say it."""
-    cause = error.__cause__ or error.__context__
-    details = getattr(cause, "errors", None)
-    if not callable(details) or "Input should be" not in str(error):
-        return ""
-    return f"; got {details()[0].get('input')!r}"
-
-
-def _variable_at_fault(error: BaseException) -> str:
-    param, context = getattr(error, "param", None), getattr(error, "ctx", None)
-    if param is None or context is None:
-        return ""
-    source = context.get_parameter_source(param.name)
-    if source is None or source.name != "ENVIRONMENT":
-        return ""
-    return f" (from the environment variable {param.envvar})"
 
 
 def _say(text: str, code: int) -> int:

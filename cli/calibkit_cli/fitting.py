@@ -170,9 +170,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
 
 
 def deliver(
-    console: Console,
-    fitted: Fitted[Model],
-    beside: Callable[[Transaction], None] | None = None,
+    console: Console, fitted: Fitted[Model], beside: Callable[[Transaction], None] | None = None
 ) -> None:
     """Say what a fit says, and write its model; further files appear with it, or nothing."""
     model = fitted.model

@@ -196,17 +196,14 @@ def name_no_types() -> None:
     """Let the help of flags and of arguments name no type: ``<bool>``, ``<list[str]>``."""
     own: Any = core
     for kind in (own.TyperOption, own.TyperArgument):
-        kind.display_type_rich = _type_shown(kind.display_type_rich)
 
+        def shown(param: Any, ctx: Any, given: Any = kind.display_type_rich) -> str | None:
+            if getattr(param, "is_flag", False) or param.param_type_name == "argument":
+                return None
+            text: str | None = given(param, ctx)
+            return text
 
-def _type_shown(given: Any) -> Any:
-    def shown(param: Any, ctx: Any) -> str | None:
-        if getattr(param, "is_flag", False) or param.param_type_name == "argument":
-            return None
-        text: str | None = given(param, ctx)
-        return text
-
-    return shown
+        kind.display_type_rich = shown
 
 
 def arrange(app: typer.Typer, purpose: Mapping[str, str]) -> None:

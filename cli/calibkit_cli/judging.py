@@ -43,7 +43,6 @@ class Gated(Options):
         "< <= > >=, a number or another address; may be repeated.",
         "EXPR",
         default=(),
-        flags=("--fail-if",),
         many="repetition",
         read=_parsed,
     )

@@ -181,9 +181,7 @@ class DryRun(Options):
     """A run that is only planned."""
 
     dry_run: bool = of_run(
-        "Show the columns found, the plan and the first rows; write nothing.",
-        default=False,
-        flags=("--dry-run",),
+        "Show the columns found, the plan and the first rows; write nothing.", default=False
     )
 
 
@@ -206,7 +204,6 @@ class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     partial: bool = of_output(
         "Write the summary of these rows, a .state file, for `calibkit merge` to put together.",
         default=False,
-        flags=("--partial",),
     )
 
     @property

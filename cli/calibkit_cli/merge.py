@@ -23,9 +23,6 @@ from .watch import deliver as deliver_watch
 if TYPE_CHECKING:
     from calibkit.files.sinks import Write
 
-if TYPE_CHECKING:
-    pass
-
 HELP = """\
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
 command. Merged in any order and any grouping they give the result that the command would give of all

@@ -35,7 +35,6 @@ class ShowLine(Options):
     bounds: bool = option(
         "Also what holds for every threshold at once, on any data: uniform bounds, loose.",
         default=False,
-        flags=("--bounds",),
     )
     everything: bool = option(
         "On a terminal too all there is: every level, step, leaf, split and candidate.",

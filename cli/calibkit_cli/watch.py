@@ -41,8 +41,7 @@ class WatchLine(Reading, Results, DryRun):
 
     threads: Threads = None
     fail_if: Literal["alarm"] | None = of_output(
-        "Exit with code 1 if a promise is refuted, tonight or on an earlier night.",
-        flags=("--fail-if",),
+        "Exit with code 1 if a promise is refuted, tonight or on an earlier night."
     )
 
     def check(self) -> None:

@@ -108,7 +108,7 @@ def test_rules_are_shown_and_cover_all_cells(rows: Path, invoke: Invoke) -> None
     model, said = fit(invoke, rows, "--uncertainty", "a,b", "--method", "exact")
     shown = invoke("show", model).stdout.decode()
     assert " <= a" in shown and " <= b" in shown
-    from calibkit.views.rules import _boxes
+    from calibkit.views.answer import _boxes
 
     leaves, shape = said["partition"]["leaves"], [len(e) + 1 for e in said["partition"]["edges"]]
     covered = np.full(shape, -1)

@@ -27,7 +27,7 @@ from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.objective import read_confidence
+from calibkit.options.option import inside
 from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 
@@ -267,7 +267,7 @@ def test_what_would_be_needed_is_said() -> None:
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "x"])
 def test_a_confidence_lies_between_0_and_1(value: str) -> None:
     with pytest.raises(UsageError, match="--confidence"):
-        read_confidence(value)
+        inside(value, "--confidence")
 
 
 def test_the_sequence_starts_where_most_power_is_expected() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from calibkit.measures.net_benefit import COST, NET_BENEFIT, THRESHOLDS, Flagged, curve
 from calibkit.options.plot import CostCurveOptions, DecisionCurveOptions, RiskCoverageOptions
 from calibkit.reports import plots
-from calibkit.reports.risk_coverage import aurc
+from calibkit.reports.curves import aurc
 from tests.library.pictures import points_of, scored, source_of
 
 

@@ -33,9 +33,9 @@ from calibkit.options.plot import (
 )
 from calibkit.options.shared import ColumnOptions
 from calibkit.reports import plots
-from calibkit.reports.grid_points import level_names
-from calibkit.reports.ranking_curves import MOST_POINTS, visible
-from calibkit.reports.regions import outline
+from calibkit.reports.curves import MOST_POINTS, visible
+from calibkit.reports.grids import level_names
+from calibkit.reports.heatmap import outline
 from tests.cli.score_files import decisions
 from tests.library.pictures import (
     BOTH,

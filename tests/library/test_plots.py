@@ -19,7 +19,7 @@ from calibkit.errors import UsageError
 from calibkit.options.grid_plots import GridPlot, HeatmapOptions, PositivityOptions
 from calibkit.options.plot import Look, ReliabilityOptions, RocOptions, read_size
 from calibkit.reports import plots, style
-from calibkit.reports.grid_points import log_odds
+from calibkit.reports.grids import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
 
 SVG = "{http://www.w3.org/2000/svg}"

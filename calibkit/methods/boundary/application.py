@@ -10,15 +10,9 @@ from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder, is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import (
-    decide,
-    draw,
-    levels_of,
-    probabilities,
-    reviewed,
-    spread_of,
-)
+from calibkit.methods.boundary.result import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import Segment
 from calibkit.models.applier import ACTIONS, LEVEL, Reads, Request, find_columns
 
 #: The key that is no column but the number of the row.
@@ -41,9 +35,13 @@ class BoundaryApplier:
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return score, uncertainty and key; refuse a key that is missing or of no use."""
-        self._add_levels(request)
+        if request.level and LEVEL not in self.added:
+            self.added += (LEVEL, *(("probability",) if self._has_probability else ()))
         used = find_columns(self.model, source, request, ("score", *self.model.spreads))
-        by = self._by(source)
+        by: tuple[str, ...] = ()  # a row without a value is one of no known segment
+        if "by" in self.model.columns:
+            by = (self.model.columns["by"].name,)
+            source.require(by, "the model's segments (--by)")
         if self.random and request.key is None:
             raise UsageError(
                 "a stochastic boundary decides some rows by the hash of a key: name a column that "
@@ -53,28 +51,22 @@ class BoundaryApplier:
             raise UsageError("this model decides without chance; leave --key and --seed out.")
         if request.key is None or request.key == ROW_NUMBER:
             return Reads(used, by)
-        _check_key(source, request.key)
+        source.require([request.key], "--key")
+        kind = source.schema[request.key]
+        if not (kind.is_integer() or is_text(kind)):
+            file = source.parts[0].path
+            raise DataError(
+                f"{file}: column {request.key!r}: type {kind} is no key; a key (--key) is an integer "
+                "or text, which read the same everywhere",
+                file=file,
+                column=request.key,
+            )
         return Reads(used, (*by, request.key))
-
-    def _add_levels(self, request: Request) -> None:
-        if request.level and LEVEL not in self.added:
-            self.added += (LEVEL, *(("probability",) if self._has_probability else ()))
 
     @property
     def _has_probability(self) -> bool:
-        groups = self.model.groups
-        segments = [] if groups is msgspec.UNSET else [*groups.values()]
-        return self.model.isotonic is not msgspec.UNSET or any(
-            one.isotonic is not msgspec.UNSET for one in segments
-        )
-
-    def _by(self, source: Source) -> tuple[str, ...]:
-        """Return the column of segments; a row without a value is one of no known segment."""
-        if "by" not in self.model.columns:
-            return ()
-        name = self.model.columns["by"].name
-        source.require([name], "the model's segments (--by)")
-        return (name,)
+        rules: list[BoundaryModel | Segment] = [self.model, *(self.model.groups or {}).values()]
+        return any(one.isotonic is not msgspec.UNSET for one in rules)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
@@ -86,38 +78,25 @@ class BoundaryApplier:
         }
         by = self.model.columns.get("by")
         segments = None if by is None else frame[by.name]
-        columns = arrays["score"], spread_of(self.model, arrays), segments
-        decision, margin = decide(self.model, *columns)
+        columns = arrays["score"], decide.spread_of(self.model, arrays), segments
+        decision, margin = decide.decide(self.model, *columns)
         placed: list[pl.Series] = []
         if request.level:
-            level, probability = levels_of(self.model, *columns)
+            level, probability = decide.levels_of(self.model, *columns)
             placed = [pl.Series(level), pl.Series(probability, nan_to_null=True)]
             placed = placed[: 1 + self._has_probability]
         if not self.random:
             decided = pl.Series(decision)
             if self.three_way:
-                also = reviewed(self.model, *columns[:2])
+                also = decide.reviewed(self.model, *columns[:2])
                 decided = pl.Series(ACTIONS).gather(pl.Series(2 * decision + also))
             return [decided, pl.Series(margin, nan_to_null=True), *placed]
-        chance = probabilities(self.model, *columns)
+        chance = decide.probabilities(self.model, *columns)
         seed = self.model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # `BoundaryModel.check` holds it
-        decision = draw(chance, _keys(frame, where, request), seed)
+        decision = decide.draw(chance, _keys(frame, where, request), seed)
         margins = pl.Series(margin, nan_to_null=True)
         return [pl.Series(decision), margins, pl.Series(chance), *placed]
-
-
-def _check_key(source: Source, key: str) -> None:
-    source.require([key], "--key")
-    kind = source.schema[key]
-    if not (kind.is_integer() or is_text(kind)):
-        file = source.parts[0].path
-        raise DataError(
-            f"{file}: column {key!r}: type {kind} is no key; a key (--key) is an integer or text, "
-            "which read the same everywhere",
-            file=file,
-            column=key,
-        )
 
 
 def _keys(frame: pl.DataFrame, where: RowFinder, request: Request) -> pl.Series:

@@ -40,12 +40,7 @@ from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.result.figures import (
-    Judged,
-    Validation,
-    cross_validate,
-    standard_error,
-)
+from calibkit.methods.boundary.result import figures
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, fold_count
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers import exact, three_way
@@ -55,6 +50,9 @@ from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summa
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.uint16]
 
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
@@ -249,8 +247,10 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
     options = planned.options
     if dealt is None or places is None:
         own = deal(summary, options.folds, options.seed, options.workers)
-        return Tried(summary, cross_validate(own.reweighted(goal.totals.classes), planned, goal))
-    checked = cross_validate(dealt.coarser(places, tally.levels), planned, goal)
+        return Tried(
+            summary, figures.cross_validate(own.reweighted(goal.totals.classes), planned, goal)
+        )
+    checked = figures.cross_validate(dealt.coarser(places, tally.levels), planned, goal)
     if options.time is not None:
         return Tried(summary, checked)
     fine = np.full((options.folds, places.size), np.nan)
@@ -272,24 +272,20 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
     seen = []
     for one, inside, (gap, error) in zip(tried, within, gaps, strict=True):
         assert one.checked is not None
-        planned, figures = one.summary.planned, one.checked.figures
+        planned, found = one.summary.planned, one.checked.figures
         seen.append(
             Candidate(
                 method=planned.method.name,
                 uncertainty_bins=planned.kept_levels,
-                precision=figures.precision,
-                recall=figures.recall,
-                objective_value=figures.objective_value,
+                precision=found.precision,
+                recall=found.recall,
+                objective_value=found.objective_value,
                 within_bound=inside,
                 gap=gap,
                 gap_standard_error=error,
             )
         )
     return Choice(tuple(tried[k] for k in order), tuple(seen))
-
-
-Floats = NDArray[np.float64]
-Places = NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -300,18 +296,18 @@ class Tried:
     """
 
     summary: Summary
-    checked: Validation | None = None
+    checked: figures.Validation | None = None
     fine: Floats | None = None
 
     @property
-    def folds(self) -> tuple[Judged, ...]:
+    def folds(self) -> tuple[figures.Judged, ...]:
         """Its folds."""
         return () if self.checked is None else self.checked.folds
 
     @property
-    def pooled(self) -> Judged:
+    def pooled(self) -> figures.Judged:
         """The sum of its folds."""
-        return Judged(*(sum(column) for column in zip(*self.folds, strict=True)))
+        return figures.Judged(*(sum(column) for column in zip(*self.folds, strict=True)))
 
 
 class Judge:
@@ -329,7 +325,7 @@ class Judge:
         self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
         self.priced = bool(goal.bounded) and self.rows_alone
 
-    def worth(self, seen: Judged) -> float:
+    def worth(self, seen: figures.Judged) -> float:
         """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
@@ -339,7 +335,7 @@ class Judge:
         value = goal.value(*seen[2:]) or 0.0
         return -value if self.minimised else value
 
-    def _goal(self, seen: Judged) -> Goal:
+    def _goal(self, seen: figures.Judged) -> Goal:
         share = seen.rows / (self.goal.totals.rows or 1)
         totals = replace(
             self.goal.totals,
@@ -381,8 +377,8 @@ class Judge:
             return 0.0
         apart = [self.worth(a) - self.worth(b) for a, b in zip(one.folds, other.folds, strict=True)]
         if self.dealt is None:  # dealt apart: the error of the better one's worth must do
-            return standard_error([self.worth(fold) for fold in other.folds]) or 0.0
-        over_folds = standard_error(apart) or 0.0
+            return figures.standard_error([self.worth(fold) for fold in other.folds]) or 0.0
+        over_folds = figures.standard_error(apart) or 0.0
         options = one.summary.planned.options
         if one.fine is None or other.fine is None or not self.rows_alone:
             return over_folds
@@ -404,9 +400,9 @@ class Judge:
         if not self.priced and self.rows_alone | self.goal.uses_gain:
             return tried.checked.figures.standard_error or 0.0
         worths = [self.worth(fold) for fold in tried.folds if fold.positives]
-        return standard_error(worths) or 0.0
+        return figures.standard_error(worths) or 0.0
 
-    def _slope(self, seen: Judged) -> tuple[float, float]:
+    def _slope(self, seen: figures.Judged) -> tuple[float, float]:
         """Return what a true positive adds to the worth, and what share of that a row costs."""
         if self.priced:
             return 1.0 / (seen.positives or 1.0), self.price
@@ -442,7 +438,7 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
         tally = tally.coarser(leaves_of(tally, goal, leaves), leaves)
     if isinstance(goal, ThreeWay):
         return three_way.prices(three_way.every_prefix(tally), goal)
-    if goal.uses_gain:
+    if goal.uses_gain or not goal.bounded:
         return (0.0,)
     goal = goal.alone
     assert isinstance(goal, CountGoal)

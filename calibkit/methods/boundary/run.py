@@ -35,7 +35,6 @@ from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state, source_of
-from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
 from calibkit.summaries.states import from_plain as texts_from_plain
 
@@ -111,11 +110,11 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
 
 
 def state(options: BoundaryOptions, source: Source) -> State:
-    """Return the state of the rows of a shard; rows that would judge the fit have no place in it.
-
-    Errors are those of `calibkit.methods.boundary.run.read_summary`.
-    """
-    summary = read_summary(options, source)
+    """Return the state of the rows of a shard; rows that would judge the fit have no place in it."""
+    if is_grid_table(source):
+        raise UsageError("a grid is a summary already; --partial takes rows.")
+    reading = _reading(options, source)
+    summary = summarise_scores(source, reading, source.memory or memory_budget(None))
     makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
@@ -127,7 +126,7 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     said = state.header.options
     options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
     makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
-    rows = merged_rows(options, state, memory)
+    rows = _placed(rows_of_state(state, memory, _needs_each(options)), options)
     return _told(options, Inputs(rows, None, source_of(state), makers))
 
 
@@ -186,8 +185,18 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
         if options.several:
             raise UsageError("a grid has one uncertainty: several need the rows.")
         return read_grid_table(source, options.columns)
-    rows = rows_within(source, _reading(options, source, _levels(options)), source.memory)
-    return _placed(rows, options)
+    # The numbers of levels that may be tried, whose edges must stay what they are.
+    levels = {QUANTILES}
+    if options.levels is not None:
+        levels.add(options.levels)
+    elif options.method == AUTO:
+        levels |= {*AUTO_LEVELS, SURFACE_LEVELS}
+    elif options.auto_levels:
+        levels |= {*EVERY_LEVELS}
+    elif options.method in METHODS:
+        levels.add(METHODS[options.method].levels)
+    reading = _reading(options, source, tuple(sorted(levels)))
+    return _placed(rows_within(source, reading, source.memory), options)
 
 
 def _placed(rows: ScoreRows, options: BoundaryOptions) -> ScoreRows:
@@ -224,19 +233,6 @@ def read_test_rows(
     return in_cells(rows, several, fitted) if several else rows
 
 
-def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
-    """Return the rows as a summary that merges with those of other shards."""
-    if is_grid_table(source):
-        raise UsageError("a grid is a summary already; --partial takes rows.")
-    reading = _reading(options, source)
-    return summarise_scores(source, reading, source.memory or memory_budget(None))
-
-
-def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> ScoreRows:
-    """Return the rows of a state."""
-    return _placed(rows_of_state(state, memory, _needs_each(options)), options)
-
-
 def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:
     roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
     return Reading(
@@ -263,20 +259,6 @@ def _needs_each(options: BoundaryOptions) -> str | None:
         if given:
             return option
     return options.target.worths or None
-
-
-def _levels(options: BoundaryOptions) -> tuple[int, ...]:
-    """Return the numbers of levels that may be tried, whose edges must stay what they are."""
-    levels = [QUANTILES]
-    if options.levels is not None:
-        levels.append(options.levels)
-    elif options.method == AUTO:
-        levels += [*AUTO_LEVELS, SURFACE_LEVELS]
-    elif options.auto_levels:
-        levels += EVERY_LEVELS
-    elif options.method in METHODS:
-        levels.append(METHODS[options.method].levels)
-    return tuple(sorted(set(levels)))
 
 
 def _others(options: BoundaryOptions, source: Source) -> list[str]:

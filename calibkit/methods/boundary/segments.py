@@ -20,28 +20,16 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.choice import (
-    LEVELS,
-    choose_among,
-    choose_levels,
-    fit_choice,
-    fit_rows,
-)
+from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import columns_of, count_at
+from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.decide import OTHER
 from calibkit.methods.boundary.result.describe import grouped, never, reference
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import (
-    BoundaryFit,
-    CrossValidated,
-    Figures,
-    Segment,
-    SegmentFit,
-)
 from calibkit.methods.boundary.solvers.methods import METHODS, exact_choice
 from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
 from calibkit.options.boundary import AUTO, BoundaryOptions
@@ -94,21 +82,21 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     split = split_rows(data, options)
     alone = replace(options, by=None, bound="overall", min_group_positives=None, max_gap=None)
     try:
-        whole: BoundaryModel | None = fit_rows(data, alone).model
+        whole: BoundaryModel | None = choice.fit_rows(data, alone).model
     except InfeasibleError:
         whole = None
     if not overall:
         return _fit_each(data, options, split, whole)
     count = partial(stacked, split=split)
     if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
-        several = LEVELS if options.levels is None else (options.levels,)
+        several = choice.LEVELS if options.levels is None else (options.levels,)
         single = "st" if options.max_gap is None else "exact"
         wanted = [replace(options.at_levels(1), method=single)]
         if data.uncertainty is not None and several != (1,):
             wanted += [replace(options.at_levels(own), method="exact") for own in several]
-        fitted = fit_choice(choose_among([count(data, one) for one in wanted]))
+        fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in wanted]))
     elif options.auto_levels:
-        fitted = choose_levels(data, options, count)
+        fitted = choice.choose_levels(data, options, count)
     else:
         fitted = fit_summary(count(data, options))
     if whole is None:
@@ -200,7 +188,7 @@ def _fit_each(
             warnings.append(f"segment {name!r} has no positive row: none of its rows is selected")
             continue
         try:  # what the rows of a segment were counted in can go
-            found[name] = replace(fit_rows(part, alone), summary=None, thresholds=None)
+            found[name] = replace(choice.fit_rows(part, alone), summary=None, thresholds=None)
         except InfeasibleError as error:
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")
@@ -225,13 +213,25 @@ def side_by_side(
     """Return the boundaries of segments in one model, over that of rows of no known segment."""
     models = [one.model for one in found.values()]
     nothing = never(models[0].rule)
-    segments = {
-        name: Segment(
-            fit=_segment_fit(found.get(name), data.only(rows), options.bound),
-            **(found[name].model.rule if name in found else nothing),
-        )
-        for name, rows in zip(split.names, split.rows, strict=True)
-    }
+    segments = {}
+    for name, rows in zip(split.names, split.rows, strict=True):
+        if name in found:
+            fit, rule = found[name].model.fit, found[name].model.rule
+            seen = parts.SegmentFit(
+                rows=fit.rows,
+                positives=fit.positives,
+                in_sample=fit.in_sample,
+                bound_met=fit.bound_met if options.bound == "each" else None,
+                cross_validated=fit.cross_validated,
+            )
+        else:
+            own, rule = data.only(rows), nothing
+            assert own.label is not None
+            weight = own.weight if own.weight is not None else np.ones(own.score.size)
+            counts = math.fsum(weight), math.fsum(weight[own.label == 1])
+            whole_counts = [int(count) if count.is_integer() else count for count in counts]
+            seen = parts.SegmentFit(rows=whole_counts[0], positives=whole_counts[1], in_sample=None)
+        segments[name] = parts.Segment(fit=seen, **rule)
     model = models[0].with_rule(nothing) if whole is None else whole
     said = grouped(segments, split.pooled, options)
     columns = dict(model.columns)
@@ -243,23 +243,6 @@ def side_by_side(
     return msgspec.structs.replace(model, columns=columns, **said)
 
 
-def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows, bound: str) -> SegmentFit:
-    if fitted is None:
-        weight = rows.weight if rows.weight is not None else np.ones(rows.score.size)
-        assert rows.label is not None
-        counts = math.fsum(weight), math.fsum(weight[rows.label == 1])
-        whole = [int(count) if count.is_integer() else count for count in counts]
-        return SegmentFit(rows=whole[0], positives=whole[1], in_sample=None)
-    fit = fitted.model.fit
-    return SegmentFit(
-        rows=fit.rows,
-        positives=fit.positives,
-        in_sample=fit.in_sample,
-        bound_met=fit.bound_met if bound == "each" else None,
-        cross_validated=fit.cross_validated,
-    )
-
-
 # ---------------------------------------------------------------- figures of all of them
 
 
@@ -267,28 +250,28 @@ def judge_together(
     data: ScoreRows,
     options: BoundaryOptions,
     model: BoundaryModel,
-    parts: list[FittedBoundary],
-    single: Figures | None,
+    fits: list[FittedBoundary],
+    single: parts.Figures | None,
 ) -> Goal:
     """Give the boundaries side by side the figures of all rows, and return the goal of these.
 
-    `parts` are the fits of the segments that have a boundary, `single` the figures of one threshold
+    `fits` are the fits of the segments that have a boundary, `single` the figures of one threshold
     for all rows.
     """
-    method = parts[0].model.method if options.method == AUTO else options.method
+    method = fits[0].model.method if options.method == AUTO else options.method
     base = summarise(data, replace(options, method=method))
     _, goal = base.aim()
     seen = judge_rows(model, data, options.target, goal.of)
-    counted = {name: getattr(seen, name) for name in Figures.__struct_fields__}
-    model.fit = BoundaryFit(
+    counted = {name: getattr(seen, name) for name in parts.Figures.__struct_fields__}
+    model.fit = parts.BoundaryFit(
         rows=seen.rows,
         positives=seen.positives,
-        in_sample=Figures(**counted),
-        upper_bound=_upper_bound(parts, goal, base),
-        optimal_in_sample=all(one.model.fit.optimal_in_sample for one in parts),
-        exact_arithmetic=all(one.model.fit.exact_arithmetic for one in parts),
-        bound_met=all(one.model.fit.bound_met for one in parts),
-        cross_validated=_cross_validated(parts, goal, base),
+        in_sample=parts.Figures(**counted),
+        upper_bound=_upper_bound(fits, goal, base),
+        optimal_in_sample=all(one.model.fit.optimal_in_sample for one in fits),
+        exact_arithmetic=all(one.model.fit.exact_arithmetic for one in fits),
+        bound_met=all(one.model.fit.bound_met for one in fits),
+        cross_validated=_cross_validated(fits, goal, base),
         score_only=single,
         test=None,
         reference=reference(base, seen.selected / seen.rows),
@@ -299,27 +282,27 @@ def judge_together(
     return goal
 
 
-def _upper_bound(parts: list[FittedBoundary], goal: Goal, base: Summary) -> float:
+def _upper_bound(fits: list[FittedBoundary], goal: Goal, base: Summary) -> float:
     """Return what the objective cannot exceed: shares add up, of ratios one is the largest."""
-    bounds = [one.model.fit.upper_bound for one in parts]
+    bounds = [one.model.fit.upper_bound for one in fits]
     if goal.maximised != "recall":
         return max(bounds)
     if goal.uses_gain:
-        amounts = [one.goal.totals.gain * one.goal.totals.gain_unit.size for one in parts]
+        amounts = [one.goal.totals.gain * one.goal.totals.gain_unit.size for one in fits]
         whole = base.totals().gain * base.tally.gain_unit.size
     else:
-        amounts = [float(one.model.fit.positives) for one in parts]
+        amounts = [float(one.model.fit.positives) for one in fits]
         whole = float(base.tally.unit.amount(base.totals().positives))
     return min(1.0, sum(a * b for a, b in zip(amounts, bounds, strict=True)) / whole)
 
 
 def _cross_validated(
-    parts: list[FittedBoundary], goal: Goal, base: Summary
-) -> CrossValidated | None:
+    fits: list[FittedBoundary], goal: Goal, base: Summary
+) -> parts.CrossValidated | None:
     """Return figures pooled over the folds of all segments; None where one has none."""
-    if any(not one.folds for one in parts):
+    if any(not one.folds for one in fits):
         return None
-    folds = [_in_units(parts, fold, goal, base) for fold in range(len(parts[0].folds))]
+    folds = [_in_units(fits, fold, goal, base) for fold in range(len(fits[0].folds))]
     whole = goal.totals
     values = []
     for rows, positives, selected, hits, gain in folds:
@@ -339,11 +322,11 @@ def _cross_validated(
     return pooled_figures(pooled, counted, standard_error(values), len(folds))
 
 
-def _in_units(parts: list[FittedBoundary], fold: int, goal: Goal, base: Summary) -> list[float]:
+def _in_units(fits: list[FittedBoundary], fold: int, goal: Goal, base: Summary) -> list[float]:
     """Return rows, positives, selected, true positives and gain of a fold, in units of all rows."""
     found = [0.0] * 5
     classes = goal.totals.classes
-    for one in parts:
+    for one in fits:
         seen, totals = one.folds[fold], one.goal.totals
         size = float(base.totals().row_units / one.row_units)
         for first, pair in ((0, seen[:2]), (2, seen[2:4])):

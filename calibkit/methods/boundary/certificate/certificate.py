@@ -23,19 +23,7 @@ from numpy.typing import NDArray
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.certificate.evidence import (
-    Evidence,
-    Split,
-    Stretch,
-    bets_on,
-    check_certifiable,
-    deal_rows,
-    fitting_share,
-    limits_of,
-    quantities_of,
-    sizes_of,
-    written_out,
-)
+from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
 from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
 from calibkit.methods.boundary.problem.found import Found
@@ -55,12 +43,12 @@ LEAST_POWER = 1.5
 
 def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     """Return in words what a certified fit will do; errors as `check_certifiable`."""
-    rows = written_out(check_certifiable(options, data), options)[0]
+    rows = evidence.written_out(evidence.check_certifiable(options, data), options)[0]
     method = "a curved logistic surface" if options.method == AUTO else options.method
-    share = f"{fitting_share(rows.score.size):.1%} of the rows"
+    share = f"{evidence.fitting_share(rows.score.size):.1%} of the rows"
     share = f"the first {share}, by {options.time}" if options.time else share
     of_each = "" if options.by is None else f" for each {options.by}"
-    bets = bets_on(options.target.each[0].option, rows, options)
+    bets = evidence.bets_on(options.target.each[0].option, rows, options)
     return [
         f"fit a nested path of boundaries{of_each} by {method} on {share}",
         f"certify {options.target.text} with confidence {options.confidence_level} along it on the "
@@ -83,11 +71,11 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
         No boundary can be certified; the message says about how many rows it would take.  Rows beyond
         a limit that the certificate would have to assume.
     """
-    data = check_certifiable(options, data)
-    rows, index = written_out(data, options)
-    split = deal_rows(rows, options)
+    data = evidence.check_certifiable(options, data)
+    rows, index = evidence.written_out(data, options)
+    split = evidence.deal_rows(rows, options)
     _need_classes(data, options, split)
-    limits, confidence = limits_of(split, options), options.confidence_level
+    limits, confidence = evidence.limits_of(split, options), options.confidence_level
     assert confidence is not None
     level = (confidence.denominator - confidence.numerator) / confidence.denominator
     stack = Stack(("",), (), (np.arange(data.score.size),))
@@ -102,13 +90,15 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     stretches = [_stretch(split, code, own, options) for own in range(len(stack.names))]
     known = [one for one in stretches if one is not None]
     together = [[one] for one in known] if options.bound == "each" else [known]
-    tested = [Evidence(own, split, options, limits, level / len(together)) for own in together]
+    tested = [
+        evidence.Evidence(own, split, options, limits, level / len(together)) for own in together
+    ]
     _certify([one.chain for one in tested], options, level, rows.score.size)
     fitted = {}
-    for evidence in tested:
-        chain = evidence.chain
-        for column, stretch in enumerate(evidence.stretches if chain.certifies else ()):
-            place = int(evidence.table[chain.place, column])
+    for own_path in tested:
+        chain = own_path.chain
+        for column, stretch in enumerate(own_path.stretches if chain.certifies else ()):
+            place = int(own_path.table[chain.place, column])
             if place >= 0:
                 part = data if options.by is None else data.only(stack.rows[stretch.segment])
                 name = stack.names[stretch.segment]
@@ -127,7 +117,9 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     return found
 
 
-def _certificate(options: BoundaryOptions, split: Split, limits: dict[str, float]) -> Certificate:
+def _certificate(
+    options: BoundaryOptions, split: evidence.Split, limits: dict[str, float]
+) -> Certificate:
     """Return what is promised, by which rows, and what that assumes."""
     each = [_promise(one.option, float(one.bound or 0.0)) for one in options.target.each]
     found = Certificate(
@@ -153,7 +145,7 @@ def _promise(quantity: str, bound: float) -> Promise:
     return Promise(quantity=quantity, bound=bound, side=side)
 
 
-def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> None:
+def _need_classes(data: ScoreRows, options: BoundaryOptions, split: evidence.Split) -> None:
     """Refuse rows that lack a class they need, and parts that do."""
     for part in (split.fitting, split.certifying):
         assert part.label is not None
@@ -167,8 +159,8 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> No
 
 
 def _stretch(
-    split: Split, code: NDArray[np.int64], segment: int, options: BoundaryOptions
-) -> Stretch | None:
+    split: evidence.Split, code: NDArray[np.int64], segment: int, options: BoundaryOptions
+) -> evidence.Stretch | None:
     """Fit the path of a segment; None where its part that fits has one class only."""
     own = code == segment
     fitting, testing = own[split.fits], own[~split.fits]
@@ -177,7 +169,7 @@ def _stretch(
     positives = int(np.count_nonzero(part.label))
     if positives in (0, part.label.size) and not own.all():
         return None
-    sizes = sizes_of(part, options)
+    sizes = evidence.sizes_of(part, options)
     if part.weight is None or not part.weight.any():
         part = replace(part, weight=None)
     else:  # in quarters of the mean: what a path needs to know of them
@@ -186,7 +178,7 @@ def _stretch(
     path = fit_path(
         part, CURVED if options.method == AUTO else options.method, options.levels, sizes
     )
-    return Stretch(segment, path, np.flatnonzero(fitting), np.flatnonzero(testing))
+    return evidence.Stretch(segment, path, np.flatnonzero(fitting), np.flatnonzero(testing))
 
 
 def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: int) -> None:
@@ -200,7 +192,7 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
     target, needed = options.target, chain.rows_needed(rows)
     looser = "raise" if target.each[0].option in ("fpr", "capacity") else "lower"
     together = _together(chain, target) if target.beside else ""
-    if any(one.impossible for one in quantities_of(options)):
+    if any(one.impossible for one in evidence.quantities_of(options)):
         advice = "a bound that leaves no room can never be certified; give it some"
     elif needed is None:
         word = "bounds together" if target.beside else "bound"

@@ -18,18 +18,8 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_keys, group_parts, time_parts
 from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.methods.boundary.certificate import tests
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
-from calibkit.methods.boundary.certificate.tests import (
-    Bets,
-    Binomials,
-    Chain,
-    Quantity,
-    Test,
-    TwoBinomials,
-    Units,
-    at_base_rate,
-    pays,
-)
 from calibkit.methods.boundary.problem.columns import amounts_of
 from calibkit.numerics.row_hash import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
@@ -232,10 +222,10 @@ def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
 # ---------------------------------------------------------------- evidence
 
 
-def quantities_of(options: BoundaryOptions) -> list[Quantity]:
+def quantities_of(options: BoundaryOptions) -> list[tests.Quantity]:
     """Return what is certified."""
     each = options.target.each
-    return [Quantity(one.option, one.bound) for one in each if one.bound is not None]
+    return [tests.Quantity(one.option, one.bound) for one in each if one.bound is not None]
 
 
 def bets_on(name: str, rows: ScoreRows, options: BoundaryOptions) -> bool:
@@ -295,31 +285,33 @@ class Evidence:
         return joined([one.path.expected for one in self.stretches])
 
     @cached_property
-    def chain(self) -> Chain:
+    def chain(self) -> tests.Chain:
         """The tests of the boundaries."""
         quantities = quantities_of(self.options)
         strict_first = any(one.strict_first for one in quantities)
-        return Chain([self._test(one) for one in quantities], strict_first, self._found[0][:, 0])
+        return tests.Chain(
+            [self._test(one) for one in quantities], strict_first, self._found[0][:, 0]
+        )
 
-    def _test(self, quantity: Quantity) -> Test:
+    def _test(self, quantity: tests.Quantity) -> tests.Test:
         """Return the tests of one figure along the path."""
         if bets_on(quantity.name, self.split.rows, self.options):
             fitting, testing = (self._units(quantity, fitting=own) for own in (True, False))
-            return Bets(fitting, testing, self.table.shape[0], self.level)
+            return tests.Bets(fitting, testing, self.table.shape[0], self.level)
         before = np.sum([one.path.totals for one in self.stretches], axis=0)
         expected = self._summed([one.path.expected for one in self.stretches])
         found, totals = self._found
         base_rate = self.options.target.prevalence
         if base_rate is not None and quantity.name in ("precision", "capacity"):
-            weights, least = at_base_rate(quantity, base_rate)
+            weights, least = tests.at_base_rate(quantity, base_rate)
             classes = (totals[1], totals[0] - totals[1])
             ratios = np.array(classes) / np.maximum([before[1], before[0] - before[1]], 1)
             by_class = [np.column_stack((c[:, 1], c[:, 0] - c[:, 1])) for c in (expected, found)]
-            return TwoBinomials(
+            return tests.TwoBinomials(
                 weights, least, by_class[0] * ratios, by_class[1], classes, self.level
             )
         ratio = totals[0] / max(int(before[0]), 1)
-        return Binomials(
+        return tests.Binomials(
             quantity,
             quantity.hits_and_trials(expected, int(before[0]), int(before[1])) * ratio,
             quantity.hits_and_trials(found, *totals).astype(np.int64),
@@ -350,7 +342,7 @@ class Evidence:
             rows, positives = rows + part.score.size, positives + int(np.count_nonzero(part.label))
         return self._summed(counts), (rows, positives)
 
-    def _units(self, quantity: Quantity, *, fitting: bool) -> Units:
+    def _units(self, quantity: tests.Quantity, *, fitting: bool) -> tests.Units:
         """Return what the rows of a part pay, in the order of the bets.
 
         The random keys that order them are others than those that deal the rows to the parts.
@@ -372,10 +364,10 @@ class Evidence:
             amount = amount * values_of(part, options)
             largest *= self.limits.get("max_value", 1.0)
         kept = np.flatnonzero(inside)
-        out, taken = pays(quantity, part.label[kept], amount[kept], largest)
+        out, taken = tests.pays(quantity, part.label[kept], amount[kept], largest)
         keys, groups = random_keys(_contents(part, options), options.seed + 2**32)[kept], None
         if options.groups is not None:
             assert part.others is not None and part.where is not None
             named = part.others[options.groups]
             groups = group_keys(named, f"bets:{options.seed}", part.where)[kept]
-        return Units(first[kept], out, taken, np.empty(0, np.int64)).in_order(keys, groups)
+        return tests.Units(first[kept], out, taken, np.empty(0, np.int64)).in_order(keys, groups)

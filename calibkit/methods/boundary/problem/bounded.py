@@ -1,4 +1,11 @@
-"""Goals with a bound: recall or precision, while another figure stays within limits."""
+"""Goals with a bound: recall or precision, while another figure stays within limits.
+
+With the bound fixed, a choice of M rows with T positives meets it iff ``m M + t T >= least``, for
+coefficients of the goal.  What is maximised is linear as well, ``a M + b T``, or it is the precision:
+then only choices better than r = T / M at hand count, for which ``T' - r M' >= 0``.  Either way what
+the relaxation maximises splits into the two, ``T - c M = w (a M + b T) + v (m M + t T)`` with weights w
+and v of at least 0; from that follow the loss of any better choice, its window, and the ceiling.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
-from calibkit.numerics.bounds import Bound
+from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.knapsack import Window
 from calibkit_kernels.exact import largest_ratio, ratio_at_least
 
@@ -27,6 +34,12 @@ class BoundedGoal(CountGoal):
     With `of_value` the recall is a share of value, of which the relaxations here know nothing.
     """
 
+    #: What is maximised, as coefficients a and b of rows and positives; None: the precision.
+    aim: tuple[float, float] | None = (0.0, 1.0)
+    #: What the bound is on, as coefficients m and t, and the least that it must be.
+    constraint: tuple[float, float]
+    least: int
+
     def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
         self.bound, self.totals, self.uses_gain = bound, totals, of_value
 
@@ -39,6 +52,38 @@ class BoundedGoal(CountGoal):
         if not self.uses_gain:
             return super().recall(true_positives)
         return gain / self.totals.gain if self.totals.gain else None
+
+    def _weights(self, slope: float, aim: tuple[float, float]) -> tuple[float, float]:
+        """Return w and v, the weights of what is maximised and of what is bounded."""
+        (a, b), (m, t) = aim, self.constraint
+        area = a * t - b * m
+        if area == 0.0:  # a precision of 0 binds nothing
+            return (0.0 if slope else 1.0), 0.0
+        return (-slope * t - m) / area, (a + slope * b) / area
+
+    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
+        """See `Goal.budget`: a better choice has at least the objective at hand and the bound."""
+        a, b = self.aim or (-true_positives / selected, 1.0)
+        w, v = self._weights(slope, (a, b))
+        if self.aim is not None:
+            return max(0.0, best - w * (a * selected + b * true_positives) - v * self.least)
+        most = self.totals.rows if self.constraint[0] else self.totals.positives
+        return max(0.0, best - v * (self.least if v >= 0.0 else most))
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: by how much a bound is over-fulfilled is limited by the loss."""
+        if self.aim is not None:
+            v = self._weights(slope, self.aim)[1]
+            most = self.least + budget / v if v > 0.0 else np.inf
+        else:  # all of the objective is in the bound, with the least precision of this budget
+            most = best * self.least / (best - budget) if best > budget else np.inf
+        return Window(*self.constraint, float(self.least), most)
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return an upper bound over all choices of what is maximised, where that is linear."""
+        assert self.aim is not None
+        w, v = self._weights(slope, self.aim)
+        return (best - v * self.least) / w if w > 0.0 else np.inf
 
 
 class RecallGoal(BoundedGoal):
@@ -64,10 +109,10 @@ class RecallGoal(BoundedGoal):
         """Return the recall."""
         return self.recall(hits, gain)
 
-    def _ceiling_of(self, hits: float) -> float:
-        """Return a bound on true positives as a recall, rounded down to whole units if exact."""
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the recall of the linear relaxation, rounded down to whole units if exact."""
         positives = self.totals.positives
-        hits = min(hits, float(positives))
+        hits = min(super().ceiling(best, slope), float(positives))
         if self.totals.exact:
             hits = float(np.floor(hits * (1 + 1e-12) + 1e-9))
         return min(hits / positives, 1.0)
@@ -76,16 +121,16 @@ class RecallGoal(BoundedGoal):
 class RecallAtPrecision(RecallGoal):
     """Maximise recall subject to ``precision >= bound``."""
 
-    bounded = "precision"
+    bounded, least = "precision", 0
 
     def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
         super().__init__(bound, totals, of_value=of_value)
-        self.ratio = Fraction(bound.numerator, bound.denominator)
         self.numerator, self.denominator = bound.numerator, bound.denominator
         if not totals.exact:
             self.denominator = 2**60
-            raised = ceil(self.ratio * (1 + SLACK) * self.denominator)
+            raised = ceil(Fraction(bound.numerator, bound.denominator) * (1 + SLACK) * 2**60)
             self.numerator = min(raised, self.denominator)
+        self.constraint = -self.numerator / self.denominator, 1.0
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals meet the bound."""
@@ -114,25 +159,6 @@ class RecallAtPrecision(RecallGoal):
         )
         return taken, Fraction(before, before - after)
 
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: T' - c M' >= T' (1 - c / bound) for every feasible (T', M')."""
-        return max(0.0, best - true_positives * self._share(slope))
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """See `Goal.window`: the slack ``T - bound * M`` lies between 0 and budget * bound / c."""
-        ratio = self.numerator / self.denominator
-        return Window(ratio, -1.0, -budget * ratio / slope if slope else -np.inf, 0.0)
-
-    def _share(self, slope: float) -> float:
-        if not slope or not self.numerator:
-            return 0.0 if slope else 1.0
-        return 1.0 - slope * self.denominator / self.numerator
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the recall of the linear relaxation, rounded down to whole rows."""
-        share = self._share(slope)
-        return self._ceiling_of(best / share if share > 0.0 else np.inf)
-
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the precision is at least the bound."""
         return true_positives * self.denominator >= self.numerator * selected
@@ -145,6 +171,8 @@ class PrecisionAtRecall(BoundedGoal):
     """
 
     maximised, bounded = "precision", "recall"
+    aim: tuple[float, float] | None = None
+    constraint = 0.0, 1.0
 
     def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
         super().__init__(bound, totals, of_value=of_value)
@@ -158,15 +186,17 @@ class PrecisionAtRecall(BoundedGoal):
         self.wanted, self.least = wanted, max(1, ceil(wanted))
 
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Take blocks until the recall is reached."""
-        reached = int(np.searchsorted(true_positives, self.least))
+        """Take blocks until the bound is reached."""
+        bounded = selected if self.constraint[0] else true_positives
+        reached = int(np.searchsorted(bounded, self.least))
         return reached + 1, reached
 
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals with the largest precision, then most positives."""
-        if not self.uses_gain or gain is None:
+        bounded = gain if self.uses_gain and gain is not None else selected
+        if bounded is selected and not self.constraint[0]:
             return int(largest_ratio(true_positives, selected, self.least))
-        enough = np.flatnonzero(gain >= self.least)
+        enough = np.flatnonzero(bounded >= self.least)
         best = int(largest_ratio(true_positives[enough], selected[enough], 0))
         return int(enough[best]) if best >= 0 else -1
 
@@ -180,16 +210,6 @@ class PrecisionAtRecall(BoundedGoal):
         if self.wanted * int(rows[best + 1]) > int(hits[best + 1]) * selected:
             return taken, share
         return best, Fraction(1)
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""
-        share = 1.0 - slope * selected / true_positives
-        return max(0.0, best - (self.least if share >= 0.0 else self.totals.positives) * share)
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """See `Goal.window`: ``T (1 - c / precision) <= best``, with the least such precision."""
-        most = best * self.least / (best - budget) if best > budget else np.inf
-        return Window(0.0, 1.0, float(self.least), most)
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the precision of the linear relaxation."""
@@ -209,37 +229,35 @@ class PrecisionAtRecall(BoundedGoal):
 class RecallWithin(RecallGoal):
     """Maximise recall while an amount ``x = M - k T`` of selected rows stays within a limit.
 
-    k = 0: all selected rows; k = 1: the false positives among them.
+    k = 0: all selected rows; k = 1: the false positives among them.  The limit is in units, and
+    `allowed` what it is before it is rounded down to whole ones.
     """
 
     #: k
     spared: int
-    #: The largest amount, in units, and before it is rounded down to whole ones.
-    limit: int
-    allowed: Fraction
 
     def _allow(self, share: Fraction, whole: int) -> None:
         """Allow a share of the whole amount; all of it is whole whatever was rounded."""
         binds = share < 1 and not self.totals.exact
-        self.allowed = min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1)
-        self.limit = floor(self.allowed)
+        self._limit(min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1))
+
+    def _limit(self, allowed: Fraction) -> None:
+        self.allowed, self.limit = allowed, floor(allowed)
+        self.constraint, self.least = (-1.0, float(self.spared)), -self.limit
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals are within the limit."""
-        return self._amounts(selected, true_positives) <= self.limit
-
-    def _amounts(self, selected: Int64s, true_positives: Int64s) -> Int64s:
-        return selected - self.spared * true_positives
+        return selected - self.spared * true_positives <= self.limit
 
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
         """Take blocks while they fit; the amount grows from block to block."""
-        amounts = self._amounts(selected, true_positives)
+        amounts = selected - self.spared * true_positives
         taken = int(np.searchsorted(amounts, self.limit, side="right"))
         return taken, taken if taken < selected.size else None
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take a share of the group that would exceed the limit."""
-        amounts = self._amounts(rows, hits)
+        amounts = rows - self.spared * hits
         growth, room = np.diff(amounts).astype(np.float64), float(self.allowed) - amounts[:-1]
         share = np.divide(room, growth, out=np.ones(growth.size), where=growth > 0.0)
         share = np.where(room >= 0.0, np.minimum(share, 1.0), -1.0)
@@ -249,22 +267,6 @@ class RecallWithin(RecallGoal):
         grows = int(amounts[taken + 1] - amounts[taken])
         left = self.allowed - int(amounts[taken])
         return taken, min(Fraction(1), left / grows) if grows else Fraction(1)
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: ``T - c M = T (1 - k c) - c x``, and x is within the limit."""
-        least = true_positives * (1.0 - self.spared * slope) - slope * self.limit
-        return max(0.0, best - least)
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """See `Goal.window`: what is left of the limit is at most budget / c."""
-        low = self.limit - budget / slope if slope else -np.inf
-        return Window(1.0, -float(self.spared), low, float(self.limit))
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the recall of the linear relaxation, rounded down to whole rows."""
-        share = 1.0 - self.spared * slope
-        hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
-        return self._ceiling_of(hits)
 
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the amount is within the limit."""
@@ -291,19 +293,107 @@ class RecallAtCapacity(RecallWithin):
     bounded, spared = "capacity", 0
 
     def __init__(
-        self, bound: Bound, totals: Totals, *, of_value: bool = False, share: Fraction | None = None
+        self,
+        bound: Bound,
+        totals: Totals,
+        *,
+        of_value: bool = False,
+        share: Fraction | None = None,
     ) -> None:
         super().__init__(bound, totals, of_value=of_value)
         number = Fraction(bound.numerator, bound.denominator)
         if share is None:
-            weight = totals.row_units
-            share = number if number < 1 else number * weight / max(totals.rows, 1)
+            share = number if number < 1 else number * totals.row_units / max(totals.rows, 1)
         self.share = share
         self._allow(share, totals.rows)
 
     def of(self, totals: Totals) -> BoundedGoal:
         """Return the same goal for other rows: the same share of them."""
         return RecallAtCapacity(self.bound, totals, of_value=self.uses_gain, share=self.share)
+
+
+# ---------------------------------------------------------------- parts of three-way decisions
+
+
+class RecallWithinUnits(RecallWithin):
+    """Maximise recall, or any other sum, within so many units of rows, or of any other use."""
+
+    bounded, spared = "use", 0
+
+    def __init__(self, limit: int, totals: Totals) -> None:
+        super().__init__(decimal_bound("0"), totals)
+        self._limit(Fraction(limit))
+
+
+class MostRowsAtPrecision(RecallAtPrecision):
+    """Select most rows subject to ``precision >= bound``: what is blocked needs no review."""
+
+    maximised, aim = "rows", (1.0, 0.0)
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the feasible totals with most rows, then most positives."""
+        met = self.feasible(selected, true_positives)
+        order = np.lexsort((true_positives, np.where(met, selected, -1)))
+        return int(order[-1]) if met.any() else -1
+
+    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
+        """See `Goal.budget`: nothing is better than all rows."""
+        if selected == self.totals.rows:
+            return 0.0
+        return super().budget(best, slope, selected, true_positives)
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the rows of the linear relaxation."""
+        return min(BoundedGoal.ceiling(self, best, slope), float(self.totals.rows))
+
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
+        """Return the rows."""
+        return float(selected)
+
+    def compared(self, totals: Int64s) -> Int64s:
+        """Return what is to be small, slack that is used up, and what is to be large, rows."""
+        rows, hits = totals[:, 0], totals[:, 1]
+        used = rows - hits
+        if self.numerator * int(rows.max(initial=0)) < 2**62:
+            used = self.numerator * rows - self.denominator * hits
+        return np.column_stack((used, rows))
+
+
+class FewestRowsAtRecall(PrecisionAtRecall):
+    """Select fewest rows subject to so many true positives."""
+
+    maximised, aim = "rows", (-1.0, 0.0)
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the totals with fewest rows, then most positives."""
+        enough = np.where(true_positives >= self.least, selected, np.iinfo(np.int64).max)
+        return int(np.lexsort((-true_positives, enough))[0])
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the rows of the linear relaxation, a lower bound."""
+        return max(0.0, -BoundedGoal.ceiling(self, best, slope)) if slope else 0.0
+
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
+        """Return the rows."""
+        return float(selected)
+
+
+class PrecisionAtRows(PrecisionAtRecall):
+    """Maximise precision with at least so many units of rows."""
+
+    bounded, constraint = "rows", (1.0, 0.0)
+
+    def __init__(self, least: int, totals: Totals) -> None:
+        super().__init__(decimal_bound("0"), totals)
+        self.least = max(1, least)
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the precision of the linear relaxation."""
+        return min(1.0, best / self.least + slope)
+
+    def compared(self, totals: Int64s) -> Int64s:
+        """Return what is to be small, false positives, and what is to be large, rows."""
+        return np.column_stack((totals[:, 0] - totals[:, 1], totals[:, 0]))
 
 
 def most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:

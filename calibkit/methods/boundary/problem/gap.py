@@ -44,11 +44,9 @@ class WithinGap(Goal):
         assert isinstance(inner, CountGoal)
         return WithinGap(inner, self.asked, self.within)
 
-    def value(
-        self, selected: float, true_positives: float, gain: float = 0, *reviewed: float
-    ) -> float | None:
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the objective."""
-        return self.goal.value(selected, true_positives)
+        return self.goal.value(selected, hits)
 
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the bound on all rows together is met."""

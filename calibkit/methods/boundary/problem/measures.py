@@ -73,7 +73,8 @@ class Measure(CountGoal):
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
         """Take blocks up to the best vertex of the hull, none included."""
         rows, hits = np.append(0, selected), np.append(0, true_positives)
-        return self.pick(rows, hits), None
+        taken = self.pick(rows, hits)
+        return taken, taken - 1 if self.at_vertex and taken else None
 
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the measure."""
@@ -116,7 +117,9 @@ class Measure(CountGoal):
         return true_positives / (free + true_positives) if true_positives else 0.5
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`."""
+        """See `Goal.budget`: at a vertex nothing is lost."""
+        if self.at_vertex:
+            return 0.0
         negatives = self.totals.rows - self.totals.positives
         product = float(true_positives) * float(negatives - selected + true_positives)
         touched = 2 * sqrt((1 - slope) * slope * product) - slope * negatives

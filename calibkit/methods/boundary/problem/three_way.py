@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.bounded import (
     PrecisionAtRecall,
-    RecallAtCapacity,
     RecallAtPrecision,
 )
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.numerics.knapsack import Window
 from calibkit.options.objective import Review
-from calibkit_kernels.exact import largest_ratio
 
 Int64s = NDArray[np.int64]
 
@@ -94,115 +91,3 @@ class ThreeWay(Goal):
         caught = (hits + more) / review if review else 0.0
         found = hits - rate * selected + max(rate - block, 0.0) * (caught - reviewed)
         return found / (self.totals.rows or 1)
-
-
-class MostRowsAtPrecision(RecallAtPrecision):
-    """Select most rows subject to ``precision >= bound``: what is blocked needs no review."""
-
-    maximised = "rows"
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the feasible totals with most rows, then most positives."""
-        met = self.feasible(selected, true_positives)
-        order = np.lexsort((true_positives, np.where(met, selected, -1)))
-        return int(order[-1]) if met.any() else -1
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: ``T' - c M' >= (bound - c) M'``."""
-        if selected == self.totals.rows:
-            return 0.0
-        return max(0.0, best - (self.numerator / self.denominator - slope) * selected)
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """See `Goal.window`: the slack ``T - bound * M`` lies between 0 and the budget."""
-        return Window(self.numerator / self.denominator, -1.0, -budget, 0.0)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the rows of the linear relaxation."""
-        room = self.numerator / self.denominator - slope
-        return min(best / room if room > 0.0 else np.inf, float(self.totals.rows))
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
-    def compared(self, totals: Int64s) -> Int64s:
-        """Return what is to be small, slack that is used up, and what is to be large, rows."""
-        rows, hits = totals[:, 0], totals[:, 1]
-        used = rows - hits
-        if self.numerator * int(rows.max(initial=0)) < 2**62:
-            used = self.numerator * rows - self.denominator * hits
-        return np.column_stack((used, rows))
-
-
-class FewestRowsAtRecall(PrecisionAtRecall):
-    """Select fewest rows subject to so many true positives."""
-
-    maximised = "rows"
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the totals with fewest rows, then most positives."""
-        enough = np.where(true_positives >= self.least, selected, np.iinfo(np.int64).max)
-        return int(np.lexsort((-true_positives, enough))[0])
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: ``T' - c M' >= least - c M``."""
-        return max(0.0, best - self.least + slope * selected)
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """See `Goal.window`: ``T' <= best + c M'``, and what is lost is no more than the budget."""
-        return Window(0.0, 1.0, float(self.least), self.least + budget)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the rows of the linear relaxation, a lower bound."""
-        return max(0.0, (self.least - best) / slope) if slope else 0.0
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
-
-class RecallWithinRows(RecallAtCapacity):
-    """Maximise recall with so many units of rows."""
-
-    def __init__(self, limit: int, totals: Totals) -> None:
-        super().__init__(decimal_bound("0"), totals, share=Fraction(0))
-        self.allowed, self.limit = Fraction(limit), limit
-
-
-class PrecisionAtRows(PrecisionAtRecall):
-    """Maximise precision with at least so many units of rows."""
-
-    bounded = "rows"
-
-    def __init__(self, least: int, totals: Totals) -> None:
-        super().__init__(decimal_bound("0"), totals)
-        self.least = max(1, least)
-
-    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Take blocks until there are as many rows."""
-        reached = int(np.searchsorted(selected, self.least))
-        return reached + 1, reached
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the totals with the largest precision, then most positives."""
-        enough = np.flatnonzero(selected >= self.least)
-        best = int(largest_ratio(true_positives[enough], selected[enough], 0))
-        return int(enough[best]) if best >= 0 else -1
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: with r the precision, ``T' - c M' >= (r - c) least``."""
-        return max(0.0, best - (true_positives / selected - slope) * self.least)
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """See `Goal.window`: ``(r' - c) M' <= best``, with the least such precision."""
-        most = best * self.least / (best - budget) if best > budget else np.inf
-        return Window(1.0, 0.0, float(self.least), most)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the precision of the linear relaxation."""
-        return min(1.0, best / self.least + slope)
-
-    def compared(self, totals: Int64s) -> Int64s:
-        """Return what is to be small, false positives, and what is to be large, rows."""
-        return np.column_stack((totals[:, 0] - totals[:, 1], totals[:, 0]))

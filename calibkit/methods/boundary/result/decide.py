@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -38,10 +38,21 @@ def row_levels(
     """
     if model.partition is not msgspec.UNSET and uncertainty is not None:
         return np.array(model.partition.leaves, np.uint16)[uncertainty.astype(np.int64)]
+    level = np.zeros(score.size, np.uint16)
     if model.order == "score-uncertainty":
-        return _score_first_levels(model, score, uncertainty)
+        assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
+        assert isinstance(model.uncertainty_min, list)
+        column = assign(score, model.score_min, np.array(model.score_edges, np.float64))
+        for j, (low, own) in enumerate(
+            zip(model.uncertainty_min, model.uncertainty_edges, strict=True)
+        ):
+            if low is None or uncertainty is None or not own:
+                continue  # values below the smallest score count as it: an empty bin has no rows
+            rows = np.flatnonzero(column == j)
+            level[rows] = assign(uncertainty[rows], low, np.array(own, np.float64))
+        return level
     if model.levels == 1:
-        return np.zeros(score.size, np.uint16)
+        return level
     assert isinstance(model.uncertainty_min, float)  # `BoundaryModel.check` holds it
     levels = Levels(model.uncertainty_min, np.array(model.uncertainty_edges, np.float64))
     return levels.of(uncertainty, score.size)
@@ -65,23 +76,6 @@ def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:
     return found
 
 
-def _score_first_levels(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
-) -> NDArray[np.uint16]:
-    assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
-    assert isinstance(model.uncertainty_min, list)
-    column = assign(score, model.score_min, np.array(model.score_edges, np.float64))
-    level = np.zeros(score.size, np.uint16)
-    for j, (low, own) in enumerate(
-        zip(model.uncertainty_min, model.uncertainty_edges, strict=True)
-    ):
-        if low is None or uncertainty is None or not own:
-            continue  # values below the smallest score count as it: an empty bin has no rows
-        rows = np.flatnonzero(column == j)
-        level[rows] = assign(uncertainty[rows], low, np.array(own, np.float64))
-    return level
-
-
 def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[BoundaryModel, Rows]]:
     """Return the boundary without groups of each segment, and the rows that it decides.
 
@@ -102,14 +96,22 @@ def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[Bounda
     return [(rule, rows) for rule, rows in found if rows.size]
 
 
+def _by_rule(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None
+) -> Iterator[tuple[BoundaryModel, Rows, Floats, NDArray[np.uint16]]]:
+    """Yield the boundary without groups of each segment, its rows, their scores and levels."""
+    for rule, rows in of_segments(model, by):
+        own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
+        yield rule, rows, own, row_levels(rule, own, spread)
+
+
 def levels_of(
     model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
     """Return the uncertainty level of each row, and the isotonic probability there (else NaN)."""
     level, chance = np.zeros(score.size, np.uint16), np.full(score.size, np.nan)
-    for rule, rows in of_segments(model, by):
-        own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
-        level[rows] = place = row_levels(rule, own, spread)
+    for rule, rows, own, place in _by_rule(model, score, uncertainty, by):
+        level[rows] = place
         if rule.isotonic is not msgspec.UNSET:
             within = np.full(own.size, np.nan)
             for number, steps in enumerate(rule.isotonic):
@@ -123,27 +125,21 @@ def probabilities(
     model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
 ) -> NDArray[np.float64]:
     """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
-    chance = np.empty(score.size)
-    for rule, rows in of_segments(model, by):
-        chance[rows] = _probabilities(
-            rule, score[rows], None if uncertainty is None else uncertainty[rows]
-        )
-    return chance
-
-
-def _probabilities(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
-) -> NDArray[np.float64]:
-    level, thresholds = row_levels(model, score, uncertainty), level_thresholds(model)
-    chance = reaches(score, level, thresholds).astype(np.float64)
-    if model.randomise is msgspec.UNSET or model.tie_probability is msgspec.UNSET:
-        return chance
-    share = np.array(model.tie_probability)[level]
-    if model.randomise == "tie":
-        return np.where(score == thresholds[level], share, chance)
-    assert model.random_thresholds is not msgspec.UNSET
-    wide = np.array([threshold_value(value) for value in model.random_thresholds])
-    return np.where((chance == 0.0) & (reaches(score, level, wide) == 1), share, chance)
+    found = np.empty(score.size)
+    for rule, rows, own, level in _by_rule(model, score, uncertainty, by):
+        thresholds = level_thresholds(rule)
+        chance = reaches(own, level, thresholds).astype(np.float64)
+        if rule.randomise is not msgspec.UNSET and rule.tie_probability is not msgspec.UNSET:
+            share = np.array(rule.tie_probability)[level]
+            if rule.randomise == "tie":
+                chance = np.where(own == thresholds[level], share, chance)
+            else:
+                assert rule.random_thresholds is not msgspec.UNSET
+                wide = np.array([threshold_value(value) for value in rule.random_thresholds])
+                within = (chance == 0.0) & (reaches(own, level, wide) == 1)
+                chance = np.where(within, share, chance)
+        found[rows] = chance
+    return found
 
 
 def reviewed(model: BoundaryModel, score: Floats, uncertainty: Floats | None) -> NDArray[np.bool_]:
@@ -178,9 +174,8 @@ def decide(
     """
     probability = model.columns["score"].measure == "probability"
     decision, margin = np.empty(score.size, np.uint8), np.empty(score.size)
-    for rule, rows in of_segments(model, by):
-        own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
-        level, thresholds = row_levels(rule, own, spread), level_thresholds(rule)
+    for rule, rows, own, level in _by_rule(model, score, uncertainty, by):
+        thresholds = level_thresholds(rule)
         decision[rows] = reaches(own, level, thresholds)
         margin[rows] = margins(own, level, thresholds, probability)
     return decision, margin

@@ -15,18 +15,8 @@ from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.problem import goal_of
+from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
-from calibkit.methods.boundary.result.parts import (
-    BoundaryFit,
-    Objective,
-    Partition,
-    Reference,
-    Segment,
-    SegmentFit,
-    Steps,
-    Threshold,
-    threshold_json,
-)
 from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.methods.boundary.solvers.logistic import logistic
 from calibkit.methods.boundary.solvers.summary import Summary
@@ -35,18 +25,18 @@ from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 
 
-def reference(summary: Summary, share: float) -> Reference | None:
+def reference(summary: Summary, share: float) -> parts.Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
     if summary.score is None:
         return None
     tally, score, uncertainty = summary.tally, summary.score, summary.uncertainty
-    return Reference(
-        score_quantiles=[threshold_json(value) for value in score.quantiles],
+    return parts.Reference(
+        score_quantiles=[parts.threshold_json(value) for value in score.quantiles],
         uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,
         rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
         selected_share=share,
         score_counts=score.counts,
-        score_max=threshold_json(score.largest),
+        score_max=parts.threshold_json(score.largest),
         uncertainty_counts=None if uncertainty is None else uncertainty.counts,
         uncertainty_max=None if uncertainty is None else uncertainty.largest,
     )
@@ -78,12 +68,15 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
 
 
 def describe(
-    summary: Summary, found: Found, fit: BoundaryFit, segments: Sequence[SegmentFit] = ()
+    summary: Summary,
+    found: Found,
+    fit: parts.BoundaryFit,
+    segments: Sequence[parts.SegmentFit] = (),
 ) -> BoundaryModel:
     """Return the model of a boundary that was found on a tally; `segments` are their figures."""
     planned, stack = summary.planned, summary.stack
     options, columns = planned.options, dict(summary.columns)
-    parts: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     isotonic = _level_steps(summary) if planned.method.isotonic else None
     if stack is None:
         rule = _rule(summary, found, isotonic)
@@ -96,17 +89,17 @@ def describe(
             steps = None if isotonic is None else isotonic[own]
             rules.append(_rule(replace(summary, stack=None, shown=levels_of), part, steps))
         groups = {
-            name: Segment(fit=seen, **decides)
+            name: parts.Segment(fit=seen, **decides)
             for name, seen, decides in zip(stack.names, segments, rules, strict=True)
         }
-        rule, parts = never(rules[0]), grouped(groups, stack.pooled, options)
+        rule, more = never(rules[0]), grouped(groups, stack.pooled, options)
     levels = planned.levels
     if found.surface is not None and summary.shown is not None:
         levels = summary.shown.count
     if levels == 1:
         columns = {role: c for role, c in columns.items() if not role.startswith("uncertainty")}
-    if parts:
-        columns["by"] = parts.pop("by")
+    if more:
+        columns["by"] = more.pop("by")
     return BoundaryModel(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
@@ -115,11 +108,11 @@ def describe(
         fit=fit,
         provenance=summary.origin,
         **rule,
-        **parts,
+        **more,
     )
 
 
-def _level_steps(summary: Summary) -> list[Steps]:
+def _level_steps(summary: Summary) -> list[parts.Steps]:
     """Return the isotonic regression of the labels on the score in each level: what MIST estimates.
 
     (Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier
@@ -139,8 +132,8 @@ def _level_steps(summary: Summary) -> list[Steps]:
         knots, values = lowest[own], rate[own]
         if not np.isnan(least) and not (knots.size and knots[-1] == least):
             knots, values = np.append(knots, least), np.append(values, 0.0)
-        scores = [threshold_json(summary.score_at(level, knot)) for knot in knots[::-1]]
-        found.append(Steps(knots=scores, values=values[::-1].tolist()))
+        scores = [parts.threshold_json(summary.score_at(level, knot)) for knot in knots[::-1]]
+        found.append(parts.Steps(knots=scores, values=values[::-1].tolist()))
     return found
 
 
@@ -155,7 +148,7 @@ def never(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def grouped(
-    segments: dict[str, Segment], pooled: tuple[str, ...], options: BoundaryOptions
+    segments: dict[str, parts.Segment], pooled: tuple[str, ...], options: BoundaryOptions
 ) -> dict[str, Any]:
     """Return what a model says of its segments, and their column."""
     assert options.by is not None
@@ -163,7 +156,7 @@ def grouped(
     return said | {"by": Column(options.by)}
 
 
-def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[str, Any]:
+def _rule(summary: Summary, found: Found, isotonic: list[parts.Steps] | None) -> dict[str, Any]:
     """Return what decides in a model: its method, levels and thresholds."""
     planned, levels = summary.planned, summary.planned.levels
     if found.surface is not None and summary.shown is not None:
@@ -178,17 +171,17 @@ def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[
     lowest = summary.scores(found.thresholds)
     if levels > 1 and found.leaves is not None and summary.cells is not None:
         edges = [own.tolist() for own in summary.cells.edges]
-        rule["partition"] = Partition(edges=edges, leaves=found.leaves.tolist())
+        rule["partition"] = parts.Partition(edges=edges, leaves=found.leaves.tolist())
     elif levels > 1:
         assert summary.shown is not None
         lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
         rule["uncertainty_min"] = summary.shown.minimum
         rule["uncertainty_edges"] = summary.shown.edges.tolist()
-    rule["score_thresholds"] = [threshold_json(value) for value in lowest]
+    rule["score_thresholds"] = [parts.threshold_json(value) for value in lowest]
     if found.review is not None:
         review = np.broadcast_to(summary.scores(found.review), lowest.shape)
         rule["block_thresholds"] = rule["score_thresholds"]
-        rule["review_thresholds"] = [threshold_json(value) for value in review]
+        rule["review_thresholds"] = [parts.threshold_json(value) for value in review]
     if planned.method.mix is not None:
         rule |= _random(summary, found, rule["score_thresholds"])
     if found.surface is not None:
@@ -204,7 +197,7 @@ def _rule(summary: Summary, found: Found, isotonic: list[Steps] | None) -> dict[
     return rule
 
 
-def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict[str, Any]:
+def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -> dict[str, Any]:
     """Return what is random: over scores from `random_thresholds` up, or at the threshold itself."""
     options = summary.planned.options
     assert found.wide is not None
@@ -213,11 +206,11 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
     if options.randomise == "tie":
         chance = found.probability or float(not np.isnan(wide[0]))
         return rule | {
-            "score_thresholds": [threshold_json(wide[0])],
+            "score_thresholds": [parts.threshold_json(wide[0])],
             "random_thresholds": [None] * len(thresholds),
             "tie_probability": [chance],
         }
-    lows = [threshold_json(low) for low in wide]
+    lows = [parts.threshold_json(low) for low in wide]
     differs = [
         found.probability > 0.0 and narrow != low
         for narrow, low in zip(thresholds, lows, strict=True)
@@ -245,8 +238,8 @@ def _score_first(grid: Grid, take: list[int], column: str) -> dict[str, Any]:
     }
 
 
-def _objective(target: Target, totals: Totals) -> Objective:
-    found = Objective(subject_to={})
+def _objective(target: Target, totals: Totals) -> parts.Objective:
+    found = parts.Objective(subject_to={})
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
     if (asked := target.review) is not None:

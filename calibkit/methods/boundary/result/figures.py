@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -34,13 +35,18 @@ from calibkit.methods.boundary.result.parts import (
     TestFigures,
 )
 from calibkit.methods.boundary.solvers import gap
-from calibkit.methods.boundary.solvers.methods import METHODS, on_folds
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import Plan, Stack
+from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
+Floats = NDArray[np.float64]
+
+#: Step of the derivatives of a figure, as a share of the whole weight.
+_STEP = 1e-6
 #: The gaps between segments whose price is told, in shares of the one that was asked for.
 _GAPS = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
@@ -96,7 +102,9 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     the single folds, null where fewer than two are defined; where rows stand for several rows each,
     from their influences (see `calibkit.methods.boundary.result.figures`).
     """
-    options, method = planned.options, on_folds(planned.method)
+    options, method = planned.options, planned.method
+    if method.surface is not None:  # the fits of one deal share their sums over many rows
+        method = replace(method, surface=partial(method.surface, shared=Shared()))
     forward = options.time is not None
     parts = options.folds + forward
     totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))
@@ -238,43 +246,38 @@ def judge_segments(
     boundary on them; `dealt`, `checked`: the rows dealt to folds, and the cross-validation on them;
     None without.
     """
+
+    def goal_of(part: Tally) -> Goal:  # reweighted by the weights of all rows, not by its own
+        return goal.of(replace(tally_totals(part), classes=goal.totals.classes))
+
     fits = []
-    for segment in range(len(stack.names)):
-        own = stack.places(segment)
-        inside, unit = _only(tally, own), tally.unit
-        own_goal = _goal_of(goal, inside)
-        counts = held_out(inside, -1, found)
+    for places in map(stack.places, range(len(stack.names))):
+        inside, unit = tally.where(_within(tally, places)), tally.unit
+        own_goal = goal_of(inside)
         totals = own_goal.totals
         rows, positives = totals.classes.rows(totals.rows, totals.positives)
         fit = SegmentFit(
             rows=unit.amount(rows),
             positives=unit.amount(positives),
-            in_sample=figures(own_goal, unit, counts),
+            in_sample=figures(own_goal, unit, held_out(inside, -1, found)),
         )
         if dealt is not None and checked is not None:
-            fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, checked.found)
+            own, pooled, values = dealt.where(_within(dealt, places)), np.zeros(5), []
+            for fold, boundary in sorted(checked.found.items()):
+                counted = held_out(own, fold, boundary)
+                pooled += counted
+                values.append(goal_of(own.where(own.part == fold)).value(*counted))
+            error = standard_error([value for value in values if value is not None])
+            folds = len(checked.found)
+            fit.cross_validated = pooled_figures(own_goal, pooled.tolist(), error, folds)
         fits.append(fit)
     return fits
 
 
-def _only(tally: Tally, levels: slice) -> Tally:
-    """Return the entries of some levels, which keep their numbers."""
-    return tally.where((tally.level >= levels.start) & (tally.level < levels.stop))
-
-
-def _goal_of(goal: Goal, tally: Tally) -> Goal:
-    """Return the goal for a segment; reweighted by the weights of all rows, not by its own."""
-    return goal.of(replace(tally_totals(tally), classes=goal.totals.classes))
-
-
-def _cross_validated(dealt: Tally, goal: Goal, folds: dict[int, Found]) -> CrossValidated:
-    pooled, values = np.zeros(5), []
-    for fold, found in sorted(folds.items()):
-        counted = held_out(dealt, fold, found)
-        pooled += counted
-        values.append(_goal_of(goal, dealt.where(dealt.part == fold)).value(*counted))
-    error = standard_error([value for value in values if value is not None])
-    return pooled_figures(goal, pooled.tolist(), error, len(folds))
+def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
+    """Return which entries lie in some levels."""
+    found: NDArray[np.bool_] = (tally.level >= levels.start) & (tally.level < levels.stop)
+    return found
 
 
 def gap_seen(
@@ -348,12 +351,6 @@ def judge_test(
         rates = [one.recall if recall else one.false_positive_rate for one in seen]
         known = [rate for rate in rates if rate is not None]
         model.fit.gap.test = max(known) - min(known) if known else None
-
-
-Floats = NDArray[np.float64]
-
-#: Step of the derivatives, as a share of the whole weight.
-_STEP = 1e-6
 
 
 def linearised_error(

@@ -19,16 +19,8 @@ from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
+from calibkit.methods.boundary.result import figures
 from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
-from calibkit.methods.boundary.result.figures import (
-    Judged,
-    Validation,
-    cross_validate,
-    figures,
-    gap_seen,
-    judge_segments,
-    judge_test,
-)
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import BoundaryFit, Figures, SegmentFit
 from calibkit.methods.boundary.solvers import exact
@@ -51,13 +43,13 @@ class FittedBoundary(Fitted[BoundaryModel]):
     """
 
     goal: Goal
-    checked: Validation | None = None
+    checked: figures.Validation | None = None
     row_units: Fraction = Fraction(1)
     summary: Summary | None = None
     thresholds: Summary | None = None
 
     @property
-    def folds(self) -> tuple[Judged, ...]:
+    def folds(self) -> tuple[figures.Judged, ...]:
         """What each fold gave, empty without cross-validation."""
         return () if self.checked is None else self.checked.folds
 
@@ -108,7 +100,7 @@ def delivered(
     elif options.provenance == "hash" and model.provenance is not None:
         model.provenance = msgspec.structs.replace(model.provenance, files=None)
     if test is not None:
-        judge_test(model, test, options.target, fitted.goal.of)
+        figures.judge_test(model, test, options.target, fitted.goal.of)
     return fitted
 
 
@@ -136,7 +128,7 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         floor = found.reviewed if optimum.proven else math.ceil(optimum.ceiling * goal.totals.rows)
         raise OverCapacityError(planned, *map(tally.unit.amount, (found.reviewed, floor)))
     dealt_rows = dealt().reweighted(classes) if folds else None
-    checked = None if dealt_rows is None else cross_validate(dealt_rows, planned, goal)
+    checked = None if dealt_rows is None else figures.cross_validate(dealt_rows, planned, goal)
     summary, found = flatten(summary, found)
     fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
     fit.optimal_in_sample = planned.method.mix is not None or (
@@ -148,9 +140,9 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     segments: list[SegmentFit] = []
     if summary.stack is not None:
         judged_on = None if options.time is not None else dealt_rows
-        segments = judge_segments(summary.stack, goal, tally, found, judged_on, checked)
+        segments = figures.judge_segments(summary.stack, goal, tally, found, judged_on, checked)
         if isinstance(goal, WithinGap):
-            fit.gap = gap_seen(goal, tally, found, judged_on, checked)
+            fit.gap = figures.gap_seen(goal, tally, found, judged_on, checked)
     model = describe(summary, found, fit, segments)
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
@@ -177,7 +169,7 @@ def seen_in_sample(
     return BoundaryFit(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
-        in_sample=figures(goal, unit, found.counts),
+        in_sample=figures.figures(goal, unit, found.counts),
         upper_bound=ceiling,
         optimal_in_sample=False,
         exact_arithmetic=goal.totals.exact and summary.tally.gain_unit.exact,
@@ -283,4 +275,4 @@ def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
         return None
     tally = tally.reweighted(goal.totals.classes)
     found = METHODS["st"].find(tally, goal)
-    return figures(goal, tally.unit, found.counts)
+    return figures.figures(goal, tally.unit, found.counts)

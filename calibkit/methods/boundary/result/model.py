@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.methods.boundary.result.parts import (
-    NAMED_THRESHOLDS,
-    RULE,
-    BoundaryFit,
-    Method,
-    Objective,
-    Order,
-    Partition,
-    Randomise,
-    Segment,
-    Steps,
-    Threshold,
-    threshold_value,
-)
+from calibkit.methods.boundary.result import parts
 from calibkit.models.model import Model, known
 
 if TYPE_CHECKING:
@@ -41,7 +28,7 @@ COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
 
 
 #: What of a rule may be left out.
-_NO_RULE: dict[str, Any] = dict.fromkeys((*RULE, "groups", "bound", "pooled"), msgspec.UNSET)
+_NO_RULE: dict[str, Any] = dict.fromkeys((*parts.RULE, "groups", "bound", "pooled"), msgspec.UNSET)
 _NO_RULE["order"] = "uncertainty-score"
 
 
@@ -92,15 +79,15 @@ class BoundaryModel(Model):
     KIND: ClassVar[str] = "boundary"
     VERSION: ClassVar[int] = 1
 
-    method: Method
-    objective: Objective
+    method: parts.Method
+    objective: parts.Objective
     uncertainty_min: float | list[float | None] | None
     uncertainty_edges: list[float | list[float]]
-    score_thresholds: list[Threshold]
-    fit: BoundaryFit
-    order: Order = "uncertainty-score"
-    randomise: Randomise | msgspec.UnsetType = msgspec.UNSET
-    random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    score_thresholds: list[parts.Threshold]
+    fit: parts.BoundaryFit
+    order: parts.Order = "uncertainty-score"
+    randomise: parts.Randomise | msgspec.UnsetType = msgspec.UNSET
+    random_thresholds: list[parts.Threshold] | msgspec.UnsetType = msgspec.UNSET
     tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
     seed: int | msgspec.UnsetType = msgspec.UNSET
     coefficients: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
@@ -110,11 +97,11 @@ class BoundaryModel(Model):
     score_min: float | msgspec.UnsetType = msgspec.UNSET
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
-    isotonic: list[Steps] | msgspec.UnsetType = msgspec.UNSET
-    block_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
-    review_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
-    partition: Partition | msgspec.UnsetType = msgspec.UNSET
-    groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
+    isotonic: list[parts.Steps] | msgspec.UnsetType = msgspec.UNSET
+    block_thresholds: list[parts.Threshold] | msgspec.UnsetType = msgspec.UNSET
+    review_thresholds: list[parts.Threshold] | msgspec.UnsetType = msgspec.UNSET
+    partition: parts.Partition | msgspec.UnsetType = msgspec.UNSET
+    groups: dict[str, parts.Segment] | msgspec.UnsetType = msgspec.UNSET
     bound: Annotated[str, known(BOUNDS)] | msgspec.UnsetType = msgspec.UNSET
     pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
 
@@ -132,12 +119,12 @@ class BoundaryModel(Model):
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
         import numpy as np
 
-        return np.array([threshold_value(value) for value in self.score_thresholds])
+        return np.array([parts.threshold_value(value) for value in self.score_thresholds])
 
     @property
     def rule(self) -> dict[str, Any]:
         """What decides, by name: the fields that a segment has too."""
-        return {name: getattr(self, name) for name in RULE}
+        return {name: getattr(self, name) for name in parts.RULE}
 
     def check(self) -> None:
         """Raise `ModelError` where levels, edges and thresholds do not fit together."""
@@ -152,7 +139,7 @@ class BoundaryModel(Model):
         """Return the boundary of one group, as a model without groups."""
         assert self.groups is not msgspec.UNSET
         group = self.groups[name]
-        return self.with_rule({name: getattr(group, name) for name in RULE})
+        return self.with_rule({name: getattr(group, name) for name in parts.RULE})
 
     def with_rule(self, rule: Mapping[str, Any]) -> BoundaryModel:
         """Return a model without groups that decides by another rule; what it lacks is unset."""
@@ -224,7 +211,7 @@ class BoundaryModel(Model):
             raise ModelError("'review_thresholds' needs one value per level, and no groups")
         _check_thresholds(review)
         for low, high in zip(
-            map(threshold_value, review), map(threshold_value, block), strict=True
+            map(parts.threshold_value, review), map(parts.threshold_value, block), strict=True
         ):
             if not (math.isnan(high) or low <= high):
                 raise ModelError("a threshold of review is not above that of block")
@@ -265,7 +252,7 @@ class BoundaryModel(Model):
         for low, threshold in zip(self.random_thresholds, self.score_thresholds, strict=True):
             if low is not None and self.randomise == "tie":
                 raise ModelError("'random_thresholds' are null where a tie is random")
-            if low is not None and threshold_value(low) >= threshold_value(threshold):
+            if low is not None and parts.threshold_value(low) >= parts.threshold_value(threshold):
                 raise ModelError("a random threshold lies below the threshold of its level")
 
     def _check_score_first(self) -> None:
@@ -288,9 +275,9 @@ class BoundaryModel(Model):
             raise ModelError("several levels need an uncertainty column; 'columns' has none")
 
 
-def _check_thresholds(thresholds: list[Threshold]) -> None:
+def _check_thresholds(thresholds: list[parts.Threshold]) -> None:
     for value in thresholds:
-        if isinstance(value, str) and value not in NAMED_THRESHOLDS:
+        if isinstance(value, str) and value not in parts.NAMED_THRESHOLDS:
             raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
 
 

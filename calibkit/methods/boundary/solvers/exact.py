@@ -5,7 +5,8 @@ With the bound fixed, choosing one prefix of the rows in each level is a multipl
 regressions by falling rate until the bound is exhausted; the rate at that margin is the multiplier.
 Every choice as good as one already known loses at most a *budget* against the relaxation, so the
 search widens the band of small losses until the budget of the best choice found lies inside: then
-that choice is optimal.
+that choice is optimal.  Where the optimum is a vertex of the hull, choices of equal value lie on the
+edge that leads to it, where nothing is lost.
 """
 
 from __future__ import annotations
@@ -102,8 +103,6 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
     taken, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
     choice = blocks.choice(taken, points.levels)
     selected, true_positives = points.totals(choice)
-    if goal.at_vertex:
-        return _at_vertex(points, goal, blocks, taken, cap)
     slope = goal.slope(selected, true_positives)
     if margin is not None:
         slope = float(blocks.true_positives[margin] / blocks.selected[margin])
@@ -115,46 +114,19 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
     while True:
         window = goal.window(most, slope, budget)
         band = knapsack.pareto_band(prefixes, slope, best, budget, window, cap, goal.compared)
-        if band is None:
+        if band is not None:
+            # The choice at hand comes last: of equals one from the band is taken.
+            rows = np.append(band.selected, selected)
+            hits = np.append(band.true_positives, true_positives)
+            pick = goal.pick(rows, hits)
+            if 0 <= pick < band.selected.size:  # -1: rounded, no choice of the band meets the bound
+                choice = band.choices[pick]
+                selected, true_positives = int(rows[pick]), int(hits[pick])
+                known = goal.budget(most, slope, selected, true_positives)
+        elif not goal.at_vertex:
             return Solution(choice, selected, true_positives, False, goal.ceiling(most, slope))
-        # The choice at hand comes last: of equals one from the band is taken.
-        rows, hits = (
-            np.append(band.selected, selected),
-            np.append(band.true_positives, true_positives),
-        )
-        pick = goal.pick(rows, hits)
-        if 0 <= pick < band.selected.size:  # -1: rounded, no choice of the band meets the bound
-            choice, selected, true_positives = band.choices[pick], int(rows[pick]), int(hits[pick])
-            known = goal.budget(most, slope, selected, true_positives)
         if known <= budget:
             value = goal.value(selected, true_positives)
             assert value is not None  # the fits refuse rows without positives
             return Solution(choice, selected, true_positives, True, value)
         budget = min(known, _WIDEN * budget)
-
-
-def _at_vertex(points: Points, goal: CountGoal, blocks: Blocks, taken: int, cap: int) -> Solution:
-    """Return the best vertex of the hull, or of equal value the choice with fewest rows.
-
-    Choices of equal value lie on the edge that leads to the vertex, where nothing is lost.
-    """
-    choice = blocks.choice(taken, points.levels)
-    if taken:
-        prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
-        slope = float(blocks.true_positives[taken - 1] / blocks.selected[taken - 1])
-        best = best_values(*prefixes, slope)
-        anywhere = knapsack.Window(1.0, 0.0, -np.inf, np.inf)
-        band = knapsack.pareto_band(prefixes, slope, best, 0.0, anywhere, cap)
-        if band is not None:
-            totals = points.totals(choice)
-            rows, hits = (
-                np.append(array, total)
-                for array, total in zip((band.selected, band.true_positives), totals, strict=True)
-            )
-            pick = goal.pick(rows, hits)
-            if 0 <= pick < band.selected.size:  # -1: rounded, no choice of the band meets the bound
-                choice = band.choices[pick]
-    selected, true_positives = points.totals(choice)
-    value = goal.value(selected, true_positives)
-    assert value is not None  # a measure is defined everywhere
-    return Solution(choice, selected, true_positives, True, value)

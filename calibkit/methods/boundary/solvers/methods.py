@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +14,9 @@ from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import classic, exact, gap, grid_methods, three_way, value
-from calibkit.methods.boundary.solvers.classic import random_block, random_tie
+from calibkit.methods.boundary.solvers.classic import random_block
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.partition import cross_fitted
-from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.knapsack import STATE_CAP
 from calibkit.options.objective import OPTIONS, REVIEW
 from calibkit.summaries.tally import Points, Tally
@@ -35,8 +33,8 @@ class Method:
 
     Attributes
     ----------
-    name, summary
-        What it is called, and what it does in a few words.
+    name
+        What it is called; `calibkit.options.boundary.METHODS` says what it does.
     objectives
         The objectives it can take: some of `calibkit.options.objective.OPTIONS`.
     choose
@@ -60,7 +58,6 @@ class Method:
     """
 
     name: str
-    summary: str
     objectives: tuple[str, ...]
     choose: Callable[[Points, Goal], Int64s] | None = None
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
@@ -109,7 +106,14 @@ class Method:
     def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
         """Find a boundary on a tally, and the best one over the same prefixes."""
         if self.leaves:
-            return self._find_in_leaves(tally, goal)
+            # Over leaves as `find` does, and the best one over the same leaves.
+            places, other = cross_fitted(tally, goal, self.leaves)
+            within, own = replace(self, leaves=0), tally.coarser(places, self.leaves)
+            best, optimum = within.find_with_optimum(own, goal)
+            found = within.find(other, goal).counted(own)
+            if not found.selected or not goal.met(*map(int, found.counts)):
+                found = best
+            return found.spread(places), optimum
         if isinstance(goal, ThreeWay):
             found, pair = three_way.find(tally, goal, together=self.together)
             totals = int(found.selected), int(found.true_positives)
@@ -129,34 +133,6 @@ class Method:
         if self.choose is not None:
             return _found(tally, points, self.choose(points, goal)), optimum
         return self.find(tally, goal), optimum
-
-    def _find_in_leaves(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
-        """Find a boundary over leaves as `find` does, and the best one over the same leaves."""
-        places, other = cross_fitted(tally, goal, self.leaves)
-        within, own = replace(self, leaves=0), tally.coarser(places, self.leaves)
-        best, optimum = within.find_with_optimum(own, goal)
-        found = within.find(other, goal).counted(own)
-        if not found.selected or not goal.met(*map(int, found.counts)):
-            found = best
-        return found.spread(places), optimum
-
-
-def at_ties(method: Method) -> Method:
-    """Return the stochastic method random at one score only, over all rows together."""
-    return replace(method, mix=random_tie, together=True)
-
-
-def on_folds(method: Method) -> Method:
-    """Return a method for the folds of one deal, whose fits share their sums over many rows."""
-    if method.surface is None:
-        return method
-    return replace(method, surface=partial(method.surface, shared=Shared()))
-
-
-def on_scale(method: Method, scale: str, threads: int) -> Method:
-    """Return the logistic method for scores of a scale."""
-    surface = partial(best_cut, scale=scale, threads=threads)
-    return replace(method, surface=surface)
 
 
 def exact_choice(points: Points, goal: Goal) -> Int64s:
@@ -197,34 +173,20 @@ _BOTH = ("precision", "recall")
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (
-        Method("exact", "the optimum, with proof", (*OPTIONS, REVIEW), exact_choice, values=True),
-        Method(
-            "st",
-            "a single threshold",
-            (*OPTIONS, REVIEW),
-            classic.single_threshold,
-            together=True,
-            values=True,
-        ),
-        Method(
-            "logistic",
-            "one cut on a logistic surface",
-            OPTIONS,
-            surface=best_cut,
-            levels=LEVELS,
-            values=True,
-        ),
-        Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
-        Method("mist", "isotonic blocks above one rate", _BOTH, classic.isotonic, isotonic=True),
-        Method("gmt", "each level on its own (greedy)", _BOTH, classic.greedy),
+        Method("exact", (*OPTIONS, REVIEW), exact_choice, values=True),
+        Method("st", (*OPTIONS, REVIEW), classic.single_threshold, together=True, values=True),
+        Method("logistic", OPTIONS, surface=best_cut, levels=LEVELS, values=True),
+        Method("stochastic", OPTIONS, mix=random_block),
+        Method("mist", _BOTH, classic.isotonic, isotonic=True),
+        Method("gmt", _BOTH, classic.greedy),
         *(
-            Method(name, summary, objectives, take=take, score_bins=PAPER_SCORE_BINS)
-            for name, summary, objectives, take in (
-                ("ew-dpmt", "table over bins of average size", _BOTH, grid_methods.ew_dpmt),
-                ("ew-dpmt-mono", "the same, levels nested", _BOTH, grid_methods.ew_dpmt_mono),
-                ("vw-dpmt", "table over selected rows", OPTIONS, grid_methods.vw_dpmt),
-                ("vw-dpmt-mono", "the same, levels nested", OPTIONS, grid_methods.vw_dpmt_mono),
-                ("staircase", "two numbers of bins and a step", OPTIONS, grid_methods.staircase),
+            Method(name, objectives, take=take, score_bins=PAPER_SCORE_BINS)
+            for name, objectives, take in (
+                ("ew-dpmt", _BOTH, grid_methods.ew_dpmt),
+                ("ew-dpmt-mono", _BOTH, grid_methods.ew_dpmt_mono),
+                ("vw-dpmt", OPTIONS, grid_methods.vw_dpmt),
+                ("vw-dpmt-mono", OPTIONS, grid_methods.vw_dpmt_mono),
+                ("staircase", OPTIONS, grid_methods.staircase),
             )
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
+from calibkit.methods.boundary.problem import quantiles
 from calibkit.methods.boundary.problem.columns import read_values, roles_of, uncertainties
 from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
@@ -28,13 +30,9 @@ from calibkit.methods.boundary.problem.problem import (
     raw_problem,
     tally_totals,
 )
-from calibkit.methods.boundary.problem.quantiles import (
-    Quantiles,
-    quantiles_of_rows,
-    quantiles_of_tally,
-)
-from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.methods import Method, at_ties, method, on_scale
+from calibkit.methods.boundary.solvers.classic import random_tie
+from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
+from calibkit.methods.boundary.solvers.methods import Method, method
 from calibkit.models.model import Provenance
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
@@ -83,8 +81,18 @@ def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
             f"{worths} needs the rows and every distinct score: a grid of score bins has counts "
             "alone; leave --score-bins out."
         )
+    grid = data.grid if isinstance(data, GridTable) else None
     if chosen.mix is not None:
-        chosen = _check_random(options, chosen, data)
+        if (grid or options).order == "score-uncertainty":
+            raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
+        if options.randomise == "tie":
+            if grid is not None or options.levels not in (None, 1) or options.score_bins:
+                raise UsageError(
+                    "--randomise tie is random at one score of all rows together: give the rows, not "
+                    "a grid, and leave out --uncertainty-bins and --score-bins; or use --randomise "
+                    "block."
+                )
+            chosen = replace(chosen, mix=random_tie, together=True)
     elif options.randomise != "block":
         raise UsageError(f"--randomise {options.randomise} goes with --method stochastic only.")
     if isinstance(data, GridTable):
@@ -104,27 +112,14 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
             raise UsageError(
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
-        chosen = on_scale(chosen, data.options.measure, options.workers)
+        surface = partial(best_cut, scale=data.options.measure, threads=options.workers)
+        chosen = replace(chosen, surface=surface)
     if data.cells is not None and levels > 1:
         return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
     if options.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")
     return Plan(options, chosen, levels, score_bins)
-
-
-def _check_random(options: BoundaryOptions, chosen: Method, data: ScoreRows | GridTable) -> Method:
-    grid = data.grid if isinstance(data, GridTable) else None
-    if (grid or options).order == "score-uncertainty":
-        raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
-    if options.randomise == "block":
-        return chosen
-    if grid is not None or options.levels not in (None, 1) or options.score_bins:
-        raise UsageError(
-            "--randomise tie is random at one score of all rows together: give the rows, not a grid, "
-            "and leave out --uncertainty-bins and --score-bins; or use --randomise block."
-        )
-    return at_ties(chosen)
 
 
 def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
@@ -208,8 +203,8 @@ class Summary(Problem):
     positives: int
     origin: Provenance
     file: str | None
-    score: Quantiles | None = None
-    uncertainty: Quantiles | None = None
+    score: quantiles.Quantiles | None = None
+    uncertainty: quantiles.Quantiles | None = None
     stack: Stack | None = None
     resolution: Resolution | None = None
     cells: CellGrid | None = None
@@ -262,12 +257,19 @@ def summarise(
     problem, shown = _problem_of_rows(data, planned, levels)
     single = problem.tally
     if problem.grid is None:
-        score: Quantiles | None = quantiles_of_tally(single, QUANTILES)
+        score: quantiles.Quantiles | None = quantiles.quantiles_of_tally(single, QUANTILES)
     else:
         single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         score = _outline(data.score, data.weight)
-    part = _parts_of_column(data, options)
-    if part is not None:
+    named = options.groups or options.time
+    if (
+        named is not None and options.folds
+    ):  # a column decides the part; forward folds need one more
+        assert data.others is not None and data.where is not None
+        if options.groups is not None:
+            part = group_parts(data.others[named], options.folds, options.seed, data.where)
+        else:
+            part = time_parts(data.others[named], options.folds + 1, data.where)
         problem = replace(problem, dealt=data, part=part)
     return Summary(
         **vars(problem),
@@ -307,17 +309,6 @@ def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
     )
 
 
-def _parts_of_column(data: ScoreRows, options: BoundaryOptions) -> NDArray[np.uint8] | None:
-    """Return the part of each row where a column decides it; forward folds need one more part."""
-    name = options.groups or options.time
-    if name is None or options.folds == 0:
-        return None
-    assert data.others is not None and data.where is not None
-    if options.groups is not None:
-        return group_parts(data.others[name], options.folds, options.seed, data.where)
-    return time_parts(data.others[name], options.folds + 1, data.where)
-
-
 def _problem_of_rows(
     data: ScoreRows, planned: Plan, levels: Levels | None
 ) -> tuple[Problem, Levels | None]:
@@ -350,8 +341,10 @@ def _problem_of_rows(
     return problem, levels
 
 
-def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Quantiles | None:
-    return None if values is None else quantiles_of_rows(values, weight, QUANTILES)
+def _outline(
+    values: NDArray[Any] | None, weight: NDArray[np.float64] | None
+) -> quantiles.Quantiles | None:
+    return None if values is None else quantiles.quantiles_of_rows(values, weight, QUANTILES)
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:

@@ -19,16 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
+from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal
-from calibkit.methods.boundary.problem.three_way import (
-    FewestRowsAtRecall,
-    MostRowsAtPrecision,
-    PrecisionAtRows,
-    RecallWithinRows,
-    ThreeWay,
-)
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally
@@ -111,7 +105,7 @@ def solve(points: Points, goal: ThreeWay, cap: int = PAIR_CAP) -> Pair:
     if (
         parts.bound is not None
     ):  # the boundary that needs no review at all to be best, if there is one
-        single = exact.solve(points, RecallAtPrecision(parts.bound, goal.totals))
+        single = exact.solve(points, bounded.RecallAtPrecision(parts.bound, goal.totals))
         wanted = goal.totals.positives if parts.wanted is None else goal.least
         if single.true_positives >= wanted:
             alone = Pair(single.choice, single.choice, True, 0.0)
@@ -135,7 +129,7 @@ class _Parts:
         self.points, self.goal, self.totals = points, goal, goal.totals
         self.wanted = goal.asked.recall
         self.bound = goal.asked.precision
-        self.most = MostRowsAtPrecision(self.bound or decimal_bound("0"), self.totals)
+        self.most = bounded.MostRowsAtPrecision(self.bound or decimal_bound("0"), self.totals)
 
     def counts(self, pair: Pair) -> tuple[float, ...]:
         """Return the totals of a pair, see `Found.counts`."""
@@ -153,26 +147,28 @@ class _Parts:
             review = exact.solve(self.points, self.to_reach(block.selected))
             return block, review
         assert self.wanted is not None
-        review = exact.solve(self.points, FewestRowsAtRecall(self.wanted, self.totals))
+        review = exact.solve(self.points, bounded.FewestRowsAtRecall(self.wanted, self.totals))
         block = exact.solve(self.points, self.to_leave(review.selected))
         return block, review
 
     def to_reach(self, blocked: int) -> CountGoal:
         """Return the goal of what is blocked or reviewed, if so many rows are blocked."""
         if self.wanted is not None:
-            return FewestRowsAtRecall(self.wanted, self.totals)
-        return RecallWithinRows(self.goal.limit + blocked, self.totals)
+            return bounded.FewestRowsAtRecall(self.wanted, self.totals)
+        return bounded.RecallWithinUnits(self.goal.limit + blocked, self.totals)
 
     def to_leave(self, reach: int) -> CountGoal:
         """Return the goal of what is blocked, if so many rows are blocked or reviewed."""
-        return PrecisionAtRows(reach - self.goal.limit, self.totals)
+        return bounded.PrecisionAtRows(reach - self.goal.limit, self.totals)
 
     def ceiling(self, block: exact.Solution, review: exact.Solution) -> float:
         """Return what no objective can exceed, or undercut."""
         if self.wanted is None:
             if block.proven:
                 return review.ceiling
-            room = RecallWithinRows(self.goal.limit + math.floor(block.ceiling), self.totals)
+            room = bounded.RecallWithinUnits(
+                self.goal.limit + math.floor(block.ceiling), self.totals
+            )
             return exact.solve(self.points, room).ceiling
         if self.bound is None:
             if review.proven:
@@ -204,9 +200,11 @@ class _Parts:
             wide = Pair(block, np.maximum(block, review), False, 0.0)
         nothing = np.full(block.size, -1, np.int64)
         if self.wanted is None:
-            alone = RecallWithinRows(self.goal.limit, self.totals)
+            alone = bounded.RecallWithinUnits(self.goal.limit, self.totals)
             return Pair(nothing, exact.solve(self.points, alone).choice, False, 0.0)
-        single = exact.solve(self.points, PrecisionAtRecall(self.wanted, self.totals)).choice
+        single = exact.solve(
+            self.points, bounded.PrecisionAtRecall(self.wanted, self.totals)
+        ).choice
         return Pair(single, single, False, 0.0)
 
 
@@ -229,13 +227,8 @@ def _cheapest(points: Points, goal: ThreeWay) -> Pair:
 # ---------------------------------------------------------------- pairs of nested prefixes
 
 
-@dataclass(frozen=True)
-class _Losses:
-    """What each prefix loses, in rows, as block and as review; `room` is what any choice may lose."""
-
-    block: list[tuple[Int64s, Floats]]
-    review: list[tuple[Int64s, Floats]]
-    room: float
+#: Of the prefixes of a level that may be taken: their points, and what each loses.
+_Losses = list[tuple[Int64s, Floats]]
 
 
 def _nested(parts: _Parts, known: Pair, cap: int) -> Pair:
@@ -248,8 +241,8 @@ def _nested(parts: _Parts, known: Pair, cap: int) -> Pair:
             selected, hits = parts.points.totals(known.block)
             divisor = math.gcd(hits, selected)
             ratio = hits // divisor, selected // divisor
-        losses = _losses(parts, known, ratio)
-        found = _search(parts, losses, ratio, cap)
+        block, review, room = _losses(parts, known, ratio)
+        found = _search(parts, block, review, room, ratio, cap)
         if found is None:
             return known
         better = _best(parts, found, known)
@@ -271,8 +264,11 @@ def prices(points: Points, goal: ThreeWay) -> tuple[float, ...]:
     return rate, *rates
 
 
-def _losses(parts: _Parts, known: Pair, ratio: tuple[int, int]) -> _Losses:
-    """Return what prefixes lose against the relaxations, at any prices: the best ones say most."""
+def _losses(parts: _Parts, known: Pair, ratio: tuple[int, int]) -> tuple[_Losses, _Losses, float]:
+    """Return what prefixes lose, in rows, as block and as review, and what any choice may lose.
+
+    It is the loss against the relaxations, at any prices: the best ones say most.
+    """
     points, goal = parts.points, parts.goal
     _, block_rate, review_rate = prices(points, goal)
     rate, review_rate = ratio[0] / ratio[1], max(review_rate, 0.5 / goal.totals.rows)
@@ -290,7 +286,7 @@ def _losses(parts: _Parts, known: Pair, ratio: tuple[int, int]) -> _Losses:
     else:
         room = most - (goal.least - caught) / review_rate + parts.counts(known)[3]
     room += 1e-9 * (1.0 + most + points.selected.max(initial=0))
-    found: list[list[tuple[Int64s, Floats]]] = [[], []]
+    found: tuple[_Losses, _Losses] = [], []
     for level in range(points.levels):
         own = points.of_level(level)
         rows, hits_of = (
@@ -302,7 +298,7 @@ def _losses(parts: _Parts, known: Pair, ratio: tuple[int, int]) -> _Losses:
             loss = (both[side][level] - (hits_of - slope * rows)) / units[side]
             near = loss <= room
             found[side].append((places[near], loss[near]))
-    return _Losses(found[0], found[1], room)
+    return *found, room
 
 
 @dataclass(frozen=True)
@@ -315,19 +311,25 @@ class _States:
     review: Int64s
 
 
-def _search(parts: _Parts, losses: _Losses, ratio: tuple[int, int], cap: int) -> _States | None:
+def _search(
+    parts: _Parts,
+    blocks: _Losses,
+    reviews: _Losses,
+    room: float,
+    ratio: tuple[int, int],
+    cap: int,
+) -> _States | None:
     """Return the undominated choices of nested pairs that lose no more than there is room for."""
     points, (numerator, denominator) = parts.points, ratio
     if numerator * parts.totals.rows >= 2**62 or denominator * parts.totals.rows >= 2**62:
         return None
     nothing = np.empty((1, 0), np.int64)
     states = _States(np.zeros((1, 3), np.int64), np.zeros(1), nothing, nothing)
-    for level in range(points.levels):
-        (block, cost), (review, price) = losses.block[level], losses.review[level]
+    for (block, cost), (review, price) in zip(blocks, reviews, strict=True):
         if block.size * review.size > cap:
             return None
         loss = cost[:, None] + price
-        i, j = np.nonzero((block[:, None] <= review) & (loss <= losses.room))
+        i, j = np.nonzero((block[:, None] <= review) & (loss <= room))
         rows, hits, reach, caught = (
             np.where(at >= 0, c[at], 0)
             for at in (block[i], review[j])
@@ -338,7 +340,7 @@ def _search(parts: _Parts, losses: _Losses, ratio: tuple[int, int], cap: int) ->
         if len(pairs) * len(states.totals) > cap:
             return None
         within = states.losses[:, None] + loss[i, j]
-        a, b = np.nonzero(within <= losses.room)
+        a, b = np.nonzero(within <= room)
         totals = states.totals[a] + pairs[b]
         kept = _undominated(totals)
         a, b = a[kept], b[kept]

@@ -23,11 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.bounded import (
-    PrecisionAtRecall,
-    RecallAtPrecision,
-    RecallWithin,
-)
+from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
 from calibkit.methods.boundary.solvers import exact
 from calibkit.summaries.tally import Points
@@ -52,16 +48,22 @@ def solve(points: Points, goal: Goal, cap: int) -> exact.Solution:
     """
     if isinstance(goal, LeastCost):
         return _cheapest(points, goal)
-    if isinstance(goal, PrecisionAtRecall):
+    if isinstance(goal, bounded.PrecisionAtRecall):
         return _most_precise(points, goal, cap)
-    if isinstance(goal, RecallAtPrecision):  # a linear bound: `use` is at most `limit`
+    if isinstance(goal, bounded.RecallAtPrecision):  # a linear bound: `use` is at most `limit`
         use, whole = _combined(points, goal.numerator, -goal.denominator, up=True)
         limit = 0
     else:
-        assert isinstance(goal, RecallWithin)
+        assert isinstance(goal, bounded.RecallWithin)
         use, whole = _combined(points, 1, -goal.spared, up=True)
         limit = goal.limit
-    gains, unit, rows = _then_fewest_rows(points)
+    # Gains of which no two are equal unless their rows are, unless such integers would be too large.
+    last = points.ends[points.ends > points.offsets[: points.levels]] - 1
+    rows, most = int(points.selected[last].sum()), int(points.gain[last].sum())
+    if (most + 1) * (rows + 1) < _MOST:
+        gains, unit = points.gain * (rows + 1) - points.selected, rows + 1
+    else:  # of equal ones any is as good
+        gains, unit, rows = points.gain, 1, 0
     found = _largest_gain(points, gains, use, limit, cap)
     share = (found.ceiling + rows) / unit / goal.totals.gain if goal.totals.gain else 0.0
     proven = found.proven and whole
@@ -85,7 +87,7 @@ def _cheapest(points: Points, goal: LeastCost) -> exact.Solution:
     return exact.Solution(choice, selected, true_positives, True, value)
 
 
-def _most_precise(points: Points, goal: PrecisionAtRecall, cap: int) -> exact.Solution:
+def _most_precise(points: Points, goal: bounded.PrecisionAtRecall, cap: int) -> exact.Solution:
     """Return the choice of largest precision that catches enough value."""
     last = np.where(points.ends > points.offsets[: points.levels], points.ends - 1, -1)
     choice = np.asarray(last, np.int64)  # everything catches enough
@@ -104,27 +106,6 @@ def _most_precise(points: Points, goal: PrecisionAtRecall, cap: int) -> exact.So
     proven = found.proven and whole
     value = hits / selected
     return exact.Solution(choice, selected, hits, proven, value if proven else 1.0)
-
-
-def _then_fewest_rows(points: Points) -> tuple[Int64s, int, int]:
-    """Return gains of which no two are equal unless their rows are, the unit, and what rows take of it.
-
-    Where such integers would be too large, the gains as they are: of equal ones any is as good.
-    """
-    last = points.ends[points.ends > points.offsets[: points.levels]] - 1
-    rows, most = int(points.selected[last].sum()), int(points.gain[last].sum())
-    if (most + 1) * (rows + 1) >= _MOST:
-        return points.gain, 1, 0
-    return points.gain * (rows + 1) - points.selected, rows + 1, rows
-
-
-class _Within(RecallWithin):
-    """Most gain within a use."""
-
-    bounded, spared = "use", 0
-
-    def __init__(self, limit: int, totals: Totals) -> None:
-        self.totals, self.limit = totals, limit
 
 
 def _largest_gain(
@@ -155,7 +136,7 @@ def _largest_gain(
     uses, gains, places = (np.concatenate([level[k] for level in kept]) for k in range(3))
     shifted = Points(uses, gains, places, sizes, sizes[1:])
     most = int(sum(level[1][-1] for level in kept if level[1].size))
-    goal = _Within(limit - least_use, Totals(int(uses.sum()), most))
+    goal = bounded.RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
     found = exact.solve(shifted, goal, cap)
     taken = found.choice >= 0
     choice = start.copy()

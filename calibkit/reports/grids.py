@@ -1,9 +1,9 @@
-"""What pictures over score and uncertainty share: the grid of the rows, or of a table of ``bin``."""
+"""Positivity by score for each uncertainty level, and what pictures over both share: their grid."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.measures.curves import with_intervals
-from calibkit.options.grid_plots import GridPlot
+from calibkit.options.grid_plots import GridPlot, PositivityOptions
 from calibkit.options.shared import ColumnOptions
+from calibkit.reports.points import Points, check_lines, nice_end, per_cent
 from calibkit.reports.style import Sheet, with_room
 
 if TYPE_CHECKING:
@@ -68,29 +69,11 @@ class GridCells:
         found = self.frame["mean_score"].max()
         return float(found) if isinstance(found, float) else 1.0
 
-    def with_intervals(self, confidence: float | None) -> pl.DataFrame:
-        """Return the cells with the exact interval (Clopper, Pearson) of their positivity."""
-        return with_intervals(self.frame, confidence if self.whole else None)
-
 
 def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> GridCells:
     """Return the grid of rows, or the one that a table of ``calibkit bin`` holds.
 
-    Parameters
-    ----------
-    source
-        The rows, or the table.
-    options
-        Which grid.
-    levels, most
-        Uncertainty levels, and score bins at most, where the user names no number.
-
-    Raises
-    ------
-    UsageError
-        Columns that are not there; a table that bins uncertainties within scores.
-    DataError
-        Values that are missing, out of range or of the wrong type.
+    Where the user names no numbers, it has so many `levels`, and score bins at `most`.
     """
     if is_grid_table(source):
         return _from_table(source, options.columns)
@@ -115,6 +98,7 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
 
 
 def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
+    """Return the grid that a table of ``calibkit bin`` holds."""
     found = read_grid_table(source, columns)
     if found.grid.order != "uncertainty-score":
         raise UsageError(
@@ -150,20 +134,16 @@ def level_ends(frame: pl.DataFrame) -> NDArray[np.float64]:
 
 def level_names(frame: pl.DataFrame) -> list[str]:
     """Return the uncertainty levels of a grid as text, from the least uncertain."""
-    limits = (
-        frame.select("uncertainty_bin", "uncertainty_low", "uncertainty_high")
-        .unique("uncertainty_bin")
-        .sort("uncertainty_bin")
-    )
-    return [_between(low, high) for _, low, high in limits.iter_rows()]
-
-
-def _between(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return "empty"
-    if np.isinf(low):
-        return "all rows" if np.isinf(high) else f"below {high:.4g}"
-    return f"{low:.4g} and more" if np.isinf(high) else f"{low:.4g} to {high:.4g}"
+    levels = frame.unique("uncertainty_bin").sort("uncertainty_bin")
+    names = []
+    for low, high in levels.select("uncertainty_low", "uncertainty_high").iter_rows():
+        if low is None or high is None:
+            names.append("empty")
+        elif np.isinf(low):
+            names.append("all rows" if np.isinf(high) else f"below {high:.4g}")
+        else:
+            names.append(f"{low:.4g} and more" if np.isinf(high) else f"{low:.4g} to {high:.4g}")
+    return names
 
 
 def log_odds(probability: ArrayLike) -> NDArray[np.float64]:
@@ -179,3 +159,64 @@ def name_odds(panel: Axes, sheet: Sheet, left: float, right: float) -> None:
     room = 5.0 * sheet.letters / (sheet.size[0] * 72 * 0.75) * (right - left)
     known = [(float(log_odds(named)), f"{named:g}") for named in _NAMED]
     panel.set_xticks(*with_room([tick for tick in known if left <= tick[0] <= right], room))
+
+
+Floats = NDArray[np.float64]
+
+
+def points(source: Source, options: PositivityOptions) -> Points:
+    """Return the cells of a grid with the share of positives in each, and its exact interval.
+
+    Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+    performance", figure 1 (a).
+    """
+    cells = grid_cells(source, options, 3, 12)
+    check_lines(level_names(cells.frame), "uncertainty levels", "--uncertainty-bins")
+    bounded = options.intervals and cells.whole
+    table = with_intervals(cells.frame, options.confidence if bounded else None)
+    interval = per_cent(options.confidence, table["low"].count())
+    words = {**cells.words, "axis": options.axis, "interval": interval}
+    return Points.of("positivity", table, cells, **words)
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw a line for each uncertainty level, with intervals."""
+    (panel,) = sheet.panels()
+    words = shown.words
+    names = level_names(shown.table)
+    spread, held = words["uncertainty"], shown.table.filter(pl.col("mean_score").is_not_null())
+    x_of = _axis(panel, held["mean_score"].to_numpy(), words, sheet)
+    for place, name in enumerate(names):
+        own = held.filter(pl.col("uncertainty_bin") == place)
+        x, y = x_of(own["mean_score"].to_numpy()), own["positivity"].to_numpy()
+        sheet.series(panel, place, x, y, zorder=3)
+        sheet.whiskers(panel, place, x, own["low"], own["high"])
+        sheet.entry(f"{spread}: {name}" if spread else name, **sheet.line(place))
+    if words["scale"] == "probability":
+        most = nice_end(held["mean_score"])
+        even = np.linspace(0.0, min(most, nice_end(held["positivity"], held["high"])), 200)
+        left, right = panel.get_xlim()
+        x = x_of(even)
+        inner = (x > left) & (x < right)
+        panel.plot(x[inner], even[inner], zorder=1, **sheet.guide)
+        sheet.entry("calibrated", **sheet.guide)
+    low, high = panel.get_ylim()
+    panel.set_ylim(bottom=min(low, -0.02 * high))
+    sheet.label(panel, f"mean {words['score']} of the bin", f"share of positives{shown.interval}")
+
+
+def _axis(
+    panel: Axes, scores: Floats, words: Mapping[str, str], sheet: Sheet
+) -> Callable[[Floats], Floats]:
+    """Lay out the axis of scores; return where a score stands."""
+    if words["axis"] == "logit":
+        inside = log_odds(scores[(scores > 0.0) & (scores < 1.0)])
+        inside = np.clip(inside, -FARTHEST, FARTHEST)
+        ends = (inside.min() - 0.5, inside.max() + 0.5) if inside.size else (-1.0, 1.0)
+        panel.set_xlim(*ends)
+        name_odds(panel, sheet, *ends)
+        return lambda values: np.clip(log_odds(values), *ends)
+    if words["scale"] == "probability":
+        most = nice_end(pl.Series(scores))
+        panel.set_xlim(-0.02 * most, 1.02 * most)
+    return lambda values: values

@@ -1,0 +1,300 @@
+"""Maps as programs: calibrators of a score or of class probabilities, a shrinkage, an alpha model."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from calibkit.errors import UsageError
+from calibkit.exports.request import Request
+from calibkit.expressions.nodes import (
+    ONE,
+    Clamped,
+    Descending,
+    Element,
+    Every,
+    Exp,
+    Item,
+    Log,
+    Node,
+    Number,
+    Ref,
+    clipped,
+    steps,
+    when,
+)
+from calibkit.expressions.preimages import Function, Inverse
+from calibkit.expressions.program import Program, Rising, as_fitted, bind_input, expit, line, link
+from calibkit.maps.calibrator import CalibratorModel, ScoreMap
+from calibkit.maps.class_rows import SUM_SLACK
+from calibkit.maps.formulas import Maker
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.methods.raters.alpha import LARGEST_LOG
+from calibkit.methods.raters.model import AlphaModel
+from calibkit.methods.vad.model import VadModel
+from calibkit.models.model import Column, Model
+
+#: What a pattern is recognised by.
+_GLOB = set("*?[")
+
+#: Numbers below this have products that PostgreSQL cannot hold.
+_SMALL = 1e-140
+
+
+def translate_calibrator(
+    program: Program, model: CalibratorModel, request: Request
+) -> dict[str, Node]:
+    """Return `calibrated`, of venn-abers with its limits; of classes `calibrated_<class>`."""
+    request.refuse_key(model)
+    if model.classes is not msgspec.UNSET:
+        assert isinstance(model.classes, list)
+        needed, prediction = _read_classes(program, model, model.classes, request)
+        logits = _moved(model.logit_map, _logits_of(program, model, prediction))
+        found = _named("calibrated", model.classes, _softmax(program, logits))
+        return {column: program.result(needed, value) for column, value in found.items()}
+    name = str(request.column(model, "score"))
+    maker, outputs = _score_map(program, model, name)
+    method = METHODS[model.method]
+    rises = method.rises
+    if name not in program.available and rises is not None and all(map(rises, maker.maps)):
+
+        def function(one: ScoreMap) -> Function:
+            return lambda scores: mapped(method, one, np.ascontiguousarray(scores), maker.scale, 1)[
+                0
+            ]
+
+        inverses = [Inverse(maker.score, function(one), 1.0, maker.scores) for one in maker.maps]
+        program.rising = Rising(maker.segment, tuple(inverses))
+    return {column: program.result([maker.score], value) for column, value in outputs.items()}
+
+
+def _score_map(
+    program: Program, model: CalibratorModel, name: str
+) -> tuple[Maker, dict[str, Node]]:
+    """Return what writes the map of the score in a column, and the columns that it adds."""
+    column = model.columns["score"]
+    if model.out_of_range == "clip":
+        read = Column(column.name, column.dtype, "raw")
+        raw = bind_input(program, "score", name, read)
+        score = program.bind("score", clipped(raw, 0.0, 1.0))
+    else:
+        score = bind_input(program, "score", name, column)
+    maps, segment = [model.own_map], None
+    if model.groups is not msgspec.UNSET:
+        maps = [*model.groups.values(), model.own_map]
+        segment = program.segment(model.columns["by"].name, model.groups)
+    method, maker = METHODS[model.method], Maker(program, score, column, maps, segment)
+    found = zip(method.added, method.program(maker), strict=True)
+    return maker, {added: maker.clipped(value) for added, value in found}
+
+
+def _named(prefix: str, classes: Sequence[str], values: Sequence[Node]) -> dict[str, Node]:
+    """Return the added columns of the classes."""
+    return {f"{prefix}_{name}": value for name, value in zip(classes, values, strict=True)}
+
+
+def _read_classes(
+    program: Program, model: Model, classes: Sequence[str], request: Request
+) -> tuple[list[Ref], list[Ref]]:
+    """Return what a row needs, and its class probabilities (normalised) or logits."""
+    column = model.columns["probs"]
+    scale = column.scale or "probability"
+    described = Column(column.name, column.dtype, scale if scale == "probability" else "logit")
+    read = [
+        bind_input(program, "given", name, described)
+        if isinstance(name, str)
+        else program.bind("given", as_fitted(program, name, described))
+        for name in _class_columns(column.name, classes, request)
+    ]
+    if scale == "logit":
+        return read, [program.bind("score", Clamped(value)) for value in read]
+    total = program.bind("total", _sum(read))
+    off = total - 1.0
+    near = Every((off <= SUM_SLACK, off >= -SUM_SLACK))
+    total = program.bind("total", when(near, total))
+    return [*read, total], [program.bind("share", value / total) for value in read]
+
+
+def _sum(values: Sequence[Node]) -> Node:
+    total = values[0]
+    for value in values[1:]:
+        total += value
+    return total
+
+
+def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> list[str | Item]:
+    """Return where each class is: a column, or a place in a column of lists."""
+    pattern = request.columns.get("probs", pattern)
+    known = request.class_columns
+    if known is not None and len(known) == len(classes) > 1:
+        return list(known)
+    if known is not None or not _GLOB & set(pattern):
+        column = pattern if known is None else known[0]
+        return [Item(column, place, len(classes)) for place in range(len(classes))]
+    if pattern.count("*") == 1 and not _GLOB & set(pattern.replace("*", "")):
+        return [pattern.replace("*", name) for name in classes]
+    raise UsageError(
+        f"which columns {pattern!r} stands for only a file tells: name one by --check, or the "
+        "columns by a pattern with one '*' (--probs), which stands for the class."
+    )
+
+
+def _logits_of(program: Program, model: Model, prediction: Sequence[Ref]) -> Sequence[Ref]:
+    """Return the logits of class probabilities, or those that were read."""
+    if model.columns["probs"].scale == "logit":
+        return prediction
+    return [_logarithm(program, value) for value in prediction]
+
+
+def _logarithm(program: Program, value: Node) -> Ref:
+    """Return the logarithm of a probability that is lifted to the least one first."""
+    least = Number(LEAST_PROBABILITY)
+    return program.bind("log", Log(when(value < least, least, value)))
+
+
+def _moved(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
+    """Return logits after a linear map."""
+    weights, intercept = one.arrays(len(logits))
+    if weights.ndim < 2:
+        scale = weights.tolist() * (len(logits) if weights.size == 1 else 1)
+        return [
+            Number(factor) * value + shift
+            for factor, value, shift in zip(scale, logits, intercept.tolist(), strict=True)
+        ]
+    return [
+        _sum([Number(shift), *map(operator.mul, map(Number, own), logits)])
+        for own, shift in zip(weights.tolist(), intercept.tolist(), strict=True)
+    ]
+
+
+def _softmax(program: Program, logits: Sequence[Node]) -> list[Ref]:
+    """Return the probabilities that logits stand for."""
+    bound = [program.bind("logit", value) for value in logits]
+    top: Node = bound[0]
+    for value in bound[1:]:
+        top = program.bind("top", when(value > top, value, top))
+    powers = [program.bind("power", Exp(value - top)) for value in bound]
+    mass = program.bind("mass", _sum(powers))
+    return [program.bind("class_probability", power / mass) for power in powers]
+
+
+def translate_vad(program: Program, model: VadModel, request: Request) -> dict[str, Node]:
+    """Return `calibrated`."""
+    request.refuse_key(model)
+    column, name = model.columns["score"], str(request.column(model, "score"))
+    scale = column.measure
+    if model.calibrator is None:
+        score = bind_input(program, "score", name, column)
+        value: Node = score
+    else:
+        inner = model.inner()
+        assert isinstance(inner, CalibratorModel)  # the model was checked
+        maker, outputs = _score_map(program, inner, name)
+        score, first = maker.score, next(iter(outputs.values()))
+        value, scale = program.bind("calibrated", first), "probability"
+    if model.link != "identity" or scale == "raw":
+        value = link(program, value, scale)
+    elif scale == "logit":
+        value = expit(program, value)
+    linked = program.bind("link", value)
+    lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
+    segment = None
+    if model.groups is not None:
+        segment = program.segment(model.columns["by"].name, model.groups.values)
+        lines = [*lines[1:], lines[0]]
+    factor = program.choose("factor", segment, [factor for factor, _ in lines])
+    offset = program.choose("offset", segment, [(1.0 - factor) * mean for factor, mean in lines])
+    shrunk = program.bind("shrunk", line(factor, linked, offset))
+    if model.link == "logit":
+        found = expit(program, shrunk)
+    else:
+        found = shrunk if scale == "raw" else clipped(shrunk, 0.0, 1.0)
+    return {"calibrated": program.result([score], found)}
+
+
+def translate_alpha(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
+    """Return what `AlphaApplier` adds, by the names of the columns."""
+    request.refuse_key(model)
+    needed, prediction = _read_classes(program, model, model.classes, request)
+    probabilities = prediction
+    if model.logit_map is not None:
+        logits = _logits_of(program, model, prediction)
+        moved = _moved(model.logit_map, logits)
+        probabilities = _softmax(program, moved)
+    elif model.columns["probs"].scale == "logit":
+        probabilities = _softmax(program, prediction)
+    features = _features(program, model, probabilities)
+    if isinstance(model.features, list):
+        needed += [value for value in features if isinstance(value, Ref)]
+    alpha0 = _strength(program, model, features)
+    small = [program.bind("small", Clamped(value, _SMALL)) for value in probabilities]
+    found: dict[str, Node] = {}
+    if model.calibrates:
+        found |= _named("calibrated", model.classes, probabilities)
+    about = _disagreements(program, model, small, alpha0)
+    found |= {"alpha0": alpha0, "disagreement": about[0]}
+    found |= _named("disagreement", model.classes, about[1:])
+    return {name: program.result(needed, value) for name, value in found.items()}
+
+
+def _features(program: Program, model: AlphaModel, probabilities: list[Ref]) -> list[Node]:
+    if model.features is None:
+        return []
+    if isinstance(model.features, list):
+        return [
+            bind_input(program, "feature", name, Column(name, "float64")) for name in model.features
+        ]
+    logs: list[Node] = [_logarithm(program, value) for value in probabilities]
+    if model.features == "probs":
+        return logs
+    ordered = program.bind("falling", Descending(tuple(logs)))
+    return [Element(ordered, place) for place in range(len(logs))]
+
+
+def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node:
+    """Return alpha0, the exponential of a linear function."""
+    weights, intercept = model.strength()
+    if not weights.size:
+        return Number(float(np.exp(intercept)))
+    total: Node = Number(intercept)
+    for value, weight in zip(features, weights.tolist(), strict=True):
+        own = value if isinstance(model.features, str) else program.bind("feature", Clamped(value))
+        total += own * weight
+    log = program.bind("log_strength", total)
+    limited = program.bind("log_strength", clipped(log, -LARGEST_LOG, LARGEST_LOG))
+    return program.bind("strength", Exp(limited))
+
+
+def _disagreements(
+    program: Program, model: AlphaModel, small: list[Ref], alpha0: Node
+) -> list[Node]:
+    """Return the probability that two raters differ: at all, and about each class."""
+    raw = [
+        1.0 - _sum([value * value for value in small]),
+        *(Number(2.0) * own * (1.0 - own) for own in small),
+    ]
+    if isinstance(alpha0, Number):
+        whole = alpha0.value
+        ratio: Node = ONE if math.isinf(whole) else Number(whole / (whole + 1.0))
+    else:
+        ratio = program.bind("ratio", Clamped(alpha0 / (alpha0 + 1.0), _SMALL))
+    found: list[Node] = []
+    for part in raw:
+        product = program.bind("product", program.bind("differing", part) * ratio)
+        found.append(program.bind("disagreement", clipped(product, 0.0, 1.0)))
+    steps_map = model.disagreement_map
+    if steps_map is None:
+        return found
+    moved = program.bind("moved", steps(found[0], steps_map.knots[1:], steps_map.values))
+    factor = program.bind("factor", when(found[0] > 0.0, moved / found[0], 0.0))
+    after: list[Node] = [moved]
+    for part in found[1:]:
+        scaled = program.bind("scaled", program.bind("one", Clamped(part, _SMALL)) * factor)
+        after.append(when(scaled > moved, moved, scaled))
+    return after

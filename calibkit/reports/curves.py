@@ -1,0 +1,418 @@
+"""Scores at every threshold: rates, worth and errors, and what boundaries chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import UsageError
+from calibkit.evaluation.decision_curves import models_of
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
+from calibkit.evaluation.slices import ALL
+from calibkit.files.sources import Source
+from calibkit.measures import registry
+from calibkit.measures.net_benefit import COST, NET_BENEFIT, Flagged, curves, refuse
+from calibkit.measures.views import Sample, View, view_of
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.models.model import Model
+from calibkit.numerics.binomial import interval
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.plot import CurveOptions, RiskCoverageOptions
+from calibkit.reports.points import (
+    Points,
+    check_lines,
+    ends_of,
+    nice_end,
+    per_cent,
+    schema,
+    undrawable,
+    with_ends,
+)
+from calibkit.reports.style import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Points of one curve that are drawn: more would not be seen.
+MOST_POINTS = 300
+
+#: Rates that have intervals.
+_BOUNDED = ("precision", "recall", "fpr")
+_RATES = ("selected_share", *_BOUNDED)
+
+#: Columns of the table of rates.  ``curve`` is ``thresholds`` (a score, from its highest threshold
+#: down), ``decisions`` (a boundary or a column of decisions, with intervals) or ``base_rate``.
+_SCHEMA = schema("name curve", "threshold", *_RATES, *ends_of(_BOUNDED), "area")
+
+_RISKS = schema("name", "confidence", "coverage", "risk", "aurc")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A kind of curve.
+
+    Attributes
+    ----------
+    x, y
+        What it shows, as columns of the table.
+    area, area_name
+        The metric that is the area under it, and its name.
+    x_label, y_label
+        What stands at the axes.
+    steps
+        Whether the line is drawn as steps, from the first value of y on, and not from (0, 0).
+    """
+
+    x: str
+    y: str
+    area: str
+    area_name: str
+    x_label: str
+    y_label: str
+    steps: bool = False
+
+
+CURVES: Final[Mapping[str, Curve]] = {
+    "precision-recall": Curve(
+        *("recall", "precision", "average_precision", "average precision"),
+        *("recall", "precision"),
+        steps=True,
+    ),
+    "roc": Curve(
+        *("fpr", "recall", "auc", "AUC"), *("false positive rate", "recall (true positive rate)")
+    ),
+    "threshold": Curve(*("threshold", "precision", "auc", "AUC"), *("threshold", "share")),
+}
+
+#: What is drawn against the threshold, and what the legend says of it.
+_AGAINST_THRESHOLD: Final = {
+    "precision": "precision",
+    "recall": "recall",
+    "selected_share": "alerts (share of rows)",
+}
+
+#: What decisions are worth: the worth, its column in the table, and what stands at the axis.
+_WORTHS: Final = {
+    "decision-curve": (NET_BENEFIT, "net_benefit", "net benefit a row, in true positives"),
+    "cost-curve": (COST, "cost", "expected cost a row"),
+}
+
+
+def rate_points(source: Source, options: CurveOptions) -> Points:
+    """Return the curves of all scores, and the operating points.
+
+    Intervals are those of each rate at one threshold, exact for the rows counted there (Clopper,
+    Pearson); with weights or groups there are none along a curve.
+
+    The `area` of a score is average precision, the area under the steps of precision over recall, or
+    AUC, the area under the ROC curve, which counts ties half.
+    """
+    _check_lines(options)
+    spec, kind = options.judged, options.KIND
+    plain = replace(spec, decision=None, threshold=None, metrics=("count",))
+    rows = read_evaluate_rows(plain, source)
+    if rows.base_rate in (0.0, 1.0):
+        only = "positive" if rows.base_rate else "negative"
+        raise undrawable(
+            source,
+            f"all rows are {only}, but a curve needs both classes; name the positive class by "
+            "--positive if labels are not 0/1",
+            column=plain.label,
+        )
+    simple = plain.intervals and plain.weight is None and plain.groups is None
+    confidence = plain.confidence if simple else None
+    frames = [_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)]
+    frames.append(_operating(source, spec, options))
+    frames.append(pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}))
+    table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal")
+    said = per_cent(plain.confidence, plain.intervals)
+    return Points.of(kind, table, rows, interval=said)
+
+
+def _check_lines(options: CurveOptions) -> None:
+    check_lines(options.names, "scores", "--score")
+    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+
+
+def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
+    """Return each score of rows, counted."""
+    samples = {
+        name: Sample(score=score, label=rows.label, weight=rows.weight)
+        for name, score in rows.scores.items()
+    }
+    return [view_of(sample, name, ALL, options.settings) for name, sample in samples.items()]
+
+
+def _rates(view: View, curve: Curve, confidence: float | None) -> pl.DataFrame:
+    """Return precision, recall and false positive rate of each threshold, as many as are seen."""
+    rows = np.cumsum(view.count, dtype=np.int64)
+    hits = np.cumsum(view.positive, dtype=np.int64)
+    recall, fpr = hits / view.positives, (rows - hits) / view.negatives
+    precision = np.divide(hits, rows, out=np.zeros(rows.size), where=rows > 0)
+    rates = {"precision": precision, "recall": recall, "fpr": fpr}
+    threshold = view.score.astype(np.float64)
+    known = rates | {"threshold": threshold / (np.ptp(threshold[np.isfinite(threshold)]) or 1.0)}
+    kept = visible(known[curve.x], known[curve.y])
+    ends: dict[str, NDArray[Any]] = {}
+    if confidence is not None:
+        counts: dict[str, tuple[Any, Any]] = {
+            "precision": (hits[kept], rows[kept]),
+            "recall": (hits[kept], view.positives),
+            "fpr": ((rows - hits)[kept], view.negatives),
+        }
+        for name, (some, of) in counts.items():
+            ends[f"{name}_low"], ends[f"{name}_high"] = interval(some, of, confidence)
+    return pl.DataFrame(
+        {
+            "name": view.name,
+            "curve": "thresholds",
+            "threshold": threshold[kept],
+            "selected_share": rows[kept] / view.total,
+            **{name: rate[kept] for name, rate in rates.items()},
+            **ends,
+            "area": registry.compute(view, [curve.area])[curve.area],
+        },
+        schema_overrides={"area": pl.Float64},
+    )
+
+
+def visible(x: NDArray[Any], y: NDArray[Any], most: int = MOST_POINTS) -> NDArray[np.int64]:
+    """Return which points of a line to draw: all, or `most` that are evenly spread along it."""
+    if x.size <= most:
+        return np.arange(x.size)
+    steps = np.abs(np.diff(x)) + np.abs(np.diff(y))
+    along = np.concatenate([[0.0], np.cumsum(steps)])
+    wanted = np.linspace(0.0, along[-1], most)
+    return np.unique(np.append(np.minimum(np.searchsorted(along, wanted), x.size - 1), x.size - 1))
+
+
+def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
+    """Return the rates of boundaries and decisions, with intervals."""
+    base, spread = replace(spec, metrics=_RATES), options.uncertainty
+    alone = replace(base, threshold=None)
+    wanted = [
+        (name, BOUNDARY, replace(alone, boundary=model, decision=None, uncertainty=spread))
+        for name, model in options.boundaries
+    ]
+    if base.decision is not None:
+        wanted.append((base.decision, base.decision, alone))
+    found: list[dict[str, Any]] = []
+    if base.thresholds:
+        judged = evaluate(replace(base, decision=None), source).metrics
+        for name, value in base.thresholds.items():
+            values = with_ends(judged, name, ALL, _BOUNDED)
+            found.append({"name": name, "curve": "decisions", "threshold": value, **values})
+    for shown, score, own in wanted:
+        values = with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
+        one = _only_threshold(own.model) if own.model is not None else None
+        if one is None and options.KIND == "threshold":
+            raise UsageError(f"{shown}: has not one threshold; plot heatmap draws boundaries.")
+        found.append({"name": shown, "curve": "decisions", "threshold": one, **values})
+    return pl.DataFrame(found, schema=_SCHEMA)
+
+
+def _only_threshold(model: Model) -> float | None:
+    """Return the threshold of a boundary that has one and no more."""
+    assert isinstance(model, BoundaryModel)
+    several = model.groups or len(model.score_thresholds) != 1
+    value = None if several else threshold_value(model.score_thresholds[0])
+    return value if value is not None and np.isfinite(value) else None
+
+
+def draw_rates(shown: Points, sheet: Sheet) -> None:
+    """Draw the curves of scores and the operating points, and what chance would reach."""
+    (panel,) = sheet.panels()
+    curve = CURVES[shown.kind]
+    scores = shown.table.filter(pl.col("curve") == "thresholds")
+    for place, own in enumerate(scores.partition_by("name", maintain_order=True)):
+        xs, ys = (own[name].to_numpy() for name in (curve.x, curve.y))
+        xs, ys = np.append(0.0, xs), np.append(ys[:1] if curve.steps else [0.0], ys)
+        name, value = own["name"][0], own["area"][0]
+        said = name if value is None else f"{name}, {curve.area_name} {value:.3f}"
+        sheet.curve(panel, place, said, xs, ys, "steps-pre" if curve.steps else "default")
+        _band(panel, own, curve.x, curve.y, place, sheet, "pre" if curve.steps else None)
+    known = pl.col(curve.x, curve.y).is_not_null()
+    marked = shown.table.filter(pl.col("curve") == "decisions", known)
+    for place, row in enumerate(marked.iter_rows(named=True)):
+        sheet.cross(panel, row, curve.x, curve.y, color=sheet.ink, zorder=3)
+        look = sheet.mark(place)
+        panel.plot([row[curve.x]], [row[curve.y]], zorder=4, clip_on=False, **look)
+        sheet.entry(row["name"], **look)
+    if curve.steps:
+        base = shown.table.filter(pl.col("curve") == "base_rate")["precision"][0]
+        panel.axhline(float(base), **sheet.guide)
+    else:
+        panel.plot([0, 1], [0, 1], zorder=1, **sheet.guide)
+    sheet.entry("chance", **sheet.guide)
+    panel.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.03))
+    sheet.label(panel, x=curve.x_label, y=curve.y_label)
+
+
+def _band(
+    panel: Axes,
+    own: pl.DataFrame,
+    x: str,
+    y: str,
+    place: int,
+    sheet: Sheet,
+    step: Literal["pre"] | None = "pre",
+) -> None:
+    """Shade the intervals along a line, where there are any."""
+    known = own.drop_nulls([f"{y}_low", f"{y}_high"])
+    low, high, colour = known[f"{y}_low"], known[f"{y}_high"], sheet.line(place)["color"]
+    panel.fill_between(known[x], low, high, step=step, color=colour, alpha=0.15, lw=0)
+
+
+def draw_thresholds(shown: Points, sheet: Sheet) -> None:
+    """Draw precision, recall and the share of alerts against the threshold, and those chosen."""
+    (panel,) = sheet.panels()
+    own = shown.table.filter(pl.col("curve") == "thresholds", pl.col("threshold").is_finite())
+    own = own.sort("threshold")
+    for place, (rate, said) in enumerate(_AGAINST_THRESHOLD.items()):
+        sheet.curve(panel, place, said, own["threshold"], own[rate], "steps-pre")
+        if rate in _BOUNDED:
+            _band(panel, own, "threshold", rate, place, sheet)
+    marked = shown.table.filter(pl.col("curve") == "decisions", pl.col("threshold").is_not_null())
+    for place, row in enumerate(marked.iter_rows(named=True)):
+        panel.axvline(row["threshold"], color=sheet.ink, lw=0.8, ls=":")
+        look = sheet.mark(place)
+        for rate in _AGAINST_THRESHOLD:
+            if row[rate] is not None:
+                panel.plot([row["threshold"]], [row[rate]], zorder=4, clip_on=False, **look)
+        sheet.entry(row["name"], **look)
+    panel.set(ylim=(-0.02, 1.03))
+    sheet.label(panel, x=f"threshold of {own['name'][0]}", y=f"share{shown.interval}")
+
+
+def worth_points(source: Source, options: CurveOptions) -> Points:
+    """Return what boundaries, decisions and scores are worth at all costs, and ``all`` and ``none``."""
+    _check_lines(options)
+    kind, spec = options.KIND, options.judged
+    refuse(spec, f"a {kind.replace('-', ' ')}")
+    base = replace(spec, metrics=("count",))
+    rows = read_evaluate_rows(base, source)
+    found = []
+    for name, model in options.boundaries:
+        own = replace(base, boundary=model, decision=None, uncertainty=options.uncertainty)
+        judged: Flagged = models_of(own, read_evaluate_rows(own, source))[0]
+        found.append(replace(judged, name=name))
+    found += models_of(base, rows)
+    confidence = base.confidence if base.intervals else None
+    worth, column, _ = _WORTHS[kind]
+    table = curves(found, worth, confidence, base.seed).rename({"net_benefit": column})
+    return Points.of(kind, table, rows, interval=per_cent(confidence))
+
+
+def draw_worth(shown: Points, sheet: Sheet) -> None:
+    """Draw a line a model with its band, and what flagging every row and none would give."""
+    (panel,) = sheet.panels()
+    _, column, label = _WORTHS[shown.kind]
+    table, at = shown.table, "threshold"
+    flat = table.filter(pl.col("model").is_in(["all", "none"]))
+    if column == "net_benefit":
+        best = float(table[column].max())  # type: ignore[arg-type]
+        bottom, top = -0.25 * best, 1.1 * best
+    else:  # costs end a little above the best without any model
+        best = float(flat.group_by(at).agg(pl.col(column).min())[column].max())  # type: ignore[arg-type]
+        bottom, top = 0.0, 1.6 * best
+    for place, own in enumerate(table.partition_by("model", maintain_order=True)[:-2]):
+        if own["low"].null_count() == 0:
+            low, high = (own[end].clip(bottom, top) for end in ("low", "high"))
+            colour = sheet.line(place)["color"]
+            panel.fill_between(own[at], low, high, color=colour, alpha=0.18, lw=0)
+        seen = own.filter(pl.col(column) >= bottom)
+        sheet.curve(panel, place, own["model"][0], seen[at], seen[column])
+    for name, dots in (("all", (0, (4, 3))), ("none", (0, (1, 2)))):
+        own = flat.filter(pl.col("model") == name).filter(pl.col(column).is_between(bottom, top))
+        look = {**sheet.guide, "ls": dots}
+        panel.plot(own[at], own[column], **look)
+        sheet.entry(f"{name} flagged", **look)
+    panel.set(xlim=(0.0, 1.0), ylim=(bottom, top))
+    words = shown.interval.replace("interval", "band")
+    sheet.label(panel, x="threshold (cost of a false alarm)", y=f"{label}{words}")
+
+
+def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
+    """Return how often each score is wrong among the rows of which it is surest, of all shares kept.
+
+    A score is sure of a row by max(p, 1 - p), and says positive where p >= 1/2.
+    """
+    check_lines(options.names, "scores", "--score")
+    spec = replace(options.judged, metrics=("count",))
+    refuse(spec, "a risk-coverage curve")
+    rows = read_evaluate_rows(spec, source)
+    frames = [_risks(view) for view in _views(rows, spec)]
+    return Points.of("risk-coverage", pl.concat([pl.DataFrame(schema=_RISKS), *frames]), rows)
+
+
+def _risks(view: View) -> pl.DataFrame:
+    probability = view.probability
+    assert probability is not None  # `refuse` saw to it
+    p = probability.astype(np.float64)
+    says, count = p >= 0.5, view.count.astype(np.int64)
+    wrong = np.where(says, count - view.positive, view.positive).astype(np.int64)
+    sure, place = np.unique(-np.maximum(p, 1.0 - p), return_inverse=True)
+    rows, errors = np.zeros((2, sure.size), np.int64)
+    np.add.at(rows, place, count)
+    np.add.at(errors, place, wrong)
+    kept, missed = np.cumsum(rows), np.cumsum(errors)
+    coverage, risk = kept / view.total, missed / kept
+    shown = visible(coverage, risk)
+    return pl.DataFrame(
+        {
+            "name": view.name,
+            "confidence": -sure[shown],
+            "coverage": coverage[shown],
+            "risk": risk[shown],
+            "aurc": aurc(rows, errors),
+        },
+        schema=_RISKS,
+    )
+
+
+def aurc(rows: NDArray[Any], errors: NDArray[Any]) -> float:
+    """Return the area under risk over coverage: the mean risk over all numbers of rows kept.
+
+    Geifman, Uziel and El-Yaniv, Bias-reduced uncertainty estimation for deep neural classifiers,
+    2019; of rows that are equally sure any order is as likely as any other.
+
+    Parameters
+    ----------
+    rows, errors
+        Rows, and wrong ones among them, of each degree of sureness, the surest first.
+    """
+    total = int(rows.sum())
+    if total == 0:
+        return float("nan")
+    ends = np.cumsum(rows)
+    before, missed = ends - rows, np.cumsum(errors) - errors
+    # Of a group of m rows with e errors after K rows with E: the sum of (E + e j / m) / (K + j).
+    inverse = _harmonic(ends) - _harmonic(before)
+    share = errors / np.maximum(rows, 1)
+    return float(np.sum(missed * inverse + share * (rows - before * inverse)) / total)
+
+
+def _harmonic(numbers: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sums 1 + 1/2 + … + 1/n: written out for small n, else by their expansion."""
+    small = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, 1001))])
+    n = np.maximum(numbers, 1).astype(np.float64)
+    large = np.log(n) + np.euler_gamma + 1.0 / (2.0 * n) - 1.0 / (12.0 * n**2)
+    found: NDArray[np.float64] = np.where(numbers <= 1000, small[np.minimum(numbers, 1000)], large)
+    return found
+
+
+def draw_risk(shown: Points, sheet: Sheet) -> None:
+    """Draw a line a score, with its AURC in the legend."""
+    (panel,) = sheet.panels()
+    for place, own in enumerate(shown.table.partition_by("name", maintain_order=True)):
+        said = f"{own['name'][0]}, AURC {own['aurc'][0]:.4f}"
+        sheet.curve(panel, place, said, own["coverage"], own["risk"])
+    panel.set(xlim=(-0.02, 1.02), ylim=(0.0, nice_end(shown.table["risk"])))
+    sheet.label(panel, x="coverage (share of rows kept, the surest first)", y="share of errors")
