@@ -29,13 +29,12 @@ from calibkit.expressions.nodes import (
 )
 from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program, Rising, as_fitted, bind_input, expit, line, link
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.calibrator import CalibratorModel, ScoreMap
 from calibkit.maps.class_rows import SUM_SLACK
 from calibkit.maps.formulas import Maker
 from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
 from calibkit.methods.raters.alpha import LARGEST_LOG
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
@@ -161,16 +160,16 @@ def _logarithm(program: Program, value: Node) -> Ref:
 
 def _moved(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
     """Return logits after a linear map."""
-    fitted = one.fitted(len(logits))
-    if fitted.weights.ndim < 2:
-        scale = fitted.weights.tolist() * (len(logits) if fitted.weights.size == 1 else 1)
+    weights, intercept = one.arrays(len(logits))
+    if weights.ndim < 2:
+        scale = weights.tolist() * (len(logits) if weights.size == 1 else 1)
         return [
             Number(factor) * value + shift
-            for factor, value, shift in zip(scale, logits, fitted.intercept.tolist(), strict=True)
+            for factor, value, shift in zip(scale, logits, intercept.tolist(), strict=True)
         ]
     return [
-        _sum([Number(shift), *map(operator.mul, map(Number, weights), logits)])
-        for weights, shift in zip(fitted.weights.tolist(), fitted.intercept.tolist(), strict=True)
+        _sum([Number(shift), *map(operator.mul, map(Number, own), logits)])
+        for own, shift in zip(weights.tolist(), intercept.tolist(), strict=True)
     ]
 
 

@@ -1,8 +1,6 @@
 """Maps to probabilities: of scores, and of the logits of class probabilities.
 
-Each method has a file of its own name, with its formula, its fit, and how it is written for an export:
-`beta`, `platt`, `quadratic`, `spline`, `isotonic`, `histogram`, `scaling_binning`, `venn_abers`,
-`temperature`, `prior_shift`, `none`.
-Those of class probabilities (temperature, vector and matrix scaling) are in `logit_maps`, their fit in
-`map_fit`.
+A method has its formula, its fit, and how it is written for an export, beside those of its family:
+`lines`, `curves`, `steps`, `venn_abers`.  Those of class probabilities (temperature, vector and matrix
+scaling) are in `logit_maps`, their fit in `map_fit`.
 """

@@ -15,12 +15,11 @@ from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.calibrator import SEGMENTS, CalibratorModel, ScoreMap
 from calibkit.maps.class_rows import read_predictions
 from calibkit.maps.logit_maps import logits_of
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import SEGMENTS, ScoreMap, into_unit_interval
 from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
@@ -83,6 +82,16 @@ class CalibratorApplier:
         return mapped(self.method, one, score, scale, pl.thread_pool_size())
 
 
+def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
+    """Return scores clipped into [0, 1], and how many were outside."""
+    moved = int(np.count_nonzero((score < 0) | (score > 1)))
+    if not moved:
+        return score, 0
+    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
+    clipped.flags.writeable = False
+    return clipped, moved
+
+
 class ClassApplier:
     """Adds `calibrated_<class>`."""
 
@@ -107,18 +116,12 @@ class ClassApplier:
         prediction = read_classes(self.model, width, frame, self.matched, where)
         scale = self.model.columns["probs"].scale
         logits = prediction if scale == "logit" else logits_of(prediction)
-        found = self.model.logit_map.fitted(width).probabilities(logits)
+        found = self.model.logit_map.probabilities(logits)
         return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]
 
 
 def match_classes(model: Model, classes: list[str], source: Source, request: Request) -> Matched:
-    """Return the columns of class probabilities: as the model names them, or as the user does.
-
-    Raises
-    ------
-    UsageError
-        Another role than `probs` is pointed elsewhere; the columns' classes are not the model's.
-    """
+    """Return the columns of class probabilities: as the model names them, or as the user does."""
     for role in request.columns.keys() - {"probs"}:
         raise UsageError(f"the model uses no {role} column; leave --{role} out.")
     pattern = request.columns.get("probs", model.columns["probs"].name)
@@ -159,13 +162,7 @@ def needed_columns(matched: Matched, more: list[str], written: tuple[str, ...]) 
 def read_classes(
     model: Model, classes: int, frame: pl.DataFrame, matched: Matched, where: RowFinder
 ) -> Floats:
-    """Return rows x classes in the dtype of the fit.
-
-    Raises
-    ------
-    DataError
-        Values out of range; lists of another length than the model has classes.
-    """
+    """Return rows x classes in the dtype of the fit; see `read_predictions`."""
     if frame.height == 0:
         return np.empty((0, classes))
     column = model.columns["probs"]

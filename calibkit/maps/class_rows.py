@@ -33,24 +33,9 @@ _SCALES = ("probability", "logit")
 class RaterOptions:
     """What the columns are called and how they are read.
 
-    Attributes
-    ----------
-    probs
-        Patterns of class probabilities, one a predictor.
-    counts
-        The pattern of the votes; None where `label` names the class of each row.
-    label
-        The column of class names, or of class indices; None with votes.
-    scale
-        ``probability``, or ``logit``: the softmax of the numbers is the probabilities.
-    others
-        Further columns to read along.
-    logits
-        Whether a fit holds logits, also where probabilities are read.
-    on_missing
-        ``error`` or ``drop``.
-    unlabelled
-        ``error`` or ``drop``: rows without a label.
+    `probs` are patterns of class probabilities, one a predictor, or of logits (`scale`); `counts` is
+    that of the votes, without which `label` names the class, or its index, of each row; `others` are
+    read along.  `logits`: a fit holds logits, also where probabilities are read.
     """
 
     probs: tuple[str, ...]
@@ -65,24 +50,10 @@ class RaterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RaterRows:
-    """Rows with class probabilities and votes.
+    """Rows with class probabilities and votes, at least one a row: rows x classes.
 
-    Attributes
-    ----------
-    predictions
-        Rows x classes for each pattern: probabilities that sum to 1, or logits.
-    matched
-        The columns behind each pattern.
-    counts
-        Rows x classes: votes, at least one a row.
-    classes
-        The names of the classes.
-    others
-        The further columns.
-    remarks
-        What was left out and why.
-    where, source
-        As in `calibkit.columns.columns.ScoreRows`.
+    `predictions` has probabilities that sum to 1, or logits, for each pattern, `matched` its columns;
+    `remarks` say what was left out and why.
     """
 
     predictions: dict[str, Floats]
@@ -171,8 +142,15 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
         counts = _votes(rows.frame, votes, where)
     else:
         assert label is not None
-        counts = _one_vote(rows.frame[label], classes, where)
-    _check_widths(predictions, counts, options)
+        codes = class_codes(rows.frame[label], classes, where)
+        counts = np.zeros((codes.size, len(classes)), np.int64)
+        counts[np.arange(codes.size), codes] = 1
+    for pattern, matrix in predictions.items():
+        if matrix.shape[1] != counts.shape[1]:
+            raise UsageError(
+                f"--probs {pattern!r} has {matrix.shape[1]} classes, but "
+                f"--counts {options.counts!r} has {counts.shape[1]}."
+            )
     return _with_votes(
         RaterRows(
             predictions=predictions,
@@ -194,15 +172,7 @@ def read_predictions(
     scale: str,
     dtype: str | None = None,
 ) -> Floats:
-    """Return the class probabilities (normalised) or logits of rows, after rounding to a dtype.
-
-    Raises
-    ------
-    UsageError
-        For fewer than two classes.
-    DataError
-        As `read_rater_rows`.
-    """
+    """Return the class probabilities (normalised) or logits of rows, after rounding to a dtype."""
     matrix = read_matrix(frame, matched, where)
     if dtype == "float32":
         matrix = matrix.astype(np.float32).astype(np.float64)
@@ -212,15 +182,10 @@ def read_predictions(
         )
     if scale == "logit":
         return np.ascontiguousarray(matrix)
-    outside = (matrix < 0.0) | (matrix > 1.0)
-    if outside.any():
-        place = int(np.flatnonzero(outside.any(axis=0))[0])
-        where.refuse(
-            _column(frame, matched, matrix, place),
-            outside[:, place],
-            "not in [0, 1]",
-            "class probabilities lie there; use --scale logit for logits",
-        )
+    _refuse(
+        frame, matched, matrix, (matrix < 0.0) | (matrix > 1.0), where, "not in [0, 1]",
+        "class probabilities lie there; use --scale logit for logits",
+    )  # fmt: skip
     total = np.zeros(matrix.shape[0])
     for place in range(matrix.shape[1]):  # in order: the same sum whatever the layout
         total += matrix[:, place]
@@ -238,40 +203,34 @@ def read_predictions(
 def _votes(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Counts:
     matrix = read_matrix(frame, matched, where)
     wrong = (matrix < 0.0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)
-    if wrong.any():
-        place = int(np.flatnonzero(wrong.any(axis=0))[0])
-        where.refuse(
-            _column(frame, matched, matrix, place),
-            wrong[:, place],
-            "not a number of votes",
-            "votes are whole numbers, from 0 to 2^31",
-        )
+    _refuse(
+        frame, matched, matrix, wrong, where, "not a number of votes",
+        "votes are whole numbers, from 0 to 2^31",
+    )  # fmt: skip
     return np.ascontiguousarray(matrix.astype(np.int64))
 
 
-def _column(frame: pl.DataFrame, matched: Matched, matrix: Floats, place: int) -> pl.Series:
-    """Return the column behind one class, for a message."""
+def _refuse(
+    frame: pl.DataFrame,
+    matched: Matched,
+    matrix: Floats,
+    wrong: NDArray[np.bool_],
+    where: RowFinder,
+    *said: str,
+) -> None:
+    """Refuse the first column with a value that is wrong; lists are shown by the value."""
+    if not wrong.any():
+        return
+    place = int(np.flatnonzero(wrong.any(axis=0))[0])
     name = matched.columns[0] if matched.nested else matched.columns[place]
-    return pl.Series(name, matrix[:, place]) if matched.nested else frame[name]
-
-
-def _one_vote(column: pl.Series, classes: Sequence[str], where: RowFinder) -> Counts:
-    """Return one vote a row, for the class that a label names."""
-    codes = class_codes(column, classes, where)
-    counts = np.zeros((codes.size, len(classes)), np.int64)
-    counts[np.arange(codes.size), codes] = 1
-    return counts
+    column = pl.Series(name, matrix[:, place]) if matched.nested else frame[name]
+    where.refuse(column, wrong[:, place], *said)
 
 
 def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> NDArray[np.int64]:
     """Return the place of each label among the classes: by name, else whole numbers as indices.
 
     Indices are taken where no class has one for a name.
-
-    Raises
-    ------
-    DataError
-        For a row without a label, or with one that is no class.
     """
     if column.null_count():
         where.refuse(
@@ -295,15 +254,6 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
         listed = ", ".join(shown(name) for name in classes[:10])
         where.refuse(column, found < 0, "a label that is no class", f"the classes are {listed}")
     return found
-
-
-def _check_widths(predictions: dict[str, Floats], counts: Counts, options: RaterOptions) -> None:
-    for pattern, matrix in predictions.items():
-        if matrix.shape[1] != counts.shape[1]:
-            raise UsageError(
-                f"--probs {pattern!r} has {matrix.shape[1]} classes, but "
-                f"--counts {options.counts!r} has {counts.shape[1]}."
-            )
 
 
 def _with_votes(rows: RaterRows) -> RaterRows:

@@ -8,7 +8,7 @@ from calibkit.expressions import program as scales
 from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps, when
 from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.calibrator import ScoreMap
 from calibkit.models.model import Column
 from calibkit_kernels.decide import LEAST
 
@@ -16,14 +16,8 @@ from calibkit_kernels.decide import LEAST
 class Maker:
     """Writes the map of a method; its parameters depend on the segment.
 
-    Attributes
-    ----------
-    program, score
-        Where it is written, and the score as the map takes it.
-    maps, segment
-        The map of each segment, the last one of all others; which of them is a row's.
-    scale, scores
-        That of the scores, and those that occur.
+    It has the score as the map takes it, its scale, and the scores that occur; the map of each segment,
+    the last one that of all others, and which of them is a row's.
     """
 
     def __init__(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.maps.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, map_logits
+from calibkit.maps.logit_maps import LogitMapModel, mapped_logits, softmax
 from calibkit.numerics.newton import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit_kernels.dense import (
@@ -24,12 +24,58 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Folds = NDArray[np.integer]
 
+#: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
+MOST_INVERSE_TEMPERATURE: Final = 1e6
+
 #: What cross-validation tries, for the intercept and for the weights off the diagonal.
 GRID: Final = (0.01, 0.1, 1.0, 10.0)
 #: Into how many parts rows are dealt for it.
 FOLDS: Final = 3
 #: Classes of matrix scaling up to which cross-validation ends within minutes.
 _MOST_CLASSES: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitMap:
+    """A fitted map z = softmax(W u + b) of logits u.
+
+    `weights` are classes x classes, a diagonal as one number a class, or one number for a temperature;
+    `objective` is the minimised loss, penalties included, `loss` the mean negative log-likelihood of a
+    vote, and `loss_before` that of the logits themselves; `regularization` has the penalties of
+    intercept and of weights off the diagonal.  How the minimisation ended is as in
+    `calibkit.numerics.newton.Minimum`.
+    """
+
+    method: str
+    weights: Floats
+    intercept: Floats
+    objective: float
+    loss: float
+    loss_before: float = 0.0
+    regularization: tuple[float, float] = (0.0, 0.0)
+    gradient: float = 0.0
+    iterations: int = 0
+    converged: bool = True
+
+    def probabilities(self, logits: Floats) -> Floats:
+        """Return the class probabilities of rows of logits."""
+        return softmax(mapped_logits(logits, self.weights, self.intercept))
+
+    def stored(self) -> LogitMapModel:
+        """Return the map as a model holds it."""
+        if self.method == "none":
+            return LogitMapModel(method="none", loss=self.loss)
+        if self.method == "temperature":
+            beta = float(self.weights[0])
+            temperature = None if beta == 0.0 else 1.0 / beta
+            return LogitMapModel(method="temperature", temperature=temperature, loss=self.loss)
+        return LogitMapModel(
+            method=self.method,
+            weights=self.weights.tolist(),
+            intercept=self.intercept.tolist(),
+            loss=self.loss,
+            regularization=list(self.regularization),
+        )
 
 
 def fit_logit_map(
@@ -58,11 +104,6 @@ def fit_logit_map(
     chosen
         Which rows count; None: all.
 
-    Raises
-    ------
-    UsageError
-        For cross-validated matrix scaling of more than 100 classes.
-
     Notes
     -----
     The loss is the mean over all votes.  All three problems are convex.  Without a penalty the
@@ -72,16 +113,15 @@ def fit_logit_map(
     if method in ("temperature", "none"):
         before = votes.likelihood(np.ones(1), np.zeros(classes))
         loss = before.loss / before.votes
-        if method == "none":
-            return LogitMap(
-                method=method,
-                weights=np.ones(1),
-                intercept=np.zeros(classes),
-                objective=loss,
-                loss=loss,
-                loss_before=loss,
-            )
-        return replace(_temperature(votes), loss_before=loss)
+        found = LogitMap(
+            method=method,
+            weights=np.ones(1),
+            intercept=np.zeros(classes),
+            objective=loss,
+            loss=loss,
+            loss_before=loss,
+        )
+        return found if method == "none" else _temperature(votes, found)
     identity = np.ones(classes) if method == "vector" else np.eye(classes)
     before = votes.likelihood(identity, np.zeros(classes))
     start = np.concatenate([identity.ravel(), np.zeros(classes)])
@@ -93,20 +133,11 @@ def fit_logit_map(
     return replace(found, loss=after.loss / after.votes, loss_before=before.loss / before.votes)
 
 
-@dataclass(frozen=True)
-class Likelihood:
-    """Minus the log-likelihood of votes at a map, and its derivatives.
+class Likelihood(NamedTuple):
+    """The number of votes, minus their log-likelihood at a map, and its derivatives.
 
-    Attributes
-    ----------
-    votes
-        How many there are.
-    loss
-        Minus the sum over votes of the logarithm of their class's probability.
-    rise
-        Its derivative in the intercept.
-    products
-        Its derivative in the weights: one number a class for a diagonal and for a temperature.
+    `rise` is that in the intercept, `products` in the weights: one number a class for a diagonal and
+    for a temperature.
     """
 
     votes: int
@@ -117,15 +148,7 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class VotedLogits:
-    """Rows of logits and votes: all of them, or those of one fold or of all folds but one.
-
-    Attributes
-    ----------
-    logits, counts
-        Rows x classes.
-    chosen
-        Which rows count; None: all.
-    """
+    """Rows x classes of logits and votes, and which rows count (None: all)."""
 
     logits: Floats
     counts: Counts
@@ -143,8 +166,8 @@ class VotedLogits:
             logits, counts = self.logits[block], self.counts[block]
             if self.chosen is not None:
                 logits, counts = logits[self.chosen[block]], counts[self.chosen[block]]
-            mapped, residual = np.empty_like(logits), np.empty_like(logits)
-            map_logits(logits, weights, intercept, mapped)
+            residual = np.empty_like(logits)
+            mapped = mapped_logits(logits, weights, intercept)
             loss += float(softmax_residuals(mapped, counts, residual))
             column_sums(residual, own_rise)
             (outer_sums if square else paired_sums)(residual, logits, own_products)
@@ -154,28 +177,20 @@ class VotedLogits:
         return Likelihood(votes, loss, rise, products)
 
 
-def _temperature(votes: VotedLogits) -> LogitMap:
-    intercept = np.zeros(votes.logits.shape[1])
-
+def _temperature(votes: VotedLogits, before: LogitMap) -> LogitMap:
     def slope(beta: float) -> float:
-        found = votes.likelihood(np.array([beta]), intercept)
+        found = votes.likelihood(np.array([beta]), before.intercept)
         return float(np.cumsum(found.products)[-1]) / found.votes
 
     high = 1.0
     while slope(high) < 0.0 and high < MOST_INVERSE_TEMPERATURE:
         high = min(4.0 * high, MOST_INVERSE_TEMPERATURE)
     beta = rising_root(slope, 0.0, high)
-    found = votes.likelihood(np.array([beta]), intercept)
-    value, left = found.loss / found.votes, abs(slope(beta))
-    capped = beta in (0.0, MOST_INVERSE_TEMPERATURE)
-    return LogitMap(
-        method="temperature",
-        weights=np.array([beta]),
-        intercept=intercept,
-        objective=value,
-        loss=value,
-        gradient=0.0 if capped else left,
-    )
+    found = votes.likelihood(np.array([beta]), before.intercept)
+    loss, capped = found.loss / found.votes, beta in (0.0, MOST_INVERSE_TEMPERATURE)
+    gradient = 0.0 if capped else abs(slope(beta))
+    weights = np.array([beta])
+    return replace(before, weights=weights, objective=loss, loss=loss, gradient=gradient)
 
 
 def _penalised(

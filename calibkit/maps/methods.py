@@ -1,7 +1,7 @@
 """The methods that map scores.
 
-A new one has a file of its own, a line here, and its entry in `calibkit.options.maps.SCORE_METHODS`;
-nothing else names it.
+A new one has its fit beside those of its family, a line here, and its entry in
+`calibkit.options.maps.SCORE_METHODS`; nothing else names it.
 """
 
 from __future__ import annotations
@@ -9,32 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from calibkit.maps import (
-    beta,
-    histogram,
-    isotonic,
-    none,
-    platt,
-    prior_shift,
-    quadratic,
-    scaling_binning,
-    spline,
-    temperature,
-    venn_abers,
-)
+from calibkit.maps import curves, lines, steps, venn_abers
 from calibkit.maps.method import Method
 
 METHODS: Final[Mapping[str, Method]] = {
-    "beta": beta.METHOD,
-    "platt": platt.METHOD,
-    "quadratic": quadratic.METHOD,
-    "spline": spline.METHOD,
-    "isotonic": isotonic.METHOD,
-    "centred-isotonic": isotonic.CENTRED,
-    "histogram": histogram.METHOD,
-    "scaling-binning": scaling_binning.METHOD,
+    "beta": lines.BETA,
+    "platt": lines.PLATT,
+    "quadratic": curves.QUADRATIC,
+    "spline": curves.SPLINE,
+    "isotonic": steps.ISOTONIC,
+    "centred-isotonic": steps.CENTRED,
+    "histogram": steps.HISTOGRAM,
+    "scaling-binning": steps.SCALING_BINNING,
     "venn-abers": venn_abers.METHOD,
-    "temperature": temperature.METHOD,
-    "prior-shift": prior_shift.METHOD,
-    "none": none.METHOD,
+    "temperature": lines.TEMPERATURE,
+    "prior-shift": lines.PRIOR_SHIFT,
+    "none": lines.NONE,
 }

@@ -1,19 +1,38 @@
-"""Step functions of the score, which several methods fit."""
+"""Maps by knots of the score, steps or lines between them: the methods that count rows near a score.
+
+Histogram binning: B. Zadrozny, C. Elkan, Obtaining calibrated probability estimates from decision trees
+and naive Bayesian classifiers, 2001.  Scaling-binning: A. Kumar, P. Liang, T. Ma, Verified uncertainty
+calibration, 2019.  Isotonic regression, the rising step function of least squared error (and least log
+loss): B. Zadrozny, C. Elkan, Transforming classifier scores into accurate multiclass probability
+estimates, 2002; centred, it goes from the centre of a pool to that of the next, and rises strictly
+between the outer ones (A. Oron, N. Flournoy, Centered isotonic regression, 2017).
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maps.method import Float64s, Floats, Writer
-from calibkit.maps.score_map import ScoreMap
-from calibkit_kernels.maps import bucket_starts, step_map
+from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.lines import falling_note, platt_line
+from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
+from calibkit.numerics.blocks import cut, each_block
+from calibkit.numerics.isotonic import pool, pool_block
+from calibkit.options.maps import MapOptions
+from calibkit.summaries.edges import equal_width_edges
+from calibkit_kernels.decide import LEAST, logit
+from calibkit_kernels.maps import bucket_starts, line_map, step_map
+from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
     from calibkit.maps.formulas import Maker
+
+Int64s = NDArray[np.int64]
 
 _BUCKETS_A_KNOT: Final = 4
 _MOST_BUCKETS: Final = 65_536
@@ -36,7 +55,7 @@ def steps_program(maker: Maker) -> tuple[Node, ...]:
     return (maker.steps("step", lambda one: ((one.knots or [])[1:], one.values or [])),)
 
 
-def starts_of(knots: Float64s) -> NDArray[np.int64]:
+def starts_of(knots: Float64s) -> Int64s:
     """Return where each bucket of knots begins: some buckets for each knot."""
     starts = np.empty(min(_BUCKETS_A_KNOT * knots.size + 1, _MOST_BUCKETS) + 1, np.int64)
     bucket_starts(knots, starts)
@@ -52,3 +71,203 @@ def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]
     knots, values = knots[kept], values[kept]
     changes = np.append(True, values[1:] != values[:-1])
     return {"knots": knots[changes].tolist(), "values": values[changes].tolist()}
+
+
+def broken_line(one: ScoreMap) -> tuple[Float64s, tuple[Float64s, Float64s, Float64s]]:
+    """Return the knots, and of the pieces they part: knot, value and slope there.
+
+    The first and the last piece are flat; so is one too narrow for a slope that is a number.
+    """
+    assert one.knots is not None and one.values is not None  # the model was checked
+    knots, values = np.array(one.knots), np.array(one.values)
+    with np.errstate(over="ignore", divide="ignore"):
+        rises = np.diff(values) / np.diff(knots)
+    slopes = np.concatenate([[0.0], np.where(np.isfinite(rises), rises, 0.0), [0.0]])
+    return knots, (np.append(knots[:1], knots), np.append(values[:1], values), slopes)
+
+
+def write_broken_line(one: ScoreMap, _: str) -> Writer:
+    """Return what writes the line between the knots on both sides of each score."""
+    knots, (starts, levels, slopes) = broken_line(one)
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        x = score.astype(np.float64)
+        piece = np.searchsorted(knots, x, side="right")
+        value = slopes[piece] * (x - starts[piece]) + levels[piece]
+        np.clip(value, one.clip, 1.0 - one.clip, out=out[0])
+
+    return write
+
+
+def broken_line_program(maker: Maker) -> tuple[Node, ...]:
+    """Return the line between the knots on both sides of the score."""
+    from calibkit.expressions.nodes import clipped, steps
+
+    found = [broken_line(one) for one in maker.maps]
+
+    def of_piece(name: str, place: int) -> Node:
+        values = [
+            steps(maker.score, knots.tolist(), table[place].tolist()) for knots, table in found
+        ]
+        return maker.of_segment(name, values)
+
+    away = maker.program.bind("away", maker.score - of_piece("knot", 0))
+    value = maker.program.bind("line", of_piece("slope", 2) * away + of_piece("level", 1))
+    return (clipped(value, 0.0, 1.0),)
+
+
+def fit_histogram(points: Points, options: MapOptions, _: list[Points]) -> Found:
+    """Fit the mean label of each bin; an empty bin of equal width has its midpoint."""
+    bins = options.bin_count
+    width = options.bin_strategy == "equal-width"
+    edges = _equal_edges(bins) if width else points.quantiles(bins)
+    own = edges
+    if width and points.scale == "logit":  # bins of the probability, found by the logit
+        own = np.array([logit(float(edge)) for edge in edges])
+        own[0] = min([float(points.score[-1]), *(own[1:2] - 1.0)])
+    rising = points.score[::-1]
+    cuts = [0, *np.searchsorted(rising, own[1:], side="left").tolist(), rising.size]
+    rows, hits = (
+        np.array([counts[a:b].sum(dtype=np.int64) for a, b in itertools.pairwise(cuts)])
+        for counts in (points.count[::-1], points.positive[::-1])
+    )
+    middle = (edges + np.append(edges[1:], 1.0)) / 2
+    values = np.where(rows > 0, hits / np.maximum(rows, 1), middle)
+    if not width:  # an empty quantile bin has no width
+        own, values = own[rows > 0], values[rows > 0]
+    return Found(without_repeats(own, values))
+
+
+def _equal_edges(bins: int) -> Float64s:
+    """Return 0 and the inner edges of bins of equal width over [0, 1]."""
+    return np.append(0.0, equal_width_edges(0.0, 1.0, bins))
+
+
+def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]) -> Found:
+    """Fit g = expit(a x + b) on one part, its bins on the next, and the mean of g on the third.
+
+    The parts are thirds of the rows, or all rows three times.  A bin without rows in the third part
+    takes the mean over the second one, an equal-width bin without rows in both its midpoint.
+    """
+    first, second, third = parts or [points] * 3
+    a, b = platt_line(first, "smoothed", options.workers)
+    bins = options.bin_count
+    width = options.bin_strategy == "equal-width"
+    lines = [_falling(part, a, b) for part in (second, third)]
+    edges = _equal_edges(bins) if width else lines[0][1].quantiles(bins, lines[0][0])
+    sums = [_bin_means(*line, edges) for line in lines]
+    middle = (edges + np.append(edges[1:], 1.0)) / 2
+    values = np.where(np.isnan(sums[1]), sums[0], sums[1])
+    values = np.where(np.isnan(values), middle, values)
+    if not width:
+        held = ~np.isnan(sums[0])
+        edges, values = edges[held], values[held]
+    return Found({"a": a, "b": b, **without_repeats(edges, values)}, falling_note(points, a))
+
+
+def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
+    """Return g of each point from high to low, and the points in this order."""
+    g = np.empty(points.score.size)
+    line_map(points.score, a, b, points.is_probability, LEAST, 0.0, g)
+    if a < 0.0:
+        backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
+        return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
+    return g, points
+
+
+def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
+    """Return the mean of g in each bin, NaN where no row is."""
+    cuts = [0, *np.searchsorted(g[::-1], edges[1:], side="left").tolist(), g.size]
+    means = np.full(edges.size, np.nan)
+    for k in range(edges.size):
+        own = slice(g.size - cuts[k + 1], g.size - cuts[k])
+        rows = int(points.count[own].sum(dtype=np.int64))
+        if rows:
+            mass, _, _ = loss_sums(g[own], points.count[own], points.positive[own])
+            means[k] = mass / rows
+    return means
+
+
+def _line(one: ScoreMap, scale: str) -> Callable[[Floats], Float64s]:
+    """Return g = expit(a x + b) as a function of scores."""
+    assert one.a is not None and one.b is not None  # the model was checked
+    a, b, given = one.a, one.b, scale == "probability"
+
+    def g(score: Floats) -> Float64s:
+        out = np.empty(score.size)
+        line_map(score, a, b, given, LEAST, 0.0, out)
+        return out
+
+    return g
+
+
+def write_line_steps(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes the value of the bin of g."""
+    line, steps = _line(one, scale), write_steps(one, scale)
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        steps(line(score), out)
+
+    return write
+
+
+def line_steps_program(maker: Maker) -> tuple[Node, ...]:
+    """Return the value of the bin of g, its edges as edges of the score."""
+    return (maker.steps_of("step", lambda one, scale: (_line(one, scale), one.a or 0.0)),)
+
+
+def fit_isotonic(points: Points, options: MapOptions, __: list[Points]) -> Found:
+    """Fit by pooling adjacent violators, exactly; a knot is the lowest score of its pool.
+
+    With ``interpolate`` it has a knot at its highest score, too.
+    """
+    _, low, high, values = _pools(points, options.workers)
+    if not options.interpolate:
+        return Found({"knots": low.tolist(), "values": values.tolist()})
+    knots, twice = np.stack([low, high], axis=1).ravel(), np.repeat(values, 2)
+    kept = np.append(True, knots[1:] > knots[:-1])
+    return Found(
+        {"knots": knots[kept].tolist(), "values": twice[kept].tolist(), "interpolate": True}
+    )
+
+
+def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
+    """Fit by pooling adjacent violators; a knot is the mean score of the rows of a pool."""
+    places, low, high, values = _pools(points, options.workers)
+    knots = np.empty(values.size)
+    for k, own in enumerate(places):
+        count = points.count[own].astype(np.float64)
+        with np.errstate(over="ignore"):
+            away = np.add.reduce(count * (points.score[own].astype(np.float64) - low[k]))
+        knots[k] = low[k] + away / np.add.reduce(count)
+    return Found({"knots": knots.clip(low, high).tolist(), "values": values.tolist()})
+
+
+def _pools(points: Points, threads: int) -> tuple[list[slice], Float64s, Float64s, Float64s]:
+    """Return the places, the lowest and highest score, and the value of each pool, rising."""
+    blocks = cut(0, points.score.size)
+    found = pool(each_block(pool_block, (points.count, points.positive), blocks, threads))[::-1]
+    ends = np.cumsum(found[::-1, 2])[::-1]
+    starts = ends - found[:, 2]
+    own = [slice(*pair) for pair in zip(starts.tolist(), ends.tolist(), strict=True)]
+    low, high = (points.score[at].astype(np.float64) for at in (ends - 1, starts))
+    return own, low, high, found[:, 1] / found[:, 0]
+
+
+def write_isotonic(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes steps, or lines between them, as in scikit-learn."""
+    return (write_broken_line if one.interpolate else write_steps)(one, scale)
+
+
+def isotonic_program(maker: Maker) -> tuple[Node, ...]:
+    """Return steps, or lines between them; the maps of segments are of one kind."""
+    lines = any(one.interpolate for one in maker.maps)
+    return (broken_line_program if lines else steps_program)(maker)
+
+
+HISTOGRAM = Method(fit_histogram, write_steps, steps_program)
+SCALING_BINNING = Method(
+    fit_scaling_binning, write_line_steps, line_steps_program, takes_logits=True
+)
+ISOTONIC = Method(fit_isotonic, write_isotonic, isotonic_program)
+CENTRED = Method(fit_centred, write_broken_line, broken_line_program)

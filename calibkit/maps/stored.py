@@ -17,8 +17,8 @@ from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, used_roles
-from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMap, logits_of, softmax
-from calibkit.maps.map_fit import FOLDS, fit_logit_map
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, logits_of, softmax
+from calibkit.maps.map_fit import FOLDS, LogitMap, fit_logit_map
 from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.numerics.row_hash import data_hash, hash_text, merge_hashes, row_hashes
@@ -45,22 +45,14 @@ class StoredRows:
 
     Attributes
     ----------
-    prediction, counts
-        Rows x classes: probabilities or logits, and votes.
-    features
-        Rows x further columns.
+    prediction, counts, features
+        Rows x classes: probabilities or logits, as `scale` says, and votes; rows x further columns.
     key
         A word for each row, of which folds are made (`calibkit.numerics.streams`).
-    scale
-        Whether `prediction` holds probabilities (``probability``) or logits (``logit``).
-    column
-        What a model says of the columns of the prediction.
-    hash
-        The hash of the rows as they were read.
+    column, hash
+        What a model says of the columns of the prediction, and the hash of the rows as read.
     clipped
         How many rows have a probability that counts as another before its logarithm.
-    classes, remarks, source
-        As of `RaterRows`.
     arrays
         Makes further arrays as long as the rows.
     """
@@ -132,17 +124,8 @@ def read_rater_rows(
 ) -> StoredRows:
     """Read and check the rows of a fit, and put them into the order of their hash.
 
-    Parameters
-    ----------
-    source, options
-        The inputs, and their columns: one pattern of class probabilities; `others` are numbers.
-    memory
-        How much room there is; None: enough.
-
-    Raises
-    ------
-    UsageError, DataError
-        As `read_window`; a feature without a number.
+    There is one pattern of class probabilities; `others` are numbers.  Raises as `read_window`, and for
+    a feature without a number.
     """
     columns = list(used_roles(source, options).values())
     passes = Passes(source, columns, window_reader(options), memory)
@@ -174,6 +157,10 @@ def read_rater_rows(
         own = _columns({f"{place}.": one for place, one in enumerate(matrices.values())})
         store.add({**matrices, "hash": _hashes(own)})
     passes.release()
+    matched = match_columns(source, options.probs[0], "--probs")
+    single = {str(source.schema[name]) for name in matched.columns} == {"Float32"}
+    dtype = "float32" if single else "float64"
+    column = Column(options.probs[0], dtype=dtype, scale=options.scale)
     places = {f"column {name!r}: ": place for place, name in enumerate(columns)}
     found = sorted(
         merge_remarks([*remarks, *passes.remarks]),
@@ -189,7 +176,7 @@ def read_rater_rows(
     return StoredRows(
         **store.finish(),
         scale="logit" if options.logits else options.scale,
-        column=_described(source, options),
+        column=column,
         hash=total,
         clipped=clipped,
         classes=classes,
@@ -205,15 +192,7 @@ def class_state(
     source: Source,
     columns: RaterOptions,
 ) -> State:
-    """Return the state of the rows of a shard.
-
-    Raises
-    ------
-    UsageError, DataError
-        As `read_window`.
-    ResourceError
-        As `calibkit.summaries.row_states.row_state`.
-    """
+    """Return the state of the rows of a shard; see `calibkit.summaries.row_states.row_state`."""
     makers = makers_in(source, {"probs": options.pattern})
     files = source.paths if options.provenance == "names" else ()
     used = list(used_roles(source, columns).values())
@@ -254,12 +233,3 @@ def _hashes(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     """Return a hash of each row, block by block so that it stays in the cache."""
     rows = range(0, next(iter(columns.values())).size, _BLOCK_ROWS)
     return np.concatenate([row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows])
-
-
-def _described(source: Source, options: RaterOptions) -> Column:
-    """Return what a model says of the columns of the first pattern."""
-    pattern = options.probs[0]
-    matched = match_columns(source, pattern, "--probs")
-    kinds = {str(source.schema[name]) for name in matched.columns}
-    dtype = "float32" if kinds == {"Float32"} else "float64"
-    return Column(pattern, dtype=dtype, scale=options.scale)

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import DataError
-from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
-from calibkit.maps.points import Points
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.steps import starts_of
 from calibkit.options.maps import MapOptions
 from calibkit.runtime.threads import later

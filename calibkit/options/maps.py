@@ -72,7 +72,7 @@ class ScoreMethod:
     step
         What a fit does, in words.
     fields
-        The fields of its map: see `calibkit.maps.score_map.ScoreMap`.
+        The fields of its map: see `calibkit.maps.calibrator.ScoreMap`.
     options
         The options that not every method has: see `MapOptions`.
     probabilities

@@ -88,7 +88,7 @@ _SCORE_STATE = ("calibkit.summaries.score_states", "ScoreState")
 
 alpha = Method(
     model=("calibkit.methods.raters.model", "AlphaModel"),
-    applies=("calibkit.methods.raters.alpha_cal", "AlphaApplier"),
+    applies=("calibkit.methods.raters.application", "AlphaApplier"),
     exports=("calibkit.exports.maps", "translate_alpha"),
     shows="calibkit.views.alpha",
     runs="calibkit.methods.raters.run",

@@ -13,8 +13,8 @@ from small_networks import auc
 
 from calibkit.apply.apply import apply_model
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.fit import fit_hetcal
 from calibkit.methods.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.run import fit_hetcal
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 

@@ -13,7 +13,7 @@ from pages import arguments, fill, signed, table
 
 import calibkit as ck
 from calibkit.columns.weights import ROW
-from calibkit.methods.hetcal.payload import vectors_of
+from calibkit.methods.hetcal.grow import vectors_of
 from calibkit.numerics.logistic import fit_logistic
 from calibkit_kernels import criteria
 

@@ -18,9 +18,9 @@ from pages import ROOT, arguments, fill, signed, table
 
 from calibkit.apply.apply import apply_model
 from calibkit.files.sources import open_source
-from calibkit.methods.hetcal.fit import fit_hetcal
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.run import fit_hetcal
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 

@@ -16,7 +16,7 @@ from calibkit.files.sources import Source, open_source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.measures.votes import Judged, ensemble, measure
 from calibkit.methods.raters import run as alpha
-from calibkit.methods.raters.alpha_cal import predict
+from calibkit.methods.raters.application import predict
 from calibkit.numerics.votes import (
     bin_sums,
     class_targets,

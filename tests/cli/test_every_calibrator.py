@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_raters
-from calibkit.maps.method import Found, Method
+from calibkit.maps.method import Found, Method, Points
 from calibkit.maps.methods import METHODS
-from calibkit.maps.points import Points
 from calibkit.maps.steps import steps_program, write_steps
 from calibkit.options.maps import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
 from tests.cli.score_files import simulate, write

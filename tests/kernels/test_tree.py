@@ -13,11 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from calibkit.columns.weights import ROW
-from calibkit.methods.hetcal.bins import Bins, sorted_bins
-from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.grow import Rules, grow
-from calibkit.methods.hetcal.payload import vectors_of
+from calibkit.methods.hetcal.features import Bins, Features, sorted_bins
+from calibkit.methods.hetcal.grow import Grower, Rules, vectors_of
 from calibkit.methods.hetcal.trees import Tree
+from calibkit.methods.hetcal.trees import ends_of as tree_ends
 from calibkit.models.model import Column
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
@@ -54,7 +53,8 @@ def ends_of(tree: Tree, features: Features) -> list[int]:
     """Return where rows end, whether they are known by code or by value."""
     size = len(features.codes[0])
     found = [
-        rows.ends(tree, np.empty(size, np.int32)).tolist() for rows in (features, by_code(features))
+        tree_ends(tree, rows, np.empty(size, np.int32)).tolist()
+        for rows in (features, by_code(features))
     ]
     assert found[0] == found[1]
     return found[0]
@@ -62,7 +62,7 @@ def ends_of(tree: Tree, features: Features) -> list[int]:
 
 def grown(features: Features, labels: list[int], depth: int, least: int, kind: int = 0) -> Tree:
     payload = np.array([[1, label] for label in labels], np.int64)
-    tree, ends = grow(features, payload, Rules(kind, depth, least))
+    tree, ends = Grower(features, payload, Rules(kind, depth, least)).grow()
     assert ends_of(tree, features) == ends.tolist()
     return tree.pruned(depth)
 
@@ -122,12 +122,12 @@ def test_an_entropy_tree_decreases_entropy_as_no_other_split(table: list[Any], l
 def test_the_order_of_rows_changes_nothing(table: list[Any], order: list[int]) -> None:
     kept = [place for place in order if place < len(table)]
     width = len(table[0][0])
-    trees = []
+    grown_trees = []
     for places in (range(len(table)), kept):
         rows = [table[place][0] for place in places]
         labels = [table[place][1] for place in places]
-        trees.append(nested(grown(features_of(rows, [False] * width), labels, 3, 1)))
-    assert trees[0] == trees[1]
+        grown_trees.append(nested(grown(features_of(rows, [False] * width), labels, 3, 1)))
+    assert grown_trees[0] == grown_trees[1]
 
 
 @given(tables)
@@ -136,7 +136,7 @@ def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
     kinds = [False] * len(rows[0])
     doubled = grown(features_of([*rows, *rows], kinds), [*labels, *labels], 3, 2)
     payload = np.array([[2, 2 * label] for label in labels], np.int64)
-    weighted, _ = grow(features_of(rows, kinds), payload, Rules(0, 3, 2))
+    weighted, _ = Grower(features_of(rows, kinds), payload, Rules(0, 3, 2)).grow()
     assert nested(doubled) == nested(weighted.pruned(3))
 
 
@@ -169,7 +169,7 @@ def test_new_rows_follow_the_splits(table: list[Any], row: list[Any]) -> None:
     features = features_of(rows, [False] * width)
     tree = grown(features, labels, 3, 1)
     new = features_of([tuple(row)], [False] * width)
-    end = tree.nodes[int(replace(new, codes=()).ends(tree, np.empty(1, np.int32))[0])]
+    end = tree.nodes[int(tree_ends(tree, replace(new, codes=()), np.empty(1, np.int32))[0])]
     expected = naive.route_rows(row, naive.grown_tree(rows, labels, [False] * width, 3, 1))
     assert (end.rows, end.second) == (len(expected), sum(expected))
 
@@ -360,7 +360,7 @@ def test_histograms_had_as_differences_give_the_same_tree(
     payload = np.array([[1, label] for label in labels], np.int64)
     rules = Rules(criteria.GINI, depth, least)
     (tree, ends), (other, others) = (
-        grow(features, payload, rules, steady=steady) for steady in (False, True)
+        Grower(features, payload, rules, steady=steady).grow() for steady in (False, True)
     )
     assert nested(other) == nested(tree)
     assert others.tolist() == ends.tolist()
@@ -388,7 +388,7 @@ def test_codes_and_values_go_the_same_way(
     every = every if bins.between else column
     features = Features((Column("x"),), (None,), (bins,), (bins.codes(column),))
     payload = np.array([[1, label] for _, label in table], np.int64)
-    tree, _ = grow(features, payload, Rules(criteria.GINI, depth, 1))
+    tree, _ = Grower(features, payload, Rules(criteria.GINI, depth, 1)).grow()
     ends_of(
         tree.pruned(depth), replace(features, codes=(bins.codes(every),), values=every[:, None])
     )

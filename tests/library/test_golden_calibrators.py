@@ -10,9 +10,8 @@ import pytest
 
 from calibkit.errors import DataError
 from calibkit.maps.calibrator import ScoreMap
-from calibkit.maps.method import mapped
+from calibkit.maps.method import mapped, pooled
 from calibkit.maps.methods import METHODS
-from calibkit.maps.points import pooled
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows

@@ -23,12 +23,12 @@ from calibkit.columns.patterns import find_features
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import maps as leaf_maps
-from calibkit.methods.hetcal.choose import discounted
-from calibkit.methods.hetcal.fit import fit_hetcal
-from calibkit.methods.hetcal.grow import Rules, grow
+from calibkit.methods.hetcal.grow import Grower, Rules
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
+from calibkit.methods.hetcal.run import fit_hetcal
+from calibkit.methods.hetcal.trees_fit import discounted
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
@@ -93,7 +93,7 @@ def test_a_tree_of_float32_numbers_is_that_of_scikit_learn(criterion: str, seed:
     rows = read(frame, [f"x{j}" for j in range(5)])
     payload = np.stack([np.ones(rows.count), rows.label], axis=1).astype(np.int64)
     kind = {"gini": 0, "entropy": 1}[criterion]
-    tree, _ = grow(rows.features, payload, Rules(kind, 6, 40))
+    tree, _ = Grower(rows.features, payload, Rules(kind, 6, 40)).grow()
     tree = tree.pruned(6)
     peer = DecisionTreeClassifier(
         criterion=criterion, max_depth=6, min_samples_leaf=40, random_state=0

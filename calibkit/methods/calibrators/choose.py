@@ -1,16 +1,39 @@
-"""Choosing a map: candidates judged on rows they were not fitted on, the first of the good ones."""
+"""Choosing a map: candidates judged on rows they were not fitted on, the first of the good ones.
+
+Which rows judge a map, and which it is fitted on, is dealt by chance, by groups, or forward in time.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
-from calibkit.maps.held_out import HeldOut, Split, held_out
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.splits import group_parts, time_parts
+from calibkit.errors import DataError
+from calibkit.maps.calibrator import Candidate, ScoreMap
+from calibkit.maps.method import Float64s, Points, default_clip, mapped, parts_of, together
 from calibkit.maps.methods import METHODS
-from calibkit.maps.points import Points
-from calibkit.maps.score_map import Candidate
+from calibkit.numerics.row_hash import random_parts
+from calibkit.numerics.streams import FOLD, salt_of
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import SCORE_METHODS
+from calibkit.summaries.tally import Tally, count_rows
+
+#: Rows to fit a map on, and rows to judge it by.
+Split = tuple[Points, Points]
+
+#: Into how many parts rows are dealt, and how often.
+FOLDS: Final = 5
+TIMES: Final = 3
+#: The most rows, about, that a choice looks at; of more rows so many are dealt.
+MOST_ROWS: Final = 200_000
+_MOST_PARTS: Final = 255
 
 #: What is compared, in order of preference, and how many rows of a class it takes to be compared.
 #: The penalised spline comes before lines and curves of fixed form: with few rows it is a line, and
@@ -31,6 +54,8 @@ CANDIDATES: Final[Mapping[str, int]] = {
 #: they are where rows are few.  A quarter leaves perfect scores alone in about nine files of ten.
 BEHIND: Final = 1.0
 NONE_BEHIND: Final = 0.25
+#: Probabilities are moved so far inside (0, 1) for the logarithmic loss.
+_LEAST: Final = 1e-15
 
 
 def choose(
@@ -51,7 +76,17 @@ def choose(
         table = [Candidate(method=name, reason=str(found)) for name, found in judged.items()]
         return ("platt" if options.scale == "raw" else "none"), table
     best = min(losses.values(), key=lambda found: found.mean(measure))
-    table = [_candidate(name, found, best, measure) for name, found in judged.items()]
+    table = [
+        Candidate(method=name, reason=found)
+        if isinstance(found, str)
+        else Candidate(
+            method=name,
+            log_loss=found.mean("log_loss"),
+            brier=found.mean("brier"),
+            error=found.error_against(best, measure),
+        )
+        for name, found in judged.items()
+    ]
     return first_good(table, measure), table
 
 
@@ -68,23 +103,121 @@ def first_good(table: Sequence[Candidate], measure: str) -> str:
     )
 
 
-def _candidate(name: str, found: HeldOut | str, best: HeldOut, measure: str) -> Candidate:
-    if isinstance(found, str):
-        return Candidate(method=name, reason=found)
-    return Candidate(
-        method=name,
-        log_loss=found.mean("log_loss"),
-        brier=found.mean("brier"),
-        error=found.error_against(best, measure),
-    )
+@dataclass(frozen=True)
+class HeldOut:
+    """The losses of a map on each point of each fold, fitted on the other folds.
+
+    They have two rows, of a positive and of a negative row, as has what these weigh at each point;
+    `times` is how often each row was held out.
+    """
+
+    log_loss: Float64s
+    brier: Float64s
+    weight: Float64s
+    times: int
+
+    def mean(self, measure: str) -> float:
+        """Return the mean loss of a row."""
+        return _mean(getattr(self, measure), self.weight)
+
+    def error_against(self, other: HeldOut, measure: str) -> float:
+        """Return the standard error of the mean difference to another map on the same rows.
+
+        Rows held out again add nothing that is new.
+        """
+        apart = getattr(self, measure) - getattr(other, measure)
+        mean = _mean(apart, self.weight)
+        spread = _mean((apart - mean) ** 2, self.weight)
+        return math.sqrt(spread * self.times / float(np.add.reduce(self.weight.ravel())))
+
+
+def _mean(values: Float64s, weight: Float64s) -> float:
+    total = float(np.add.reduce(weight.ravel()))
+    return float(np.add.reduce((values * weight).ravel())) / total
 
 
 def _judged(
     name: str, dealings: list[list[Split]], rarer: float, options: CalibrateOptions
 ) -> HeldOut | str:
-    """Return the losses of a candidate, or why it is left out."""
+    """Return the losses of a candidate; in words why it is left out."""
     if SCORE_METHODS[name].probabilities and options.scale == "raw":
         return "it needs probabilities or their logits"
     if rarer < CANDIDATES[name]:
         return f"it takes {CANDIDATES[name]} rows of each class; there are {rarer:.6g} of the rarer"
-    return held_out(METHODS[name], dealings, options.chosen(name))
+    if not all(dealings):
+        return "there are too few rows for folds"
+    method, chosen = METHODS[name], options.chosen(name)
+    losses, weights = [], []
+    for others, own in (split for splits in dealings for split in splits):
+        try:
+            found = method.fit(others, chosen, [])
+        except DataError as error:
+            return str(error)
+        clip = default_clip(method, others) if chosen.clipped_at is None else chosen.clipped_at
+        one = ScoreMap(clip=clip, **found.fields)
+        value = mapped(method, one, own.score, own.scale, chosen.workers)[0]
+        near = value.clip(_LEAST, 1.0 - _LEAST)
+        losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
+        weights.append(own.weights(chosen.workers))
+    all_losses, weight = np.hstack(losses), np.hstack(weights)
+    return HeldOut(all_losses[:2], all_losses[2:], weight, len(dealings))
+
+
+def dealt(
+    rows: ScoreRows,
+    level: NDArray[np.uint16],
+    tally: Tally,
+    parts: int,
+    seed: int,
+    options: CalibrateOptions,
+) -> Tally:
+    """Return a tally of rows dealt to parts: rows of a group to one, blocks of time in their order."""
+    by_column = options.groups is not None or options.time is not None
+    if not by_column and tally.unit.size == 1.0:  # whole rows: dealt as counts
+        return tally.deal(parts, seed)
+    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
+    used: dict[str, NDArray[Any]] = {"score": rows.score, "label": label, "by": level}
+    if rows.weight is not None:
+        used["weight"] = rows.weight
+    if options.groups is not None:
+        assert rows.others is not None and rows.where is not None
+        part = group_parts(rows.others[options.groups], parts, seed, rows.where)
+    else:
+        part = random_parts(used, parts, seed)
+    if options.time is not None:
+        assert rows.others is not None and rows.where is not None
+        block = time_parts(rows.others[options.time], FOLDS + 1, rows.where)
+        part = np.where(part < FOLDS, block, _MOST_PARTS).astype(np.uint8)
+    columns = rows.score, level, label, tally.levels
+    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
+
+
+def folds_of(
+    rows: ScoreRows, level: NDArray[np.uint16], tally: Tally, options: CalibrateOptions
+) -> list[list[Split]]:
+    """Return the splits of each dealing: what a map is fitted on, and the rows that judge it.
+
+    A choice looks at about `MOST_ROWS` rows: at a part of many rows, at few of them several times,
+    for on few rows the choice would hang on how they were dealt.
+    """
+    count = float(tally.unit.amount(int(tally.count.sum(dtype=np.int64))))
+    parts = parts_of_many(count)
+    times = 1 if options.time is not None else max(1, min(TIMES, int(MOST_ROWS // max(count, 1.0))))
+    found = []
+    for number in range(times):
+        seed = int(salt_of(options.seed, FOLD, number))
+        own = dealt(rows, level, tally, parts, seed, options)
+        used = FOLDS + (options.time is not None)
+        held = [part for part in parts_of(own, used, rows.options.scale) if part.score.size]
+        splits = []
+        for place, judge in enumerate(held):
+            others = [*held[:place], *([] if options.time is not None else held[place + 1 :])]
+            if others:
+                splits.append((together(others), judge))
+        found.append(splits)
+    return found
+
+
+def parts_of_many(rows: float) -> int:
+    """Return into how many parts rows are dealt; the first `FOLDS` are the folds."""
+    return min(FOLDS * max(1, math.ceil(rows / MOST_ROWS)), _MOST_PARTS)

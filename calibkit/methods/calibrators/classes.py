@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maps.calibrator import CalibratorModel
-from calibkit.maps.logit_maps import (
-    MOST_INVERSE_TEMPERATURE,
-    LogitMap,
-    LogitMapModel,
-    softmax,
-)
-from calibkit.maps.score_map import Candidate, MapFit
+from calibkit.errors import UsageError
+from calibkit.maps.calibrator import CalibratorModel, Candidate, MapFit
+from calibkit.maps.logit_maps import softmax
+from calibkit.maps.map_fit import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map
 from calibkit.maps.stored import StoredRows
-from calibkit.methods.calibrators.choose_classes import choose_class_map
+from calibkit.methods.calibrators.choose import FOLDS, first_good, parts_of_many
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO
@@ -25,24 +25,22 @@ from calibkit.summaries.runs import Fitted, provenance
 
 Floats = NDArray[np.float64]
 
+#: What is compared, from simple to complex.
+CANDIDATES: Final = ("none", "temperature", "vector", "matrix")
+MEASURES: Final = ("log_loss", "brier")
+#: Probabilities are at least so large for the logarithmic loss.
+_LEAST: Final = 1e-15
+
 
 def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`.
-
-    Parameters
-    ----------
-    rows
-        Class probabilities with labels or votes.
-    options
-        What to fit.
-    """
+    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`."""
     penalties = options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     method = options.named
     if method == AUTO:
         method, candidates = choose_class_map(rows, options)
     fitted = rows.fit_map(method, penalties, options.seed)
-    stored = LogitMapModel.of(fitted)
+    stored = fitted.stored()
     shaped: dict[str, object] = {"method": options.named, "scale": options.scale}
     if options.named == AUTO:
         shaped["optimize"] = options.optimize or "log_loss"
@@ -107,3 +105,110 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
             "steps): give a larger --regularization",
         )
     return ()
+
+
+def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, list[Candidate]]:
+    """Return the name of the map chosen for some rows, and what was found of each.
+
+    Penalties that are not given are chosen once, on all rows.
+    """
+    fold = folds_of_keys(rows.key, parts_of_many(rows.rows), options.seed)
+    maps: dict[str, list[LogitMap]] = {}
+    reasons: dict[str, str] = {}
+    for name in CANDIDATES:
+        found = _fitted(name, rows, fold, options)
+        if isinstance(found, str):
+            reasons[name] = found
+        else:
+            maps[name] = found
+    if not maps:
+        return "none", [Candidate(method=name, reason=reasons[name]) for name in CANDIDATES]
+    names, judged = list(maps), _judged(rows, fold, list(maps.values()))
+    measure = MEASURES.index(options.optimize or "log_loss")
+    best = int(np.argmin(judged.means[measure]))
+    table = [
+        Candidate(
+            method=name,
+            log_loss=float(judged.means[0, names.index(name)]),
+            brier=float(judged.means[1, names.index(name)]),
+            error=judged.error(measure, names.index(name), best),
+        )
+        if name in maps
+        else Candidate(method=name, reason=reasons[name])
+        for name in CANDIDATES
+    ]
+    return first_good(table, MEASURES[measure]), table
+
+
+def _fitted(
+    name: str, rows: StoredRows, fold: NDArray[np.uint8], options: CalibrateOptions
+) -> list[LogitMap] | str:
+    """Return the map fitted to all folds but one, for each; in words why there is none."""
+    sizes = np.bincount(fold, minlength=FOLDS)[:FOLDS]
+    if not sizes.all():
+        return "there are too few rows for folds"
+    try:
+        penalties = rows.fit_map(name, options.penalties, options.seed).regularization
+    except UsageError as error:
+        return str(error)
+    return [
+        fit_logit_map(
+            rows.logits, rows.counts, name, penalties, chosen=(fold < FOLDS) & (fold != own)
+        )
+        for own in range(FOLDS)
+    ]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Sums over held-out rows: a row's loss is that of all its votes.
+
+    `squares` are those of the votes of a row; by measure `sums` are the losses of each map, `crossed`
+    these times the row's votes, `products` those of pairs of maps.
+    """
+
+    votes: float
+    squares: float
+    sums: Floats
+    crossed: Floats
+    products: Floats
+
+    @property
+    def means(self) -> Floats:
+        """The mean losses of a vote, by measure and map."""
+        means: Floats = self.sums / self.votes
+        return means
+
+    def error(self, measure: int, one: int, other: int) -> float:
+        """Return the standard error of the mean difference of two maps, over rows."""
+        product, crossed = self.products[measure], self.crossed[measure]
+        mean = self.means[measure, one] - self.means[measure, other]
+        spread = product[one, one] + product[other, other] - 2.0 * product[one, other]
+        spread += mean * (mean * self.squares - 2.0 * (crossed[one] - crossed[other]))
+        return math.sqrt(max(float(spread), 0.0)) / self.votes
+
+
+def _judged(rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]]) -> _Judged:
+    """Return the losses of maps on the fold that each was not fitted on, block by block."""
+    votes, squares, size = 0.0, 0.0, len(maps)
+    sums, crossed = np.zeros((2, size)), np.zeros((2, size))
+    products = np.zeros((2, size, size))
+    for block in rows.blocks:
+        for own in range(FOLDS):
+            held = fold[block] == own
+            if not held.any():
+                continue
+            logits, counts = rows.logits[block][held], rows.counts[block][held].astype(np.float64)
+            number = np.add.reduce(counts, axis=1)
+            lost = np.empty((2, number.size, size))
+            for place, fitted in enumerate(maps):
+                p = fitted[own].probabilities(logits)
+                lost[0, :, place] = -np.add.reduce(counts * np.log(np.maximum(p, _LEAST)), axis=1)
+                lost[1, :, place] = np.add.reduce(p * (number[:, None] * p - 2.0 * counts), axis=1)
+                lost[1, :, place] += number
+            votes += float(np.add.reduce(number))
+            squares += float(np.add.reduce(number * number))
+            sums += np.add.reduce(lost, axis=1)
+            crossed += np.add.reduce(lost * number[:, None], axis=1)
+            products += np.add.reduce(lost[:, :, :, None] * lost[:, :, None, :], axis=1)
+    return _Judged(votes, squares, sums, crossed, products)

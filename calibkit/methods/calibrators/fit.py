@@ -13,13 +13,17 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
-from calibkit.maps.calibrator import SCORE_VERSION, CalibratorModel
-from calibkit.maps.method import Method, default_clip, mapped
+from calibkit.maps.calibrator import (
+    SCORE_VERSION,
+    SEGMENTS,
+    CalibratorModel,
+    Candidate,
+    MapFit,
+    ScoreMap,
+)
+from calibkit.maps.method import Method, Points, by_level, default_clip, mapped, parts_of, pooled
 from calibkit.maps.methods import METHODS
-from calibkit.maps.points import Points, by_level, parts_of, pooled
-from calibkit.maps.score_map import SEGMENTS, Candidate, MapFit, ScoreMap
-from calibkit.methods.calibrators.choose import choose
-from calibkit.methods.calibrators.folds import dealt, folds_of
+from calibkit.methods.calibrators.choose import choose, dealt, folds_of
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions
@@ -42,15 +46,10 @@ _NAMED: Final = 10
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over the rows of a map.
+    """Sums over the rows of a map, and the rows that were moved.
 
-    Attributes
-    ----------
-    losses
-        In units: log loss and squared error of the map, then those of the scores where they are
-        probabilities.
-    inputs, outputs
-        The rows that were moved.
+    Losses are in units: log loss and squared error of the map, then those of the scores where they are
+    probabilities.
     """
 
     losses: tuple[float, ...]
@@ -59,21 +58,7 @@ class Sums:
 
 
 def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map from scores to probabilities.
-
-    Parameters
-    ----------
-    rows
-        Scores, labels (not needed for prior-shift) and perhaps weights, as
-        `calibkit.methods.calibrators.run.read_calibration_rows` reads them.
-    options
-        What to fit.
-
-    Raises
-    ------
-    DataError
-        Rows on which the method has no finite solution.
-    """
+    """Fit a map from scores to probabilities, of rows that `read_calibration_rows` of `run` reads."""
     scale, threads = rows.options.measure, options.workers
     segments = _segments(rows, options)
     fingerprint = later(threads, _rows_hash, rows, segments)
@@ -83,7 +68,10 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     try:
         whole, warnings = _map(tally, scale, method, asked)
     except DataError as error:
-        raise _located(error, rows) from None
+        label = rows.options.label
+        file = None if rows.source is None else rows.source.parts[0].path
+        message = f"{f'{file}: ' if file else ''}column {label!r}: {error}"
+        raise DataError(message, file=file, column=label, rows=rows.rows) from None
     points = pooled(tally, scale)
     total = _sums(points, whole, method, threads)
     model = CalibratorModel(
@@ -130,16 +118,6 @@ def _chosen(
         )
         said = (f"{why}: they stay as they are",)
     return options.chosen(name), candidates, said
-
-
-def _located(error: DataError, rows: ScoreRows) -> DataError:
-    """Return an error about all rows with the file and the column it is about."""
-    column = rows.options.label
-    if rows.source is None:
-        return DataError(f"column {column!r}: {error}", column=column, rows=rows.rows)
-    file = rows.source.parts[0].path
-    message = f"{file}: column {column!r}: {error}"
-    return DataError(message, file=file, column=column, rows=rows.rows)
 
 
 def _segments(rows: ScoreRows, options: CalibrateOptions) -> Segments | None:
@@ -199,13 +177,15 @@ def _by_segment(
     shared: list[str] = []
     warnings: list[str] = []
     sums: list[Sums] = []
+    fewest = min(FEWEST_OF_A_CLASS, options.min_rows // 2)
     for name, own in zip(segments.names, by_level(tally), strict=True):
         if not own.score.size:  # its rows have no weight
             shared.append(name)
             continue
         points = pooled(own, rows.options.measure)
+        rarer = min(float(points.positives), float(points.rows) - float(points.positives))
         made = None
-        if _is_large(points, options):
+        if points.rows >= options.min_rows and rarer >= fewest:
             try:
                 what = f"the rows with {segments.column} = {name}"
                 made, said = _map(own, rows.options.measure, method, options, what)
@@ -219,24 +199,15 @@ def _by_segment(
         else:
             groups[name] = msgspec.structs.replace(made, fit=_figures(points, found, rows))
     if shared:
-        warnings.append(_shared_note(shared, segments.column, options))
-    return groups, shared, _total(sums), tuple(warnings)
-
-
-def _is_large(points: Points, options: CalibrateOptions) -> bool:
-    rarer = min(float(points.positives), float(points.rows) - float(points.positives))
-    return points.rows >= options.min_rows and rarer >= min(
-        FEWEST_OF_A_CLASS, options.min_rows // 2
-    )
-
-
-def _shared_note(shared: list[str], column: str, options: CalibrateOptions) -> str:
-    named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
-    count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
-    return (
-        f"--by {column}: {count} the map of all rows ({named}); fewer than {options.min_rows} rows, or "
-        f"than {min(FEWEST_OF_A_CLASS, options.min_rows // 2)} of a class"
-    )
+        named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
+        count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
+        warnings.append(
+            f"--by {segments.column}: {count} the map of all rows ({named}); fewer than "
+            f"{options.min_rows} rows, or than {fewest} of a class"
+        )
+    losses = added([one.losses for one in sums])
+    total = Sums(losses, sum(one.inputs for one in sums), sum(one.outputs for one in sums))
+    return groups, shared, total, tuple(warnings)
 
 
 def _sums(points: Points, one: ScoreMap, method: Method, threads: int) -> Sums:
@@ -264,12 +235,6 @@ def _losses(probability: Floats, points: Points, threads: int) -> tuple[float, .
     arrays = probability, points.count, points.positive
     found = each_block(loss_sums, arrays, cut(0, probability.size), threads)
     return added(found)[1:]
-
-
-def _total(sums: list[Sums]) -> Sums:
-    """Return the sums over all segments."""
-    losses = added([one.losses for one in sums])
-    return Sums(losses, sum(one.inputs for one in sums), sum(one.outputs for one in sums))
 
 
 def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:

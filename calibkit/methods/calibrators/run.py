@@ -13,9 +13,9 @@ from calibkit.columns.rows import Remark, refuse_missing
 from calibkit.columns.segments import read_segments
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.application import into_unit_interval
+from calibkit.maps.calibrator import SEGMENTS, CalibratorModel
 from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.score_map import SEGMENTS, into_unit_interval
 from calibkit.maps.stored import class_state, read_rater_rows
 from calibkit.methods.calibrators.classes import fit_class_calibrator
 from calibkit.methods.calibrators.fit import fit_calibrator
@@ -27,7 +27,6 @@ from calibkit.summaries.row_states import RowState, finished, options_of
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.score_summary import ScoreSummary
 from calibkit.summaries.states import State
 from calibkit.summaries.states import from_plain as texts_from_plain
 
@@ -77,7 +76,9 @@ def state(options: CalibrateOptions, source: Source) -> State:
     _dated(options, source)
     if options.of_classes:
         return class_state(ClassState, options, source, _columns(options))
-    summary = calibration_summary(source, options, source.memory or memory_budget(None))
+    summary = summarise_scores(
+        source, _reading(source, options), source.memory or memory_budget(None)
+    )
     problem = plain(replace(options, threads=None))
     makers = makers_of(source, summary.options.roles)
     files = source.paths if options.provenance == "names" else ()
@@ -130,13 +131,6 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     """Read scores, labels, weights and segments.
 
     Prior shift needs no labels: a file without the label column will do.
-
-    Raises
-    ------
-    UsageError
-        A column that is not there.
-    DataError
-        Values that are missing, out of range or of the wrong type.
     """
     clips, columns = options.out_of_range == "clip", options.columns
     for option, name in (("by", options.by), ("groups", options.groups), ("time", options.time)):
@@ -160,15 +154,11 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
-    remarks = [Remark("", "score", "outside [0, 1] clipped (--out-of-range clip)", moved)]
-    remarks = remarks if moved else []
-    return replace(
-        rows,
-        score=score,
-        options=replace(rows.options, scale=options.scale),
-        warnings=(*rows.warnings, *(remark.text for remark in remarks)),
-        remarks=(*rows.remarks, *remarks),
-    )
+    rows = replace(rows, score=score, options=replace(rows.options, scale=options.scale))
+    if not moved:
+        return rows
+    remark = Remark("", "score", "outside [0, 1] clipped (--out-of-range clip)", moved)
+    return replace(rows, warnings=(*rows.warnings, remark.text), remarks=(*rows.remarks, remark))
 
 
 def calibration_rows(
@@ -176,19 +166,9 @@ def calibration_rows(
 ) -> ScoreRows:
     """Return the rows of a calibrator: as they are, or counted where they do not fit.
 
-    Raises
-    ------
-    UsageError, DataError
-        As `read_calibration_rows`.
-    ResourceError
-        Rows that do not fit, and options that need them as they are.
+    Rows that do not fit are refused where options need them as they are.
     """
     return rows_within(source, _reading(source, options), memory)
-
-
-def calibration_summary(source: Source, options: CalibrateOptions, memory: Memory) -> ScoreSummary:
-    """Return the rows as a summary that merges with those of other shards; see `calibration_rows`."""
-    return summarise_scores(source, _reading(source, options), memory)
 
 
 def _reading(source: Source, options: CalibrateOptions) -> Reading:

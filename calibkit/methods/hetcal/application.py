@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from calibkit.columns.numeric import as_fitted
@@ -17,7 +17,7 @@ from calibkit.methods.hetcal.features import read_known_features
 from calibkit.methods.hetcal.maps import Maps
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
-from calibkit.methods.hetcal.trees import known_categories, routes_of
+from calibkit.methods.hetcal.trees import Routes, known_categories
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import boosting, leaf_maps
@@ -35,15 +35,26 @@ class HetcalApplier:
     added: tuple[str, ...] = ("calibrated", "leaf")
 
     def __init__(self, model: HetcalModel) -> None:
-        self.model = model
-        self.names = model.features()
+        self.model, self.parts = model, model.parts()
+        self.names, self.categories = model.features(), known_categories(self.parts)
+        described = {column.name: column for column in model.columns.values()}
+        self.columns = [described[name] for name in self.names]
+        # A boosted model has the score for a last feature.
+        names = [*self.names, *([SCORE_FEATURE] if model.partition == "boosted" else [])]
+        self.routes = [Routes.of(part.tree, names, self.categories) for part in self.parts]
+        self.leaves = [
+            np.array([-1 if node.leaf is UNSET else node.leaf for node in part.tree], np.int32)
+            for part in self.parts
+        ]
+        pooled = model.pooled.a, model.pooled.b
+        self.maps = [Maps.of(part.maps, pooled) for part in self.parts]
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the score, and the features that some split uses: they may lack values."""
         used = find_columns(self.model, source, request, ("score",))
         for name in self.names:
             source.require([name], "the model's feature")
-        source.as_written(list(known_categories(self.model.parts())))
+        source.as_written(list(self.categories))
         return Reads(used, tuple(self.names))
 
     def values(
@@ -55,55 +66,39 @@ class HetcalApplier:
         linear, _ = linear_scores(score, model.columns["score"].measure)
         if model.precalibrate is not None:
             linear = model.precalibrate.a * linear + model.precalibrate.b
-        described = {column.name: column for column in model.columns.values()}
-        categories = known_categories(model.parts())
-        columns = [described[name] for name in self.names]
         known = [
-            categories.get(column.name, ()) if column.kind == "category" else None
-            for column in columns
+            self.categories.get(column.name, ()) if column.kind == "category" else None
+            for column in self.columns
         ]
-        values = read_known_features(frame, columns, known, where)
-        names = list(self.names)
+        values = read_known_features(frame, self.columns, known, where)
         if model.partition == "boosted":
-            names, values = [*names, SCORE_FEATURE], np.vstack([values, linear])
-        probability, leaf = _judged(model, names, categories, linear, values)
-        return [pl.Series(probability), pl.Series(leaf)]
+            values = np.vstack([values, linear])
+        probability, first = np.empty(linear.size), np.empty(linear.size, np.int32)
 
+        def work(start: int) -> None:
+            own = slice(start, start + _BLOCK)
+            probability[own], first[own] = self._judged(linear[own].copy(), values[:, own])
 
-def _judged(
-    model: HetcalModel,
-    names: list[str],
-    categories: dict[str, tuple[str, ...]],
-    linear: Floats,
-    values: Floats,
-) -> tuple[Floats, Leaves]:
-    """Return the probability of each row, and its leaf in the first partition."""
-    parts = model.parts()
-    routes = [routes_of(part, names, categories) for part in parts]
-    pooled = model.pooled.a, model.pooled.b
-    maps = [Maps.of(part.maps, pooled) for part in parts]
-    probability, first = np.empty(linear.size), np.empty(linear.size, np.int32)
+        threads = thread_count(int(os.environ.get("POLARS_MAX_THREADS", 0)) or None)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(0, linear.size, _BLOCK)))
+        return [pl.Series(probability), pl.Series(first)]
 
-    def work(start: int) -> None:
-        own = slice(start, start + _BLOCK)
-        score, here = linear[own].copy(), np.ascontiguousarray(values[:, own])
+    def _judged(self, score: Floats, values: Floats) -> tuple[Floats, Leaves]:
+        """Return the probability of each row, and its leaf in the first partition."""
+        here, final, first = np.ascontiguousarray(values), self.model.final, None
         total = np.zeros(score.size)
-        for place, ((route, leaves), made) in enumerate(zip(routes, maps, strict=True)):
+        for route, leaves, made in zip(self.routes, self.leaves, self.maps, strict=True):
             leaf = leaves[route.ends(here)]
-            if place == 0:
-                first[own] = leaf
-            if model.final is not msgspec.UNSET:
+            first = leaf if first is None else first
+            if final is not UNSET:
                 boosting.move_scores(score, leaf, made.lines)
             else:
                 total += made.probabilities(score, leaf)
-        if model.final is not msgspec.UNSET:
-            line = np.array([[model.final.a, model.final.b]])
+        assert first is not None  # there is a partition
+        if final is not UNSET:
+            line = np.array([[final.a, final.b]])
             leaf_maps.leaf_probabilities(score, np.zeros(score.size, np.int32), line, total)
-        elif len(parts) > 1:
-            total /= len(parts)
-        probability[own] = np.clip(total, model.clip, 1.0 - model.clip)
-
-    threads = thread_count(int(os.environ.get("POLARS_MAX_THREADS", 0)) or None)
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(0, linear.size, _BLOCK)))
-    return probability, first
+        elif len(self.parts) > 1:
+            total /= len(self.parts)
+        return np.clip(total, self.model.clip, 1.0 - self.model.clip), first

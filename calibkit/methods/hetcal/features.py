@@ -1,10 +1,11 @@
-"""Feature columns: numbers and categories, by code or by value."""
+"""Feature columns: numbers and categories, by value, or by the codes of bins that trees tell apart."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -13,32 +14,129 @@ from numpy.typing import NDArray
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.rows import RowFinder, is_text, missing_mask
 from calibkit.columns.segments import known_codes
-from calibkit.methods.hetcal.bins import Bins, Codes
-from calibkit.methods.hetcal.trees import Tree
 from calibkit.models.model import Column
+from calibkit.numerics.quantile import quantile_places, quantile_ranks
+from calibkit.summaries.row_store import MOST_VALUES, ColumnSummaries
+from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
-Ends = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
-#: Rows that are sent through a tree at a time.
-_BLOCK = 1 << 20
+#: The categories of each feature in order, None for numbers.
+Categories = Sequence[tuple[str, ...] | None]
+
+#: Quantile bins of a feature with more than `MOST_VALUES` distinct values.
+QUANTILE_BINS: Final = 1024
+
+#: Sorted values that are compared at a time.
+_BLOCK: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The bins of one feature; the code after the last bin is that of a missing value.
+
+    `values` are those of the bins, rising (of categories their numbers); or the borders `between` bins:
+    the code of a value is then the number of borders below it.
+    """
+
+    values: Floats
+    between: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many bins there are."""
+        return self.values.size + self.between
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The narrowest type that holds the codes."""
+        return np.dtype(np.uint8 if self.count <= 255 else np.uint16)
+
+    def codes(self, values: Floats) -> Codes:
+        """Return the codes of values, NaN where there is none."""
+        lows = self.values
+        if self.between:  # a bin begins right above a border
+            lows = np.append(lows[:1] if lows.size else 0.0, np.nextafter(lows, np.inf))
+        codes = np.empty(values.size, self.dtype)
+        kernels.bin_codes(values, lows, codes)
+        return codes
+
+    def cut(self, low: int, high: int) -> tuple[float, int]:
+        """Return the cut between two bins, and the last code on its left.
+
+        Bins in between hold no row of the node.  Between values the cut is half way, else it is the
+        middle one of the borders; so codes and values go the same way.  A negative `high` stands for
+        no bin: every value goes left, and the cut is NaN.
+        """
+        if high < 0:
+            return np.nan, self.count - 1
+        if self.between:
+            last = (low + high - 1) // 2
+            return float(self.values[last]), last
+        middle = float(_midpoints(self.values[low : low + 1], self.values[high : high + 1])[0])
+        return middle, int(np.searchsorted(self.values, middle, "right")) - 1
+
+
+def summarised_bins(found: ColumnSummaries, column: int, bins: int) -> Bins:
+    """Return the bins of a column: one a distinct value, or quantiles of its sample."""
+    distinct = found.distinct(column)
+    if distinct is not None:
+        return Bins(distinct)
+    values, counts = found.sample(column)
+    firsts = values[quantile_places(counts, bins)]
+    return _bordered(values, np.unique(np.searchsorted(values, firsts)))
+
+
+def most_values(most: int | None) -> tuple[int, int]:
+    """Return how many distinct values each have a bin, and how many quantile bins there are beyond.
+
+    `most` are quantile bins for every feature with more values; None: 1024 beyond 65,535 values.
+    """
+    return (MOST_VALUES, QUANTILE_BINS) if most is None else (most, most)
+
+
+def sorted_bins(ordered: Floats, most: int) -> Bins:
+    """Return the bins of sorted values: one a distinct value, or quantiles of all of them."""
+    starts, exact = group_starts(ordered, most)
+    return Bins(ordered[starts]) if exact else _bordered(ordered, starts)
+
+
+def group_starts(ordered: Floats, most: int) -> tuple[Int64s, bool]:
+    """Return where groups of sorted values begin, and whether each holds one distinct value.
+
+    That is so where there are at most `most` of them; else there are about as many groups of equal
+    size.  Equal values are never parted.
+    """
+    found, count = [np.zeros(1, np.int64)], 1
+    for first in range(0, ordered.size - 1, _BLOCK):
+        block = ordered[first : first + _BLOCK + 1]
+        found.append(np.flatnonzero(block[1:] != block[:-1]) + first + 1)
+        count += found[-1].size
+        if count > most:
+            values = ordered[quantile_ranks(ordered.size, most)]
+            return np.unique(np.searchsorted(ordered, values)), False
+    return np.concatenate(found), True
+
+
+def _bordered(ordered: Floats, starts: Int64s) -> Bins:
+    """Return bins that begin at some places, of which the first is 0, of sorted values."""
+    return Bins(_midpoints(ordered[starts[1:] - 1], ordered[starts[1:]]), between=True)
+
+
+def _midpoints(low: Floats, high: Floats) -> Floats:
+    """Return the numbers half way between two, the lower one where rounding gives the upper."""
+    middle = 0.5 * low + 0.5 * high
+    return np.where(middle < high, middle, low)
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features of some rows.
+    """The features of some rows: what they are, and their categories in order, None for numbers.
 
-    Attributes
-    ----------
-    columns
-        Name, type and kind (`number` or `category`) of each.
-    categories
-        The categories of each feature in order, None for numbers.
-    bins, codes
-        Of each feature: its bins, and the code of each row; empty where rows are known by value.
-    values
-        Rows x features: NaN where there is no value, a category is its place in `categories`.  None
-        where rows are known by code.
+    Rows are known by code: each feature has bins, and a code for each row.  Or by value, rows x
+    features: NaN where there is none, a category is its place in `categories`.
     """
 
     columns: tuple[Column, ...]
@@ -56,23 +154,8 @@ class Features:
             (*self.codes, codes),
         )
 
-    def ends(self, tree: Tree, out: Ends) -> Ends:
-        """Write, and return, the node without children that each row ends in."""
-        routes = None
-        if self.values is not None:
-            routes = tree.routes([len(names or ()) for names in self.categories])
-        for first in range(0, out.size, _BLOCK):
-            own = slice(first, first + _BLOCK)
-            if routes is not None and self.values is not None:
-                out[own] = routes.ends(np.ascontiguousarray(self.values[own].T))
-            else:
-                tree.code_ends([codes[own] for codes in self.codes], self.bins, out[own])
-        return out
 
-
-def feature_words(
-    values: Floats, categories: Sequence[tuple[str, ...] | None]
-) -> dict[str, Floats]:
+def feature_words(values: Floats, categories: Categories) -> dict[str, Floats]:
     """Return what identifies rows' features (features x rows), for hashes: categories by their text."""
     found = {}
     for place, (row, names) in enumerate(zip(values, categories, strict=True)):
@@ -80,7 +163,10 @@ def feature_words(
         if names is None:
             found[key] = row
         else:
-            numbers = np.array([*map(_text_number, names), np.nan])
+            digests = [hashlib.blake2b(name.encode(), digest_size=6).digest() for name in names]
+            # Whole numbers that float64 holds.
+            hashes = [float(int.from_bytes(digest, "little")) for digest in digests]
+            numbers = np.array([*hashes, np.nan])
             codes = np.where(np.isnan(row), len(names), row).astype(np.int64)
             found[key] = numbers[codes]
     return found
@@ -92,11 +178,6 @@ def read_features(
     """Return columns as numbers, features x rows, and the categories of those that are text.
 
     Null, NaN and empty text are missing values, which a tree gives a side.
-
-    Raises
-    ------
-    DataError
-        Infinite values, or a type that is neither number nor text.
     """
     values = np.empty((len(names), frame.height))
     categories: list[tuple[str, ...] | None] = []
@@ -124,18 +205,13 @@ def feature_column(name: str, dtype: pl.DataType) -> Column:
 def read_known_features(
     frame: pl.DataFrame,
     columns: Sequence[Column],
-    categories: Sequence[tuple[str, ...] | None],
+    categories: Categories,
     where: RowFinder,
 ) -> Floats:
     """Return the features of rows that a model or a tree knows already, features x rows.
 
     Numbers are rounded to the dtype of the fit; a category that was not seen there is as a missing
     value.
-
-    Raises
-    ------
-    DataError
-        Text where there were numbers, the other way round, or infinite values.
     """
     values = np.empty((len(columns), frame.height))
     for place, (column, known) in enumerate(zip(columns, categories, strict=True)):
@@ -176,9 +252,3 @@ def _category_numbers(series: pl.Series, known: tuple[str, ...]) -> Floats:
     codes = known_codes(series.cast(pl.String), known).astype(np.float64)
     codes[codes < 0] = np.nan
     return codes
-
-
-def _text_number(text: str) -> float:
-    """Return a hash of text as a whole number that float64 holds."""
-    digest = hashlib.blake2b(text.encode(), digest_size=6).digest()
-    return float(int.from_bytes(digest, "little"))

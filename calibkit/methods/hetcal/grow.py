@@ -1,4 +1,7 @@
-"""Growing a tree: level by level, the features of a level shared among threads."""
+"""Growing a tree: level by level, the features of a level shared among threads.
+
+Grown on are binned features, and for each row the integers that its criterion sums.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +9,52 @@ import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.features import Features
+from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree
+from calibkit.options.hetcal import HetcalOptions
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Ends = NDArray[np.int32]
+Used = NDArray[np.bool_]
 
 CRITERIA = {"gini": criteria.GINI, "entropy": criteria.ENTROPY, "auc": criteria.AUC}
 
 #: Fewer row visits a level than this are not worth a second thread.
 _SHARED_VISITS = 200_000
-
 #: Rows that are listed at a time.
 _BLOCK = 1 << 20
-
 #: Histograms are kept from level to level up to this many numbers.
 _MOST_KEPT = 1 << 23
+
+#: Sums of scores stay below this power of two, so that some rows may be drawn more than once.
+_SUM_BITS: Final = 60
+#: Weights below this power of two fit into 32 bits however often a row is drawn.
+_SMALL_BITS: Final = 26
+#: Rounded weights stay below this power of two; see `calibkit.columns.weights.in_units`.
+_ROUNDED_BITS: Final = 62
+#: The least variance that counts is that of so many rows, where there are fewer: a number has 53 bits.
+_FEWEST: Final = 512
+
+#: Tells which features each of so many nodes of a level may use: nodes x features.
+Subsets = Callable[[int], Used]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """When and how nodes are split.
+    """When and how nodes are split: by a criterion of `calibkit_kernels.criteria`.
 
-    Attributes
-    ----------
-    kind
-        The criterion, one of `calibkit_kernels.criteria`.
-    max_depth, min_leaf
-        Of the tree; least count of a leaf.
-    unit, second
-        The unit of the sums, of scores and squared scores (`AUC`) or of gradients (`NEWTON`); the
-        variance up to which there is none (`AUC`), or the ridge (`NEWTON`).
+    `unit` is that of the sums, of scores and squared scores (`AUC`) or of gradients (`NEWTON`);
+    `second` the variance up to which there is none (`AUC`), or the ridge (`NEWTON`).
     """
 
     kind: int
@@ -59,138 +68,81 @@ class Rules:
         return np.array([self.kind, self.min_leaf, self.unit, self.second], np.float64)
 
 
-#: Tells which features each of so many nodes of a level may use: nodes x features.
-Subsets = Callable[[int], NDArray[np.bool_]]
+class Grower:
+    """Grows trees greedily on the same rows, in room that the next tree uses again.
 
-
-def grow(
-    features: Features,
-    payload: NDArray[Any],
-    rules: Rules,
-    pool: Executor | None = None,
-    threads: int = 1,
-    subsets: Subsets | None = None,
-    room: Room | None = None,
-    *,
-    steady: bool = False,
-) -> tuple[Tree, NDArray[np.int32]]:
-    """Grow a tree greedily.
-
-    Parameters
-    ----------
-    features
-        The features, by code.
-    payload
-        The integer vector of each row; see `calibkit_kernels.criteria.split_gain`.
-    rules
-        When and how to split.
-    pool, threads
-        Where several threads share the features of a level.
-    subsets
-        Called with the number of nodes of each level: the features each may use; None: all.
-    room
-        The rows to grow on, with room to work in; None: all with a count.
-    steady
-        Whether all nodes may use the same features, so that histograms can be had as differences.
-
-    Returns
-    -------
-    tree, ends
-        The tree, its nodes level by level, and the leaf node of each row (-1: not grown on).
-
-    Notes
-    -----
-    A node is split by the largest gain (ties: the first feature, the lowest cut), unless it is at
-    the largest depth, pure, or no split with enough rows on both sides has a gain above 1e-12 a row.
+    Features are known by code, `payload` is the integer vector of each row that
+    `calibkit_kernels.criteria.split_gain` sums.  `steady`: all nodes may use the same features, so that
+    histograms can be had as differences.
     """
-    if room is None:
-        room = Room.of(Arrays(), payload)
-        room.fill(payload[:, 0] > 0)
-    growing = _Growing(features, payload, rules, room, steady)
-    places = [0]
-    spans = np.array([[0, growing.order.size]], np.int64)
-    for depth in range(rules.max_depth + 1):
-        totals = growing.add_level(len(places), spans, depth)
-        allowed = None if subsets is None else subsets(len(places))
-        splits = growing.search(spans, totals, depth, allowed, pool, threads)
-        places, spans = growing.split_level(places, spans, splits, totals)
-        if not places:
-            break
-    return growing.tree, growing.ends
-
-
-@dataclass
-class Room:
-    """The rows that a tree grows on, and room that the next tree can use again.
-
-    Attributes
-    ----------
-    order, spare
-        The rows, and room to move them.
-    gathered
-        Room for the vectors of the rows.
-    ends
-        Room for the node that each row ends in.
-    rows
-        How many rows there are to grow on: the first of `order`.
-    """
-
-    order: Ends
-    spare: Ends
-    gathered: NDArray[Any]
-    ends: Ends
-    rows: int = 0
-
-    @classmethod
-    def of(cls, arrays: Arrays, payload: NDArray[Any]) -> Room:
-        """Return room for rows with such vectors."""
-        count = payload.shape[0]
-        order, spare, ends = (arrays.empty(count, np.int32) for _ in range(3))
-        return cls(order, spare, arrays.empty(payload.shape, payload.dtype), ends)
-
-    def fill(self, used: NDArray[np.bool_] | None = None) -> None:
-        """Let a tree grow on some of the rows (None: on all)."""
-        self.rows = 0
-        for first in range(0, self.order.size, _BLOCK):
-            last = min(first + _BLOCK, self.order.size)
-            own = np.arange(first, last, dtype=np.int32)
-            if used is not None:
-                own = own[used[first:last]]
-            self.order[self.rows : self.rows + own.size] = own
-            self.rows += own.size
-
-
-class _Growing:
-    """A tree as it grows: its rows, always those of a node side by side."""
 
     def __init__(
-        self, features: Features, payload: NDArray[Any], rules: Rules, room: Room, steady: bool
+        self,
+        features: Features,
+        payload: NDArray[Any],
+        rules: Rules,
+        arrays: Arrays | None = None,
+        *,
+        steady: bool = False,
     ) -> None:
         self.features, self.payload, self.rules = features, payload, rules
-        self.order, self.spare = room.order[: room.rows], room.spare
-        self.gathered, self.ends = room.gathered[: room.rows], room.ends
-        self.tree = Tree()
-        if room.rows < room.order.size:
-            self.ends[:] = -1
+        count, arrays = payload.shape[0], arrays or Arrays()
+        # The rows, always those of a node side by side; room to move them; where each of all ends.
+        self.every, self.spare, self.ends = (arrays.empty(count, np.int32) for _ in range(3))
+        self.gathered = arrays.empty(payload.shape, payload.dtype)
         most = max((bins.count for bins in features.bins), default=0) + 1
         shape = (len(features.bins), 2 << max(rules.max_depth - 1, 0), most, payload.shape[1])
         if not steady or math.prod(shape) > _MOST_KEPT:
             shape = (shape[0], 1, *shape[2:])
         self.kept = np.empty(shape, np.int64)
         self.is_category = [int(names is not None) for names in features.categories]
-        self.turn = 0
-        self.slots = np.empty(0, np.int64)
-        self.parents: list[int] = []
 
-    def add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
+    def grow(
+        self,
+        used: Used | None = None,
+        pool: Executor | None = None,
+        threads: int = 1,
+        subsets: Subsets | None = None,
+    ) -> tuple[Tree, NDArray[np.int32]]:
+        """Return a tree, its nodes level by level, and the leaf of each row (-1: not grown on).
+
+        A node is split by the largest gain (ties: the first feature, the lowest cut), unless it is at
+        the largest depth, pure, or no split with enough rows on both sides has a gain above 1e-12 a
+        row.
+
+        `used` are the rows to grow on (None: all); threads of a pool share the features of a level;
+        `subsets` is called with the number of nodes of each level, and None allows all features.
+        """
+        size = 0
+        for first in range(0, self.every.size, _BLOCK):
+            own = np.arange(first, min(first + _BLOCK, self.every.size), dtype=np.int32)
+            own = own if used is None else own[used[first : first + _BLOCK]]
+            self.every[size : size + own.size] = own
+            size += own.size
+        self.rows, self.vectors = self.every[:size], self.gathered[:size]
+        if size < self.every.size:
+            self.ends[:] = -1
+        self.tree, self.turn, self.parents = Tree(), 0, list[int]()
+        self.slots = np.empty(0, np.int64)
+        places, spans = [0], np.array([[0, size]], np.int64)
+        for depth in range(self.rules.max_depth + 1):
+            totals = self._add_level(len(places), spans, depth)
+            allowed = None if subsets is None else subsets(len(places))
+            splits = self._search(spans, totals, depth, allowed, pool, threads)
+            places, spans = self._split_level(places, spans, splits, totals)
+            if not places:
+                break
+        return self.tree, self.ends
+
+    def _add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
         """Add the nodes of a level, and return the sums of each."""
-        kernels.gather_rows(self.payload, self.order, self.gathered)
+        kernels.gather_rows(self.payload, self.rows, self.vectors)
         totals = np.zeros((count, self.payload.shape[1]), np.int64)
-        kernels.node_totals(self.gathered, spans, totals)
+        kernels.node_totals(self.vectors, spans, totals)
         self.tree.nodes += [Node(rows, second, depth) for rows, second in totals[:, :2].tolist()]
         return totals
 
-    def search(
+    def _search(
         self,
         spans: Int64s,
         totals: Int64s,
@@ -219,13 +171,13 @@ class _Growing:
             for place in own:
                 kind = np.array([features.bins[place].count, self.is_category[place]], np.int64)
                 kernels.search_splits(
-                    features.codes[place], self.order, self.gathered, nodes, kind, array,
+                    features.codes[place], self.rows, self.vectors, nodes, kind, array,
                     self.kept[place], splits[place],
                 )  # fmt: skip
 
         # Features of many bins take longer: deal them out in turn.
         heavy = sorted(searched.tolist(), key=lambda place: -features.bins[place].count)
-        if pool is not None and self.order.size * count > _SHARED_VISITS:
+        if pool is not None and self.rows.size * count > _SHARED_VISITS:
             list(pool.map(work, [heavy[part::threads] for part in range(threads)]))
         else:
             work(heavy)
@@ -255,7 +207,7 @@ class _Growing:
         self.slots = nodes[:, kernels.SLOT].copy()
         return nodes
 
-    def split_level(
+    def _split_level(
         self, places: list[int], spans: Int64s, splits: Floats, totals: Int64s
     ) -> tuple[list[int], Int64s]:
         """Part the rows of the nodes of a level; return their children, and where their rows are."""
@@ -267,13 +219,13 @@ class _Growing:
         for index, (place, feature) in enumerate(zip(places, chosen.tolist(), strict=True)):
             low, high = spans[index].tolist()
             if feature < 0:
-                self.ends[self.order[low:high]] = place
+                self.ends[self.rows[low:high]] = place
                 continue
             node = self.tree.nodes[place]
             self._settle(node, feature, splits[feature, index], slice(low, high))
             left = node.left_codes(self.features.bins[feature])
             size = kernels.split_rows(
-                self.features.codes[feature], self.order[low:high], left, self.spare
+                self.features.codes[feature], self.rows[low:high], left, self.spare
             )
             ranges += [[low, low + size], [low + size, high]]
             node.left = len(self.tree.nodes) + len(children)
@@ -295,10 +247,116 @@ class _Growing:
             return
         hist = np.zeros((bins.count + 1, self.payload.shape[1]), np.int64)
         kernels.fill_histogram(
-            self.features.codes[feature], self.order[rows], self.gathered[rows], hist
+            self.features.codes[feature], self.rows[rows], self.vectors[rows], hist
         )
         ranks = np.empty(bins.count + 1, np.int64)
         used = kernels.scan_order(hist, bins.count, True, self.rules.array(), ranks)
         ranked = ranks[:used].tolist()
         cut = ranked.index(low) + 1
         node.categories = sorted(ranked[:cut]), sorted(ranked[cut:])
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """How rows become the integer vectors whose sums a criterion compares.
+
+    For the AUC these are scores and their squares.  It does not depend on where scores begin nor on
+    what they are measured in, so they are counted from the middle of their range and in (about)
+    halves of it: large scores that are close together keep their digits.
+    A score at an end of the range counts as about 2^`room` for each unit of weight; variances up to
+    `least` are due to rounding.
+    """
+
+    kind: int
+    low: float = 0.0
+    high: float = 0.0
+    room: int = 0
+    least: float = 1.0
+
+    def rules(self, max_depth: int, min_leaf: int) -> Rules:
+        """Return the rules of a tree; the least leaf is in units of weight."""
+        return Rules(self.kind, max_depth, min_leaf, math.ldexp(1.0, -self.room), self.least)
+
+    def of(self, score: Floats, label: NDArray[np.uint8], weight: Int64s) -> Int64s:
+        """Return the vector of each row.
+
+        Weight and that of a positive; for the AUC also score and squared score of a positive, and
+        of a negative, each times the weight.
+        """
+        columns = [weight, weight * label]
+        if self.kind == criteria.AUC:
+            middle = 0.5 * self.low + 0.5 * self.high
+            away = np.clip(score, self.low, self.high) - middle
+            away = np.ldexp(away, -math.frexp(max(self.high - middle, middle - self.low))[1])
+            sums = [
+                np.rint(np.ldexp(weight * power, self.room)).astype(np.int64)
+                for power in (away, away * away)
+            ]
+            hit = label.astype(np.int64)
+            columns += [one * own for own in (hit, 1 - hit) for one in sums]
+        return np.stack(columns, axis=1)
+
+
+def vectors_of(
+    criterion: str, low: float, high: float, rows: int, weight: int, unit: Unit
+) -> Vectors:
+    """Return how rows become vectors; scores lie between `low` and `high`.
+
+    The weight of all rows times 2^`room` is at most 2^60, and in general at least 2^58.  Squares are
+    rounded by half at most, so their mean is off by up to 2^-59 a row; four times as much counts as
+    no variance.  What rounded weights come to is not known before they are added up, only between
+    which powers of two.
+    """
+    bits = weight.bit_length() if unit.exact else _ROUNDED_BITS
+    least = math.ldexp(max(rows, _FEWEST), 3 - _SUM_BITS)
+    return Vectors(CRITERIA[criterion], low, high, _SUM_BITS - bits, least)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Rows that trees are grown on, their vectors, and whether they are those that are calibrated."""
+
+    rows: HetcalRows
+    payload: NDArray[Any]
+    vectors: Vectors
+    own: bool
+
+    @classmethod
+    def of(cls, rows: HetcalRows, options: HetcalOptions, *, own: bool) -> Growth:
+        """Return what trees are grown on."""
+        low, high, total = float(rows.score[0]), float(rows.score[-1]), rows.totals.total
+        vectors = vectors_of(options.criterion, low, high, rows.count, total, rows.unit)
+        auc = vectors.kind == criteria.AUC
+        small = not auc and total.bit_length() <= _SMALL_BITS
+        shape = rows.count, 6 if auc else 2
+        payload = rows.arrays.empty(shape, np.int32 if small else np.int64)
+        for part in rows.blocks():
+            weight = rows.weight[part].astype(np.int64)
+            payload[part] = vectors.of(rows.score[part], rows.label[part], weight)
+        return cls(rows, payload, vectors, own)
+
+    def tree(
+        self,
+        max_depth: int,
+        min_leaf: int,
+        pool: Executor | None = None,
+        threads: int = 1,
+        *,
+        used: Used | None = None,
+        subsets: Subsets | None = None,
+        counts: NDArray[np.uint8] | None = None,
+    ) -> Tree:
+        """Return a tree grown on all rows, on some, or on each as often as `counts` says.
+
+        The least leaf is in rows.
+        """
+        rules = self.vectors.rules(max_depth, max(math.ceil(min_leaf / self.rows.size), 1))
+        payload, arrays = self.payload, self.rows.arrays
+        if counts is not None:
+            payload = arrays.empty(payload.shape, payload.dtype)
+            for own in self.rows.blocks():
+                np.multiply(self.payload[own], counts[own, None], out=payload[own])
+        weighs = payload[:, 0] > 0
+        weighs = weighs if used is None else weighs & used
+        grower = Grower(self.rows.features, payload, rules, arrays, steady=subsets is None)
+        return grower.grow(weighs, pool, threads, subsets)[0].pruned(max_depth)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.bins import sorted_bins
-from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.grow import Room, Rules, Subsets, grow
+from calibkit.methods.hetcal.features import sorted_bins
+from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
 from calibkit.methods.hetcal.maps import (
     Found,
     Maps,
@@ -40,29 +39,15 @@ Int64s = NDArray[np.int64]
 Ends = NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Course:
-    """How partitions follow each other, unless the user says otherwise.
-
-    Attributes
-    ----------
-    trees, depth, least_rows
-        Partitions at most, their depth, and the least rows of a part.
-    feature_share
-        Share of the features that a partition may use.
-    patience
-        Partitions without a gain on the held-out rows after which no more are tried.
-    """
-
-    trees: int
-    depth: int
-    least_rows: int
-    feature_share: float
-    patience: int
-
-
-#: Small steps over features and score, and the whole maps of a few partitions of the features.
-COURSES = {"boosted": Course(1000, 5, 20, 0.5, 50), "sequential": Course(10, 3, 200, 1.0, 2)}
+#: How partitions follow each other unless the user says otherwise: at most how many, their depth, the
+#: least rows of a part, the share of features that one may use, and after how many without a gain on
+#: the held-out rows no more are tried.  Boosted are small steps over features and score, sequential the
+#: whole maps of a few partitions of the features.
+TREES = {"boosted": 1000, "sequential": 10}
+DEPTH = {"boosted": 5, "sequential": 3}
+LEAST_ROWS = {"boosted": 20, "sequential": 200}
+FEATURE_SHARE = {"boosted": 0.5, "sequential": 1.0}
+PATIENCE = {"boosted": 50, "sequential": 2}
 
 #: Share of its step that a boosted partition takes, and the ridge on the steps that find its parts.
 RATE = 0.05
@@ -78,14 +63,9 @@ _FEATURES = 3
 class Steps:
     """The partitions of one run in turn: trees, and the map (a, b) of each of their nodes.
 
-    Attributes
-    ----------
-    trees, maps
-        The partitions.
-    held_ends, losses
-        After each of them: the node of each row held out, and the loss of these.
-    score, best
-        The linear scores after the partition of a number, the last or that of least loss.
+    `held_ends` and `losses` are, after each of them, the node of each row held out, and the loss of
+    these; `score` the linear scores after the partition of number `best`, the last or that of least
+    loss.
     """
 
     score: Floats
@@ -96,20 +76,18 @@ class Steps:
     best: int = 0
 
 
-@dataclass(frozen=True)
 class Booster:
-    """What all runs share."""
+    """What all runs share; sums of gradients are in units of which `scale` make one."""
 
-    rows: HetcalRows
-    options: HetcalOptions
-    folds: Folds | None
-    scale: float
-    dtype: np.dtype[Any]
-
-    @property
-    def course(self) -> Course:
-        """How the partitions follow each other."""
-        return COURSES[self.options.partition]
+    def __init__(self, rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> None:
+        self.rows, self.options, self.folds = rows, options, folds
+        self.scale, self.dtype = 2.0**30, "int32"  # no row's gradient passes one
+        if rows.options.weight is not None:
+            bits = min(62 - rows.totals.total.bit_length(), 40)
+            self.scale, self.dtype = 2.0**bits, "int64"
+        kind = options.partition
+        self.depth = DEPTH[kind] if options.max_depth is None else options.max_depth
+        self.least = options.min_leaf or LEAST_ROWS[kind]
 
     def run(
         self,
@@ -134,29 +112,22 @@ class Booster:
             np.multiply(rows.weight, self.folds.used(part), out=weight)
             np.multiply(rows.weight, held, out=aside)
         payload = arrays.empty((rows.count, 3), self.dtype)
-        room = Room.of(arrays, payload)
         made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
         made.score[:] = rows.score
         rules = Rules(
             criteria.NEWTON,
-            self.course.depth if options.max_depth is None else options.max_depth,
-            max(1, round((options.min_leaf or self.course.least_rows) / rows.size)),
+            self.depth,
+            max(1, round(self.least / rows.size)),
             1.0 / self.scale,
             RIDGE / rows.size,
         )
+        grower = Grower(rows.features, payload, rules, arrays, steady=True)
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
-            room.fill()
-            tree, ends = grow(
-                rows.features, payload, rules, pool, threads, self._subset(number), room,
-                steady=True,
-            )  # fmt: skip
+            tree, ends = grower.grow(None, pool, threads, self._subset(number))
             if len(tree.nodes) == 1:
                 break
-            if options.partition == "sequential":
-                maps = self._maps(tree, ends, score, None if held is None else ~held)
-            else:
-                maps = self._steps(tree, ends, payload)
+            maps = self._maps(tree, ends, score, payload, None if held is None else ~held)
             kernels.move_scores(score, ends, maps.lines)
             made.trees.append(tree)
             made.maps.append(maps)
@@ -167,12 +138,23 @@ class Booster:
                 if number == 0 or made.losses[-1] < made.losses[made.best]:
                     made.best = number
                     made.score[:] = score
-                if number - made.best >= self.course.patience:
+                if number - made.best >= PATIENCE[options.partition]:
                     break
         return made
 
-    def _steps(self, tree: Tree, ends: Ends, payload: NDArray[Any]) -> Maps:
-        """Return the step of each node: a Newton step, made small."""
+    def _maps(
+        self,
+        tree: Tree,
+        ends: Ends,
+        score: Floats,
+        payload: NDArray[Any],
+        used: NDArray[np.bool_] | None,
+    ) -> Maps:
+        """Return the step of each node: a Newton step, made small; or Platt's map of some rows."""
+        if self.options.partition == "sequential":
+            node = ends if used is None else np.where(used, ends, np.int32(-1))
+            rows = replace(self.rows, score=score)
+            return fit_maps(rows, node, len(tree.nodes), pooled_line(rows, used), 0.0, "platt")
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
@@ -180,27 +162,13 @@ class Booster:
         steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
         return Maps(steps)
 
-    def _maps(self, tree: Tree, ends: Ends, score: Floats, used: NDArray[np.bool_] | None) -> Maps:
-        """Return Platt's map of each node from the scores as they are now, of some rows."""
-        rows = replace(self.rows, score=score)
-        node = ends if used is None else np.where(used, ends, np.int32(-1))
-        pooled = pooled_line(rows, used)
-        return fit_maps(rows, node, len(tree.nodes), pooled, 0.0, "platt")
-
     def _subset(self, number: int) -> Subsets:
         """Return what draws the features (the last is the score) that one partition may use."""
         features = len(self.rows.features.bins)
-        kept = max(min(features, 2), round(self.course.feature_share * features))
+        kept = max(min(features, 2), round(FEATURE_SHARE[self.options.partition] * features))
         chosen = np.zeros(features, np.bool_)
         chosen[stream(self.options.seed, _FEATURES, number).permutation(features)[:kept]] = True
         return lambda nodes: np.tile(chosen, (nodes, 1))
-
-
-def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
-    """Return how many units of the sums of gradients one is, and the type of those of a row."""
-    if rows.options.weight is None:  # no row's gradient passes one
-        return 2.0**30, np.dtype(np.int32)
-    return 2.0 ** min(62 - rows.totals.total.bit_length(), 40), np.dtype(np.int64)
 
 
 def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
@@ -214,9 +182,14 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     takes small steps of their intercepts, and may part rows by their scores too.
     """
     if options.partition == "boosted":
-        rows = replace(rows, features=_with_scores(rows, options.bins or BOOSTED_BINS))
-    booster = Booster(rows, options, folds, *_scale_of(rows))
-    most = options.trees or booster.course.trees
+        rising = rows.score if rows.score[0] <= rows.score[-1] else rows.score[::-1]
+        bins = sorted_bins(rising, options.bins or BOOSTED_BINS)
+        codes = rows.arrays.empty(rows.count, bins.dtype)
+        for own in rows.blocks():
+            codes[own] = bins.codes(rows.score[own])
+        rows = replace(rows, features=rows.features.with_number(SCORE_FEATURE, bins, codes))
+    booster = Booster(rows, options, folds)
+    most = options.trees or TREES[options.partition]
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(options.workers) as pool:
@@ -248,17 +221,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             )
     if not made.trees:  # a partition of one part, which moves nothing
         made.trees, made.maps = [Tree([Node(rows.count, rows.count, 0)])], [Maps(np.eye(1, 2))]
-    return _written(rows, made, Line(a=slope, b=intercept), options, checked)
-
-
-def _with_scores(rows: HetcalRows, bins: int) -> Features:
-    """Return the features with the score, whose bins are those of the scores in their order."""
-    rising = rows.score if rows.score[0] <= rows.score[-1] else rows.score[::-1]
-    found = sorted_bins(rising, bins)
-    codes = rows.arrays.empty(rows.count, found.dtype)
-    for own in rows.blocks():
-        codes[own] = found.codes(rows.score[own])
-    return rows.features.with_number(SCORE_FEATURE, found, codes)
+    return _written(booster, made, Line(a=slope, b=intercept), checked)
 
 
 def _best_count(losses: Sequence[Sequence[float]]) -> int:
@@ -286,19 +249,13 @@ def _held_out_scores(
     return linear
 
 
-def _written(
-    rows: HetcalRows,
-    made: Steps,
-    final: Line,
-    options: HetcalOptions,
-    checked: CrossValidated | None,
-) -> Found:
+def _written(booster: Booster, made: Steps, final: Line, checked: CrossValidated | None) -> Found:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
-    parts, features = [], rows.features
+    parts, rows = [], booster.rows
     for number, (tree, maps) in enumerate(zip(made.trees, made.maps, strict=True)):
         size = None if number else rows.size  # of the first one all is told
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
-        nodes = described_tree(ordered, features.columns, features.categories, size)
+        nodes = described_tree(ordered, rows.features, size)
         parts.append(PartitionPart(tree=nodes, maps=maps.of_nodes(tree.ends()).described(rows)))
     leaf, _ = rows.leaves(made.trees[0])
     line = np.array([[final.a, final.b]])
@@ -306,7 +263,6 @@ def _written(
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
         leaf_kernels.leaf_probabilities(score, root, line, probability[own])
-    course = COURSES[options.partition]
-    least = options.min_leaf or course.least_rows
-    depth = course.depth if options.max_depth is None else options.max_depth
-    return Found(parts, probability, leaf, depth, least, checked=checked, final=final)
+    return Found(
+        parts, probability, leaf, booster.depth, booster.least, checked=checked, final=final
+    )

@@ -10,11 +10,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.maps.method import Points
+from calibkit.maps.steps import ISOTONIC
 from calibkit.methods.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart
 from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.logistic import fit_logistic
 from calibkit.numerics.quantile import quantile_places
+from calibkit.options.maps import MapOptions
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.maps import log_parts
 
@@ -44,15 +46,8 @@ class Steps:
 class Maps:
     """The maps of the leaves of one partition.
 
-    Attributes
-    ----------
-    lines
-        a and b of each leaf, or a, b and c of beta maps, shrunk; under step maps those of the
-        pooled map.
-    steps
-        The steps of each leaf; None for lines.
-    counts
-        Rows and positives of each leaf; None where they are not kept.
+    `lines` are a and b of each leaf, or a, b and c of beta maps, shrunk; under step maps those of the
+    pooled map.  `counts` are rows and positives of each leaf, where they are kept.
     """
 
     lines: Floats
@@ -117,25 +112,19 @@ class Maps:
                 count, hits = self.counts[leaf].tolist()
                 made.rows = rows.unit.amount(round(count / rows.size))
                 made.positives = rows.unit.amount(round(hits / rows.size))
-                made.note = _note(count, hits) or msgspec.UNSET
+                few = "few rows" if count < FEW_ROWS else ""
+                one = "one class" if hits <= 0 or hits >= count else ""
+                notes = [few, one] if count > 0 else ["no rows: the map of all rows"]
+                made.note = ", ".join(filter(None, notes)) or msgspec.UNSET
             found.append(made)
         return found
 
 
 @dataclass(frozen=True)
 class Found:
-    """Partitions with their maps, before they are written down.
+    """Partitions with their maps, and what made them; of the calibration rows probability and leaf.
 
-    Attributes
-    ----------
-    parts, final
-        As in the model.
-    probability, leaf
-        Of the calibration rows; the leaf is that of the first partition.
-    max_depth, min_leaf, shrinkage
-        What was used.
-    checked
-        What cross-validation saw.
+    The leaf is that of the first partition.
     """
 
     parts: list[PartitionPart]
@@ -146,15 +135,6 @@ class Found:
     shrinkage: float | None = None
     checked: CrossValidated | None = None
     final: Line | None = None
-
-
-def _note(rows: float, hits: float) -> str:
-    """Return what is special about the calibration rows of a leaf, empty where nothing is."""
-    if rows <= 0:
-        return "no rows: the map of all rows"
-    few = "few rows" if rows < FEW_ROWS else ""
-    one = "one class" if hits <= 0 or hits >= rows else ""
-    return ", ".join(text for text in (few, one) if text)
 
 
 def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
@@ -172,12 +152,8 @@ def leaf_lines(
 ) -> Floats:
     """Return Platt's map of each leaf: a, b, rows, positives; NaN where there are none.
 
-    Parameters
-    ----------
-    rows, order, spans
-        As `by_leaf` has them.  Targets are Platt's (smoothed), so a leaf may have one class.
-    starts
-        Leaf x 2: lines to start from, or NaN.
+    Rows stand as `by_leaf` has them.  Targets are Platt's (smoothed), so a leaf may have one class.
+    `starts`, leaf x 2, are lines to start from, or NaN.
     """
     out = np.empty((len(spans), 4))
     if starts is None:
@@ -207,18 +183,10 @@ def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
 def fit_maps(
     rows: HetcalRows, leaf: Ends, count: int, pooled: Floats, shrinkage: float, kind: str
 ) -> Maps:
-    """Return the maps of leaves.
+    """Return the maps of leaves (-1: takes no part), of a kind of `calibkit.methods.hetcal.model.MAPS`.
 
-    Parameters
-    ----------
-    rows, leaf, count
-        Calibration rows, the leaf of each (-1: takes no part), and how many leaves there are.
-    pooled
-        (a, b) of all rows: what a leaf without rows gets, and what maps are drawn towards.
-    shrinkage
-        In rows; under steps it averages probabilities.
-    kind
-        `platt`, `beta`, `isotonic` or `histogram`.
+    A leaf without rows gets the pooled map (a, b), and the others are drawn towards it by `shrinkage`
+    rows; under steps this averages probabilities.
     """
     order, spans = by_leaf(rows, leaf, count)
     lines = leaf_lines(rows, order, spans, np.tile(pooled, (count, 1)))
@@ -227,13 +195,21 @@ def fit_maps(
         return Maps(_curves(rows, places, lines, pooled, shrinkage), None, lines[:, 2:])
     if kind == "platt":
         return Maps(shrunk(lines, pooled, shrinkage), None, lines[:, 2:])
-    make = {"isotonic": _isotonic, "histogram": _histogram}[kind]
     steps = []
     for here, mass in zip(places, lines[:, 2].tolist(), strict=True):
         if mass <= 0.0:
             steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
             continue
-        steps.append(Steps(*make(*_tally(rows, here)), mass / (mass + shrinkage)))
+        score, total, hits = _tally(rows, here)
+        if kind == "isotonic":
+            points = Points(score[::-1], total[::-1].copy(), hits[::-1].copy(), rows.unit, "raw")
+            found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields
+            knots, values = np.array(found["knots"]), np.array(found["values"])
+        else:  # bins of about equal weight
+            starts = np.unique(quantile_places(total, HISTOGRAM_BINS))
+            knots = score[starts]
+            values = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
+        steps.append(Steps(knots, values, mass / (mass + shrinkage)))
     return Maps(np.tile(pooled, (count, 1)), tuple(steps), lines[:, 2:])
 
 
@@ -243,11 +219,7 @@ def _curves(
     """Return a, b and c of the beta map of each leaf, averaged with that of all their rows.
 
     Fitted to Platt's targets, a and b at least 0; `lines`, the maps of the case a = b, are where the
-    fits start.
-
-    Notes
-    -----
-    Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
+    fits start.  Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
     """
     together = _curve(rows, np.sort(np.concatenate(places)), pooled)
     out = np.tile(together, (len(places), 1))
@@ -292,20 +264,6 @@ def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Int64s, Int64s]:
     hits = np.add.reduceat(weight * label, starts)
     kept = total > 0
     return score[starts][kept], total[kept], hits[kept]
-
-
-def _isotonic(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
-    """Return the steps of the isotonic regression, each at its lowest score."""
-    rows, positives, entries = pool_block(total[::-1].copy(), hits[::-1].copy()).T
-    lowest = score[::-1][np.cumsum(entries) - 1]
-    return lowest[::-1].copy(), (positives / rows)[::-1].copy()
-
-
-def _histogram(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
-    """Return the positive rates of bins of about equal weight, each at its lowest score."""
-    starts = np.unique(quantile_places(total, HISTOGRAM_BINS))
-    rates = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
-    return score[starts], rates
 
 
 def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> tuple[float, float]:

@@ -14,16 +14,19 @@ from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.numeric import weightless
 from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.columns.splits import TimeParts, group_parts
-from calibkit.columns.weights import ROW, Unit, whole_units
+from calibkit.columns.weights import ROW, whole_units
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.bins import Bins, most_values, summarised_bins
 from calibkit.methods.hetcal.features import (
+    Bins,
+    Categories,
     Features,
     feature_column,
     feature_words,
+    most_values,
     read_features,
     read_known_features,
+    summarised_bins,
 )
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
 from calibkit.models.scales import measure
@@ -36,7 +39,7 @@ from calibkit.summaries.row_store import CategoryCounts, ColumnSummaries, RowSto
 from calibkit_kernels import hashes as hash_kernels
 
 Floats = NDArray[np.float64]
-Categories = Sequence[tuple[str, ...] | None]
+Columns = dict[str, NDArray[Any]]
 
 #: Row numbers are 32-bit integers.
 MOST_ROWS: Final = 2**31
@@ -47,29 +50,17 @@ class _Window:
     """Rows as they were read: their columns, their linear scores, and their features by value."""
 
     data: ScoreRows
+    label: NDArray[np.uint8]
+    where: RowFinder
+    others: pl.DataFrame
     linear: Floats
     clipped: int
     values: Floats
     categories: Categories
 
-    @property
-    def label(self) -> NDArray[np.uint8]:
-        assert self.data.label is not None
-        return self.data.label
-
-    @property
-    def where(self) -> RowFinder:
-        assert self.data.where is not None
-        return self.data.where
-
-    def beside(self, name: str) -> pl.Series:
-        """Return a further column."""
-        assert self.data.others is not None
-        return self.data.others[name]
-
     def hashes(self, values: Floats, categories: Categories) -> NDArray[np.uint64]:
         """Return the hash of each row over all that is used of it, its features as given."""
-        used: dict[str, NDArray[Any]] = {"score": self.data.score, "label": self.label}
+        used: Columns = {"score": self.data.score, "label": self.label}
         used |= feature_words(values, categories)
         if self.data.weight is not None:
             used["weight"] = self.data.weight
@@ -107,27 +98,10 @@ def read_hetcal_rows(
     known: Features | None = None,
     memory: Memory | None = None,
 ) -> HetcalRows:
-    """Read rows with their features.
+    """Read rows with the feature columns that are named.
 
-    Parameters
-    ----------
-    source, options
-        The inputs, what their columns are, which of them deals rows to folds, and how many quantile
-        bins a feature with more values has.
-    names
-        The feature columns.
-    known
-        Features of other rows, whose categories and types these rows share: these are then held by
-        value, else by the codes of their bins.
-    memory
-        How much room there is; None: enough.
-
-    Raises
-    ------
-    UsageError
-        2^31 rows or more; as `read_score_rows`.
-    DataError
-        As `read_score_rows`, `read_features`.
+    `known` are features of other rows, whose categories and types these rows share: these are then held
+    by value, else by the codes of their bins.  `memory` is how much room there is; None: enough.
     """
     if source.rows >= MOST_ROWS:
         raise UsageError(
@@ -146,32 +120,37 @@ class _Reader:
     known: Features | None
     memory: Memory | None
 
-    @property
-    def beside(self) -> list[str]:
-        """The columns that are read beside scores, labels and weights."""
-        return [*self.names, *dealing_columns(self.options)]
-
     def rows(self) -> HetcalRows:
         """Return the rows: a pass says what the columns hold, the next one stores."""
-        used = used_columns(self.options, self.beside)
-        passes = Passes(self.source, used, self._window, self.memory)
+        beside = [*self.names, *dealing_columns(self.options)]
+        used = used_columns(self.options, beside)
+        passes = Passes(self.source, used, lambda source: self._window(source, beside), self.memory)
         totals, times = Totals(self.options.columns), TimeParts()
         features, scores = self._look(passes, totals, times)
         arrays, unit = Arrays(None if passes.whole else self.memory), totals.unit
-        fields = self._fields(features, unit, totals)
+        fields: dict[str, DTypeLike | tuple[DTypeLike, int]]
+        fields = {"score": np.float64, "label": np.uint8}
+        if self.options.weight is not None:
+            fields["weight"] = np.uint8 if unit == ROW and totals.top <= 8 else np.int64
+        if dealing_columns(self.options):
+            fields["part"] = np.uint8
+        if self.known is not None:
+            fields["values"] = np.float64, len(self.names)
+        fields |= {f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)}
         store = RowStore(fields, totals.rows, arrays, scores)
         for window in passes:
-            columns = self._stored(window, features, times, unit)
-            totals.total += int(columns["weight"].sum(dtype=np.int64))
-            totals.hits += int(columns["weight"][window.label == 1].sum(dtype=np.int64))
-            store.add(columns)
+            weight: NDArray[Any] = np.ones(window.label.size, np.uint8)
+            if window.data.weight is not None:
+                weight = whole_units(window.data.weight, unit)
+            totals.total += int(weight.sum(dtype=np.int64))
+            totals.hits += int(weight[window.label == 1].sum(dtype=np.int64))
+            store.add({"weight": weight, **self._stored(window, features, times)})
         remarks = merge_remarks([*totals.remarks, *passes.remarks])
         passes.release()
         found = store.finish()
         size = totals.rows / totals.total if totals.options.sampled else unit.size
-        weight = found.get("weight")
-        if weight is None:
-            weight = arrays.empty(totals.rows, np.uint8)
+        weight = found["weight"] if "weight" in found else arrays.empty(totals.rows, np.uint8)
+        if "weight" not in found:
             weight[:] = 1
         mass = arrays.empty(totals.rows, np.float64)
         np.multiply(weight, size, out=mass)
@@ -194,24 +173,20 @@ class _Reader:
             warnings=(*self.source.warnings, *said, *arrays.warnings),
         )
 
-    def _window(self, source: Source) -> _Window:
+    def _window(self, source: Source, beside: Sequence[str]) -> _Window:
         """Read and check the rows of a window."""
         data = read_score_rows(
-            source,
-            self.options.columns,
-            uncertainty=False,
-            finite_scores=True,
-            features=self.beside,
+            source, self.options.columns, uncertainty=False, finite_scores=True, features=beside
         )
-        assert data.others is not None and data.where is not None
+        others, where = data.others, data.where
+        assert others is not None and where is not None and data.label is not None
         if self.known is None:
-            values, categories = read_features(data.others, self.names, data.where)
+            values, categories = read_features(others, self.names, where)
         else:
             categories = self.known.categories
-            values = read_known_features(data.others, self.known.columns, categories, data.where)
-        return _Window(
-            data, *linear_scores(data.score, measure(self.options.scale)), values, categories
-        )
+            values = read_known_features(others, self.known.columns, categories, where)
+        linear, clipped = linear_scores(data.score, measure(self.options.scale))
+        return _Window(data, data.label, where, others, linear, clipped, values, categories)
 
     def _look(
         self, passes: Passes[_Window], totals: Totals, times: TimeParts
@@ -228,13 +203,13 @@ class _Reader:
             totals.add(window.data, window.clipped, hashes)
             for name, own in zip(self.names, counts, strict=True):
                 if own is not None:
-                    own.add(window.beside(name))
+                    own.add(window.others[name])
             numbers = np.where(np.array(text)[:, None], np.nan, values)
             summaries.add(np.concatenate([window.linear[None], numbers]), hashes)
             if self.options.time is not None:
-                times.add(window.beside(self.options.time), where)
+                times.add(window.others[self.options.time], where)
             if self.options.groups is not None:
-                group_parts(window.beside(self.options.groups), FOLDS, self.options.seed, where)
+                group_parts(window.others[self.options.groups], FOLDS, self.options.seed, where)
         if self.options.weight is not None and totals.top < -1074:
             raise weightless(self.source.parts[0].path, self.options.weight, totals.rows)
         if self.known is not None:
@@ -248,43 +223,20 @@ class _Reader:
         ]
         return Features(tuple(columns), tuple(categories), tuple(found)), summaries
 
-    def _fields(
-        self, features: Features, unit: Unit, totals: Totals
-    ) -> dict[str, DTypeLike | tuple[DTypeLike, int]]:
-        """Return what is stored of each row."""
-        fields: dict[str, DTypeLike | tuple[DTypeLike, int]]
-        fields = {"score": np.float64, "label": np.uint8}
-        if self.options.weight is not None:
-            small = unit == ROW and totals.top <= 8
-            fields["weight"] = np.uint8 if small else np.int64
-        if self.options.groups is not None or self.options.time is not None:
-            fields["part"] = np.uint8
-        if self.known is not None:
-            fields["values"] = np.float64, len(self.names)
-        fields |= {f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)}
-        return fields
-
-    def _stored(
-        self, window: _Window, features: Features, times: TimeParts, unit: Unit
-    ) -> dict[str, NDArray[Any]]:
-        """Return the columns of a window as they are stored."""
-        data = window.data
+    def _stored(self, window: _Window, features: Features, times: TimeParts) -> Columns:
+        """Return the columns of a window as they are stored, beside the weight."""
         values = window.values_among(features.categories)
         hashes = window.hashes(values, features.categories)
-        weight: NDArray[Any] = np.ones(hashes.size, np.uint8)
-        if data.weight is not None:
-            weight = whole_units(data.weight, unit)
-        found: dict[str, NDArray[Any]]
-        found = {"score": window.linear, "label": window.label, "weight": weight}
-        if self.options.groups is not None:
+        found: Columns = {"score": window.linear, "label": window.label, "hash": hashes}
+        groups, time = self.options.groups, self.options.time
+        if groups is not None:
             found["part"] = group_parts(
-                window.beside(self.options.groups), FOLDS, self.options.seed, window.where
+                window.others[groups], FOLDS, self.options.seed, window.where
             )
-        elif self.options.time is not None:
-            found["part"] = times.parts(window.beside(self.options.time), FOLDS + 1)
+        elif time is not None:
+            found["part"] = times.parts(window.others[time], FOLDS + 1)
         if "part" in found:
             hash_kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
-        found["hash"] = hashes
         if self.known is not None:
             found["values"] = values.T
         for place, bins in enumerate(features.bins):

@@ -16,7 +16,7 @@ from calibkit.columns.rows import Remark
 from calibkit.columns.weights import ROW, Unit, bit_range, common_unit
 from calibkit.errors import DataError
 from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.trees import Tree
+from calibkit.methods.hetcal.trees import Tree, ends_of
 from calibkit.numerics.sums import ExactSum
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import hashes as hash_kernels
@@ -33,17 +33,10 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class Folds:
-    """The parts that rows are in.
+    """The part of each row, from 0, and how many parts are judged.
 
-    Attributes
-    ----------
-    part
-        The part of each row, from 0.
-    count
-        How many parts are judged.
-    forward
-        Whether parts follow each other in time: there is one more, the first is judged by nothing,
-        and each other one by what came before it.
+    `forward`: parts follow each other in time.  There is one more, the first is judged by nothing, and
+    each other one by what came before it.
     """
 
     part: NDArray[np.uint8]
@@ -76,22 +69,9 @@ class Folds:
 class Totals:
     """What is known of all rows together, added up while they are read.
 
-    Attributes
-    ----------
-    options, dtype
-        What the columns are, and the type of the score's.
-    rows, positives
-        How many rows there are, and how many are positive, whatever they weigh.
-    total, hits
-        The weight of all rows, and of the positive ones, in units.
-    clipped
-        How many probabilities were moved away from 0 or 1.
-    hash
-        The sum of the hashes of the rows.
-    remarks
-        What was dropped and why.
-    weight, top, last
-        The weight as it was read, and the bits that it takes.
+    `total` and `hits` are the weight of all rows and of the positive ones, in units; `clipped` is how
+    many probabilities were moved away from 0 or 1, `hash` the sum of the hashes of the rows; `weight`,
+    `top` and `last` are the weight as it was read, and the bits that it takes.
     """
 
     options: ScoreColumns
@@ -135,30 +115,21 @@ class HetcalRows:
 
     Attributes
     ----------
-    score
-        The linear score: the logit of a probability, or the score as it is.
-    label, weight
-        0 or 1, and the weight in whole units.
-    key
-        A word for each row, from which chance decides; see `calibkit.numerics.streams`.
-    mass
-        How many rows each row counts as.
-    features
-        Of each row.
-    unit
-        What a unit of weight is worth.
+    score, mass
+        The linear score (the logit of a probability, or the score as it is), and how many rows each
+        row counts as.
+    weight, unit
+        The weight in whole units, and what one of them is worth.
     size
         How many rows a unit of weight stands for where rows are counted, as in the least leaf,
         shrinkage and Platt's targets: its worth, or as much as makes the mean weight one row where
         a weight says how many rows one stands for.
+    key
+        A word for each row, from which chance decides; see `calibkit.numerics.streams`.
     folds
         As a column of groups or of times deals the rows; None without.
     arrays
         Makes arrays that are as long as the rows.
-    totals
-        What is known of all rows together.
-    files, warnings
-        Where the rows come from, and what the user has to be told of them.
     """
 
     score: Floats
@@ -192,7 +163,7 @@ class HetcalRows:
 
     def ends(self, tree: Tree) -> Ends:
         """Return the node without children that each row ends in."""
-        return self.features.ends(tree, self.arrays.empty(self.count, np.int32))
+        return ends_of(tree, self.features, self.arrays.empty(self.count, np.int32))
 
     def leaves(self, tree: Tree) -> tuple[Ends, int]:
         """Return the leaf of each row, numbered from left to right, and how many there are."""
@@ -223,13 +194,7 @@ def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:
 
 
 def need_both_classes(rows: HetcalRows) -> None:
-    """Refuse rows of one class.
-
-    Raises
-    ------
-    DataError
-        Where no row, or every row, is positive.
-    """
+    """Raise `DataError` where no row, or every row, is positive."""
     if 0 < rows.totals.positives < rows.count:
         return
     file, column = next(iter(rows.files), None), rows.options.label

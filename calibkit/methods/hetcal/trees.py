@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.bins import Bins, Codes
+from calibkit.methods.hetcal.features import Bins, Codes, Features
 from calibkit.methods.hetcal.model import PartitionPart, TreeNode
-from calibkit.models.model import Column
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
 
-#: The categories of each feature in order, None for numbers.
-Categories = Sequence[tuple[str, ...] | None]
+#: Rows that are sent through a tree at a time.
+_BLOCK = 1 << 20
 
 
 @dataclass
 class Node:
-    """A node of a tree.
+    """A node of a tree as it grows: the first two sums of its rows, its depth, and how they part.
 
-    Attributes
-    ----------
-    rows, second, depth
-        Sums of its rows (count; positives or what else the criterion sums second), and its depth.
-    feature
-        The feature that splits it; -1 for a leaf.
-    cut
-        Values up to it go left; NaN: every value does.
-    last
-        The last code on the left; known where the tree was grown.
-    left, right
-        Its children.
-    missing_left
-        Whether rows without a value, or with a category not listed, go left.
-    categories
-        The categories that go left, and those that go right; None for numbers.
-    gain
-        What the split brings by the criterion.
+    A leaf has the feature -1.  Values up to the cut go left (NaN: every value does), codes up to the
+    last; or `categories` are those that go left, and those that go right.  Rows without a value, or
+    with a category not listed, go left if `missing_left`.  `gain` is what the split brings.
     """
 
     rows: int
@@ -60,19 +44,11 @@ class Node:
 
     def left_codes(self, bins: Bins) -> NDArray[np.uint8]:
         """Return which codes of its feature go left, that of missing values last."""
+        left = np.full(bins.count + 1, self.missing_left, np.uint8)
         if self.categories is not None:
-            return self.sides(bins.count + 1)
-        left = np.zeros(bins.count + 1, np.uint8)
-        left[: self.last + 1] = 1
-        left[-1] = self.missing_left
-        return left
-
-    def sides(self, count: int) -> NDArray[np.uint8]:
-        """Return which of so many categories go left."""
-        assert self.categories is not None
-        left = np.full(count, self.missing_left, np.uint8)
-        left[self.categories[0]] = 1
-        left[self.categories[1]] = 0
+            left[self.categories[0]], left[self.categories[1]] = 1, 0
+        else:
+            left[:-1] = np.arange(bins.count) <= self.last
         return left
 
 
@@ -140,20 +116,6 @@ class Tree:
             size = kernels.split_rows(codes[node.feature], order[low:high], left, spare)
             spans[node.left], spans[node.right] = (low, low + size), (low + size, high)
 
-    def routes(self, known: Sequence[int]) -> Routes:
-        """Return the tree as the kernel takes it; `known`: how many categories each feature has."""
-        links = np.full((len(self.nodes), 5), -1, np.int32)
-        cuts = np.full(len(self.nodes), np.inf)
-        sides: list[int] = []
-        for place, node in enumerate(self.nodes):
-            links[place, :4] = node.feature, node.left, node.right, node.missing_left
-            if not math.isnan(node.cut):
-                cuts[place] = node.cut
-            if node.categories is not None:
-                links[place, 4] = len(sides)
-                sides += node.sides(known[node.feature]).tolist()
-        return Routes(links, cuts, np.array(sides, np.uint8))
-
 
 @dataclass(frozen=True)
 class Routes:
@@ -163,26 +125,57 @@ class Routes:
     cuts: Floats
     sides: NDArray[np.uint8]
 
-    def ends(self, values: Floats) -> NDArray[np.int32]:
+    @classmethod
+    def of(
+        cls,
+        nodes: Sequence[TreeNode],
+        names: Sequence[str],
+        categories: Mapping[str, Sequence[str] | None],
+    ) -> Routes:
+        """Return the routes of a tree: features are places in `names`, categories known in order."""
+        links = np.full((len(nodes), 5), -1, np.int32)
+        cuts, sides = np.full(len(nodes), np.inf), list[int]()
+        for place, node in enumerate(nodes):
+            if not isinstance(node.feature, str):
+                continue
+            assert isinstance(node.left, int) and isinstance(node.right, int)
+            other = int(node.missing == "left")
+            links[place, :4] = names.index(node.feature), node.left, node.right, other
+            if isinstance(node.cut, float):
+                cuts[place] = node.cut
+            if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
+                links[place, 4] = len(sides)
+                goes_left = dict.fromkeys(node.left_categories, 1)
+                goes_left |= dict.fromkeys(node.right_categories, 0)
+                sides += [goes_left.get(name, other) for name in categories[node.feature] or ()]
+        return cls(links, cuts, np.array(sides, np.uint8))
+
+    def ends(self, values: Floats) -> Ends:
         """Return the node without children that each row (a column of `values`) ends in."""
         out = np.empty(values.shape[1], np.int32)
         kernels.route_rows(values, self.links, self.cuts, self.sides, out)
         return out
 
 
-def described_tree(
-    tree: Tree, columns: Sequence[Column], categories: Categories, size: float | None
-) -> list[TreeNode]:
+def ends_of(tree: Tree, features: Features, out: Ends) -> Ends:
+    """Write, and return, the node without children that each row ends in."""
+    routes, names = None, [column.name for column in features.columns]
+    if features.values is not None:
+        known = dict(zip(names, features.categories, strict=True))
+        routes = Routes.of(described_tree(tree, features, None), names, known)
+    for first in range(0, out.size, _BLOCK):
+        own = slice(first, first + _BLOCK)
+        if routes is not None and features.values is not None:
+            out[own] = routes.ends(np.ascontiguousarray(features.values[own].T))
+        else:
+            tree.code_ends([codes[own] for codes in features.codes], features.bins, out[own])
+    return out
+
+
+def described_tree(tree: Tree, features: Features, size: float | None) -> list[TreeNode]:
     """Return the nodes of a tree as a model holds them.
 
-    Parameters
-    ----------
-    tree
-        As it was grown.
-    columns, categories
-        Of its features.
-    size
-        How many rows a unit of its counts stands for; None: without rows and gains.
+    `size` is how many rows a unit of its counts stands for; None: without rows and gains.
     """
     leaves = tree.leaves()
     total = float(tree.nodes[0].rows)
@@ -196,12 +189,12 @@ def described_tree(
             made.leaf = int(leaves[place])
             found.append(made)
             continue
-        made.feature = columns[node.feature].name
+        made.feature = features.columns[node.feature].name
         made.missing = "left" if node.missing_left else "right"
         made.left, made.right = node.left, node.right
         if size is not None:
             made.gain = node.gain / total
-        names = categories[node.feature]
+        names = features.categories[node.feature]
         if node.categories is not None and names is not None:
             left, right = node.categories
             made.left_categories = [names[code] for code in left]
@@ -224,36 +217,3 @@ def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...
                 node.left_categories, node.right_categories
             )
     return {name: tuple(sorted(values)) for name, values in found.items()}
-
-
-def routes_of(
-    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
-) -> tuple[Routes, Ends]:
-    """Return how rows find their node, and the leaf of each node (-1: it has children).
-
-    Features are places in `names`.
-    """
-    codes = {
-        name: {text: code for code, text in enumerate(categories[name])} for name in categories
-    }
-    nodes = []
-    for node in part.tree:
-        made = Node(0, 0, 0)
-        nodes.append(made)
-        if node.feature is msgspec.UNSET:
-            continue
-        assert isinstance(node.left, int) and isinstance(node.right, int)
-        made.feature = names.index(node.feature)
-        made.left, made.right = node.left, node.right
-        made.missing_left = node.missing == "left"
-        if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
-            code_of = codes[node.feature]
-            made.categories = (
-                [code_of[text] for text in node.left_categories],
-                [code_of[text] for text in node.right_categories],
-            )
-        elif isinstance(node.cut, float):
-            made.cut = node.cut
-    leaves = [-1 if node.leaf is msgspec.UNSET else node.leaf for node in part.tree]
-    known = [len(categories.get(name, ())) for name in names]
-    return Tree(nodes).routes(known), np.array(leaves, np.int32)

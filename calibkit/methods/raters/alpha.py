@@ -7,9 +7,8 @@ Dirichlet-multinomial likelihood.  Mimori et al., "Diagnostic uncertainty calibr
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from calibkit.maps.logit_maps import LEAST_PROBABILITY
 from calibkit.numerics.newton import FLAT_OF_MANY, quasi_newton
 from calibkit.numerics.roots import rising_root
+from calibkit.runtime.threads import in_order
 from calibkit_kernels.dense import BLOCK_ROWS, affine_rows, column_sums, outer_sums, paired_sums
 from calibkit_kernels.dirichlet import histogram_costs
 
@@ -36,21 +36,11 @@ LARGEST_LOG: Final = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Strength:
-    """ln alpha0 = weights . features + intercept.
+    """ln alpha0 = weights . features + intercept; no weights for a constant strength.
 
-    Attributes
-    ----------
-    weights
-        One number a feature, in the features' own units; none for a constant strength.
-    intercept
-        ln alpha0 where all features are 0.
-    objective
-        The minimised mean over rows of negative log-likelihood (without the multinomial
-        coefficient) plus penalty.
-    constant_objective
-        The least objective of a constant strength.
-    gradient, iterations, converged
-        How the minimisation ended; the gradient in standardised features.
+    `objective` is the minimised mean over rows of negative log-likelihood (without the multinomial
+    coefficient) plus penalty, `constant_objective` the least one of a constant strength; `gradient`,
+    in standardised features, `iterations` and `converged` say how the minimisation ended.
     """
 
     weights: Floats
@@ -60,10 +50,6 @@ class Strength:
     gradient: float
     iterations: int
     converged: bool
-
-    def log_alpha0(self, features: Floats | None, rows: int) -> Floats:
-        """Return ln alpha0 of each row."""
-        return log_strength(features, rows, self.weights, self.intercept)
 
 
 def log_strength(features: Floats | None, rows: int, weights: Floats, intercept: float) -> Floats:
@@ -115,7 +101,7 @@ def fit_strength(
     and not determined without one.  The objective need not be convex: the best constant is looked
     for between e^-15 and e^25, and the search on features starts there.
     """
-    objective = Objective(probabilities, counts, None, regularization, threads)
+    objective = Objective(probabilities, counts, regularization, threads)
     constant = _best_constant(objective)
     least, gradient = objective.at(np.array([constant]))
     if features is None or not features.shape[1]:
@@ -128,11 +114,12 @@ def fit_strength(
             iterations=0,
             converged=LEAST_LOG < constant < MOST_LOG,
         )
-    standard = Standardised.of(features)
+    mean, factor = standard(features)
     start = np.append(np.zeros(features.shape[1]), constant)
-    found = quasi_newton(replace(objective, features=standard).at, start, tolerance=FLAT_OF_MANY)
-    weights = found.point[:-1] * standard.factor
-    shift = float(np.cumsum(weights * standard.mean)[-1])
+    objective = replace(objective, features=features, mean=mean, factor=factor)
+    found = quasi_newton(objective.at, start, tolerance=FLAT_OF_MANY)
+    weights = found.point[:-1] * factor
+    shift = float(np.cumsum(weights * mean)[-1])
     return Strength(
         weights=weights,
         intercept=float(found.point[-1]) - shift,
@@ -144,39 +131,25 @@ def fit_strength(
     )
 
 
-@dataclass(frozen=True)
-class Standardised:
-    """Features made standard: factor (x - mean) has mean 0 and standard deviation 1.
+def standard(features: Floats) -> tuple[Floats, Floats]:
+    """Return mean and factor of features: factor (x - mean) has standard deviation 1.
 
-    A feature that does not vary has the factor 0.
+    They are summed block by block; a feature that does not vary has the factor 0.
     """
-
-    features: Floats
-    mean: Floats
-    factor: Floats
-
-    @classmethod
-    def of(cls, features: Floats) -> Self:
-        """Return features with their mean and factor, summed block by block."""
-        rows, width = features.shape
-        blocks = [features[low : low + BLOCK_ROWS] for low in range(0, rows, BLOCK_ROWS)]
-        mean, variance, own = np.zeros(width), np.zeros(width), np.empty(width)
-        for block in blocks:
-            column_sums(block, own)
-            mean += own
-        mean /= rows
-        for block in blocks:
-            apart = block - mean
-            paired_sums(apart, apart, own)
-            variance += own
-        scale = np.sqrt(variance / rows)
-        varies = scale > 1e-12 * (1.0 + np.abs(mean))
-        return cls(features, mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0))
-
-    def rows(self, rows: slice) -> Floats:
-        """Return the standard features of some rows."""
-        found: Floats = (self.features[rows] - self.mean) * self.factor
-        return found
+    rows, width = features.shape
+    blocks = [features[low : low + BLOCK_ROWS] for low in range(0, rows, BLOCK_ROWS)]
+    mean, variance, own = np.zeros(width), np.zeros(width), np.empty(width)
+    for block in blocks:
+        column_sums(block, own)
+        mean += own
+    mean /= rows
+    for block in blocks:
+        apart = block - mean
+        paired_sums(apart, apart, own)
+        variance += own
+    scale = np.sqrt(variance / rows)
+    varies = scale > 1e-12 * (1.0 + np.abs(mean))
+    return mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -184,35 +157,25 @@ class Objective:
     """The mean cost of rows as a function of weights and intercept, with its gradient.
 
     Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of
-    threads.
-
-    Attributes
-    ----------
-    probabilities, counts
-        Rows x classes.
-    features
-        Those that the weights are of; None where one strength is that of all rows.
-    regularization, threads
-        As of `fit_strength`.
+    threads.  Weights are of features less their mean, times a factor; without features one strength is
+    that of all rows.
     """
 
     probabilities: Floats
     counts: Counts
-    features: Standardised | None
     regularization: float
     threads: int
+    features: Floats | None = None
+    mean: Floats | float = 0.0
+    factor: Floats | float = 1.0
 
     def at(self, point: Floats) -> tuple[float, Floats]:
         """Return the mean cost at weights and intercept (last), and its gradient in them."""
         rows = self.counts.shape[0]
         blocks = [slice(low, low + _BLOCK_ROWS) for low in range(0, rows, _BLOCK_ROWS)]
-        if self.threads == 1 or len(blocks) == 1:
-            parts = [self._block(block, point) for block in blocks]
-        else:
-            with ThreadPoolExecutor(min(self.threads, len(blocks))) as pool:
-                parts = list(pool.map(lambda block: self._block(block, point), blocks))
         value, gradient = 0.0, np.zeros(point.size)
-        for cost, slopes in parts:
+        threads = min(self.threads, len(blocks))
+        for cost, slopes in in_order(threads, lambda block: self._block(block, point), blocks):
             value += cost
             gradient += slopes
         return value / rows, gradient / rows
@@ -227,7 +190,7 @@ class Objective:
         log_alpha0 = np.full((counts.shape[0], 1), point[-1])
         features = None
         if self.features is not None:
-            features = self.features.rows(rows)
+            features = np.ascontiguousarray((self.features[rows] - self.mean) * self.factor)
             affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
         log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
         cost, slope = np.empty((2, counts.shape[0], 1))
@@ -261,8 +224,6 @@ def _best_constant(objective: Objective) -> float:
     valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
     valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
     bottoms = [_bottom(objective, *valley) for valley in valleys]
-    if len(bottoms) == 1:
-        return bottoms[0]
     return min(bottoms, key=lambda place: objective.at(np.array([place]))[0])
 
 

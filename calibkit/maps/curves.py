@@ -1,4 +1,16 @@
-"""Maps whose logit is a rising spline of the logit of the score, which several methods fit."""
+"""Maps whose logit is a rising spline of the logit of the score: quadratic and spline calibration.
+
+Quadratic: a logistic regression on 1, z and z squared, z the logit of the score.  E. Berta,
+D. Holzmüller, M. Jordan, F. Bach, Structured matrix scaling for multi-class calibration, 2025, fit it
+freely; here it may fall nowhere between the lowest and the highest score of the rows, and goes on as a
+line beyond them.
+
+Spline: a sum of I-splines with coefficients of at least 0 and a line beyond the outer knots, which are
+at quantiles.  Few rows give a line, the curve comes with more: that its slope changes by about as much
+as it is, from the first knot to the last, is expected with the weight of one such observation (a random
+walk; G. Wahba, Improper priors, spline smoothing and the problem of guarding against model errors in
+regression, 1978).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from calibkit.errors import DataError
-from calibkit.maps.method import Float64s, Floats, Found, Writer
-from calibkit.maps.platt import refuse_separated
-from calibkit.maps.points import Points
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.lines import refuse_steep
+from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.numerics.logistic import fit_rising_spline
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.maps import spline_map
 
@@ -26,9 +38,15 @@ Knots = Callable[[Float64s, Float64s, Float64s], Float64s]
 
 #: From here on squares of differences of scores may be infinite.
 _HUGE: Final = 1e150
+#: Knots of a spline: more than a curve needs, for the penalty and not their number smooths it.
+_COUNT: Final = 12
+#: The share of rows, half of the weight in each class, beyond each outer knot.
+_BEYOND: Final = 0.05
+#: How far the slope is expected to stray, as a share of itself: see `fit_rising_spline`.
+_BEND: Final = 1.0
 
 
-def fit_rising_logit(points: Points, knots: Knots, threads: int, bend: float = math.inf) -> Found:
+def fit_rising_logit(points: Points, knots: Knots, threads: int, bend: float) -> Found:
     """Fit a rising spline by maximum likelihood, penalised where it is expected to `bend` little.
 
     Raises
@@ -37,12 +55,9 @@ def fit_rising_logit(points: Points, knots: Knots, threads: int, bend: float = m
         For one class, or where every positive row has at least the score of every negative one:
         the best map is infinitely steep.  For scores of 1e150 and more.
     """
-    x = points.linear(threads)[::-1]
+    x = points.linear(threads)[::-1].copy()
     positive, negative = (weights[::-1].copy() for weights in points.weights(threads))
-    x = x.copy()
-    ones, zeros = x[positive > 0], x[negative > 0]
-    if not ones.size or not zeros.size or ones.min() >= zeros.max():
-        refuse_separated(points, x, positive, negative, "--method platt")
+    refuse_steep(points, x, positive, negative)
     if max(-x[0], x[-1]) >= _HUGE:
         raise DataError(
             f"{points.what} have scores from {x[0]:g} to {x[-1]:g}, too far apart for a curve; use "
@@ -62,6 +77,27 @@ def fit_rising_logit(points: Points, knots: Knots, threads: int, bend: float = m
             "get the same probability (see --positive)",
         )
     return Found(fields, said)
+
+
+def _ends(x: Float64s, positive: Float64s, negative: Float64s) -> Float64s:
+    """Return the lowest and the highest score that has weight.
+
+    A slope that goes over in a line from one end to the other is that of a quadratic function.
+    """
+    held = x[positive + negative > 0]
+    return np.unique(held[[0, -1]])
+
+
+def _spread(x: Float64s, positive: Float64s, negative: Float64s) -> Float64s:
+    """Return distinct quantiles of scores, each class half of the weight.
+
+    They lie where scores of both classes do, so that each slope moves rows of both.
+    """
+    share = np.cumsum(positive / np.add.reduce(positive) + negative / np.add.reduce(negative))
+    wanted = np.linspace(_BEYOND, 1.0 - _BEYOND, _COUNT) * share[-1]
+    places = np.minimum(np.searchsorted(share, wanted), x.size - 1)
+    low, high = x[positive > 0][0], x[negative > 0][-1]
+    return np.unique(x[places].clip(min(low, high), max(low, high)))
 
 
 def pieces(one: ScoreMap) -> tuple[list[float], tuple[list[float], ...]]:
@@ -102,3 +138,13 @@ def rising_logit_program(maker: Maker) -> tuple[Node, ...]:
     away = maker.program.bind("away", x - of_piece("knot", 0))
     slope = maker.program.bind("slope", of_piece("first_slope", 2) + of_piece("bend", 3) * away)
     return (maker.expit(slope * away + of_piece("level", 1)),)
+
+
+def _rising(knots: Knots, bend: float) -> Method:
+    def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
+        return fit_rising_logit(points, knots, options.workers, bend)
+
+    return Method(fit, write_rising_logit, rising_logit_program, lambda _: True, takes_logits=True)
+
+
+QUADRATIC, SPLINE = _rising(_ends, math.inf), _rising(_spread, _BEND)

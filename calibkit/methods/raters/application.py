@@ -1,0 +1,94 @@
+"""Applying alpha-calibration: what a model makes of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.numeric import numeric_column
+from calibkit.columns.patterns import Matched
+from calibkit.columns.rows import RowFinder
+from calibkit.files.sources import Source
+from calibkit.maps.application import as_in_input, match_classes, needed_columns, read_classes
+from calibkit.maps.logit_maps import logits_of, softmax
+from calibkit.methods.raters.alpha import log_strength
+from calibkit.methods.raters.model import AlphaModel, DisagreementMap
+from calibkit.models.applier import Reads, Request
+from calibkit.numerics.votes import predicted_disagreement
+
+Floats = NDArray[np.float64]
+
+
+def own_features(name: str, probabilities: Floats) -> Floats:
+    """Return features that are made of the class probabilities; see `OWN_FEATURES`."""
+    logs = logits_of(probabilities)
+    return logs if name == "probs" else np.ascontiguousarray(-np.sort(-logs, axis=1))
+
+
+def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
+    """Return disagreements after a step function; those about a class shrink or grow alike."""
+    mapped = steps.mapped(phi[:, 0])
+    ratio = np.where(phi[:, 0] > 0.0, mapped / np.where(phi[:, 0] > 0.0, phi[:, 0], 1.0), 0.0)
+    found = np.minimum(phi * ratio[:, None], mapped[:, None])
+    found[:, 0] = mapped
+    return found
+
+
+def predict(
+    model: AlphaModel, prediction: Floats, frame: pl.DataFrame, where: RowFinder
+) -> tuple[Floats, Floats, Floats]:
+    """Return calibrated probabilities, alpha0 and predicted disagreements of rows."""
+    scale = model.columns["probs"].scale
+    logits = prediction if scale == "logit" else logits_of(prediction)
+    if model.logit_map is not None:
+        probabilities = model.logit_map.probabilities(logits)
+    else:
+        probabilities = softmax(logits) if scale == "logit" else prediction
+    inputs: Floats | None = None
+    if isinstance(model.features, str):
+        inputs = own_features(model.features, probabilities)
+    elif model.features is not None:
+        columns = [numeric_column(frame[name], where) for name in model.features]
+        inputs = np.column_stack(columns).astype(np.float64, copy=False)
+    weights, intercept = model.strength()
+    alpha0 = np.exp(log_strength(inputs, probabilities.shape[0], weights, intercept))
+    phi = predicted_disagreement(probabilities, alpha0)
+    if model.disagreement_map is not None:
+        phi = with_steps(phi, model.disagreement_map)
+    return probabilities, alpha0, phi
+
+
+class AlphaApplier:
+    """Adds `alpha0`, `disagreement`, `disagreement_<class>`; after a map `calibrated_<class>` first."""
+
+    def __init__(self, model: AlphaModel) -> None:
+        self.model = model
+        self.calibrated = tuple(f"calibrated_{name}" for name in model.classes if model.calibrates)
+        self.about = tuple(f"disagreement_{name}" for name in model.classes)
+        self.added = (*self.calibrated, "alpha0", "disagreement", *self.about)
+        self.matched: Matched | None = None
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return the columns of probabilities and features."""
+        self.matched = match_classes(self.model, self.model.classes, source, request)
+        features = self.model.features
+        named = features if isinstance(features, list) else []
+        source.require(named, "the model's features")
+        about = as_in_input(self.model, self.matched, source, self.about)
+        written: tuple[str, ...] = ("alpha0", "disagreement", *about)
+        if self.calibrated:
+            written = (*as_in_input(self.model, self.matched, source, self.calibrated), *written)
+        return needed_columns(self.matched, named, written)
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the added columns."""
+        assert self.matched is not None  # `reads` comes first
+        classes = len(self.model.classes)
+        prediction = read_classes(self.model, classes, frame, self.matched, where)
+        probabilities, alpha0, phi = predict(self.model, prediction, frame, where)
+        mapped = [*probabilities.T] if self.calibrated else []
+        columns = [*mapped, alpha0, *phi.T]
+        return [pl.Series(np.ascontiguousarray(values)) for values in columns]
