@@ -16,9 +16,8 @@ from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.logistic import fit_line, fit_logistic
 from calibkit.options.maps import MapOptions
-from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import is_separated
-from calibkit_kernels.maps import beta_map, log_parts
+from calibkit_kernels.maps import LEAST, beta_map, log_parts
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

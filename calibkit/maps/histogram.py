@@ -13,7 +13,7 @@ from calibkit.maps.points import Points, sums_between
 from calibkit.maps.steps import steps_program, without_repeats, write_steps
 from calibkit.options.maps import MapOptions
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels.decide import logit
+from calibkit_kernels.maps import logit
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

@@ -152,9 +152,10 @@ def softmax(logits: Floats) -> Floats:
 
 def map_logits(inputs: Floats, weights: Floats, intercept: Floats, out: Floats) -> None:
     """Fill in the logits after a map; weights as those of `LogitMap`."""
-    from calibkit_kernels.dense import affine_rows, scaled_rows
+    from calibkit_kernels.dense import affine_rows
 
     if weights.ndim == 2:
         affine_rows(inputs, weights, intercept, out)
     else:
-        scaled_rows(inputs, np.broadcast_to(weights, intercept.shape).copy(), intercept, out)
+        np.multiply(inputs, weights, out=out)
+        out += intercept

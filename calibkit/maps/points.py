@@ -16,8 +16,8 @@ from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.quantile import falling_quantiles
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
-from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import share_classes
+from calibkit_kernels.maps import LEAST
 
 Floats = NDArray[Any]
 Counts = NDArray[Any]

@@ -14,8 +14,7 @@ from calibkit.maps.platt import refuse_separated
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.splines import fit_rising_spline
-from calibkit_kernels.decide import LEAST
-from calibkit_kernels.maps import spline_map
+from calibkit_kernels.maps import LEAST, spline_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

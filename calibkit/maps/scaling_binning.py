@@ -17,8 +17,7 @@ from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
 from calibkit.maps.steps import without_repeats, write_steps
 from calibkit.options.maps import MapOptions
-from calibkit_kernels.decide import LEAST
-from calibkit_kernels.maps import line_map
+from calibkit_kernels.maps import LEAST, line_map
 from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.maps import MapOptions
-from calibkit_kernels.decide import LEAST
-from calibkit_kernels.maps import line_map
+from calibkit_kernels.maps import LEAST, line_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

@@ -24,7 +24,7 @@ from calibkit.measures.views import Floats, Sample, View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.sums import exact_sum, exact_sum_products
 from calibkit.options.metrics import Settings
-from calibkit_kernels import influence as kernels
+from calibkit_kernels import ranking as kernels
 
 Float64s = NDArray[np.float64]
 

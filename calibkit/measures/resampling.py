@@ -24,7 +24,7 @@ from calibkit.measures.smooth import smooth_calibration_error
 from calibkit.measures.units import independent_shares, units_of, units_of_cells
 from calibkit.measures.views import View
 from calibkit_kernels import bootstrap as kernels
-from calibkit_kernels import reliability, smooth
+from calibkit_kernels import reliability
 from calibkit_kernels.hashes import mix
 
 Floats = NDArray[np.float64]
@@ -173,11 +173,20 @@ def _independent(view: View, ends: Int64s) -> Floats:
 
 
 def _recall(precision: float, table: Floats) -> Sequence[float]:
-    return [float(kernels.largest_recall(table, precision))]
+    """Return the largest recall of a threshold with a precision; NaN without a positive row."""
+    hits, rows = np.cumsum(table[:, 0]), np.cumsum(table[:, 0] + table[:, 1])
+    met = np.flatnonzero((table[:, 0] > 0.0) & (hits >= precision * rows))
+    best = hits[met[-1]] if met.size else 0.0
+    return [float(best / hits[-1]) if hits.size and hits[-1] > 0.0 else math.nan]
 
 
 def _precision(recall: float, table: Floats) -> Sequence[float]:
-    return [float(kernels.largest_precision(table, recall))]
+    """Return the largest precision of a threshold with a recall; NaN without a positive row."""
+    hits, rows = np.cumsum(table[:, 0]), np.cumsum(table[:, 0] + table[:, 1])
+    if not hits.size or hits[-1] <= 0.0:
+        return [math.nan]
+    met = (rows > 0.0) & (hits >= recall * hits[-1])
+    return [float(np.max(hits[met] / rows[met], initial=0.0))]
 
 
 class _Smooth:
@@ -214,7 +223,7 @@ class _Smooth:
         rows = table[:, 0] + table[:, 1]
         residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
         out = np.zeros(self.terms)
-        smooth.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
+        reliability.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
         return out
 
     def _gathered(self, values: Floats) -> Floats:
@@ -224,8 +233,8 @@ class _Smooth:
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""
         series = np.empty((self.points, 2))
-        smooth.damped_series(coefficients, sigma, series)
-        return float(smooth.absolute_integral(series)), series[:, 0].copy()
+        reliability.damped_series(coefficients, sigma, series)
+        return float(reliability.absolute_integral(series)), series[:, 0].copy()
 
     def _noise(self, table: Floats, share: float) -> Floats:
         """Return the standard deviation of the smoothed residual at each point."""

@@ -52,9 +52,9 @@ def words_of_keys(key: Keys, seed: int, purpose: int, number: int = 0) -> Keys:
 
 def folds_of_keys(key: Keys, folds: int, seed: int) -> NDArray[np.uint8]:
     """Return the fold of each row, from 0: each with the same probability (at most 256 folds)."""
-    out = np.empty(key.size, np.uint8)
-    kernels.keyed_folds(key, salt_of(seed, FOLD), folds, out)
-    return out
+    half = np.uint64(32)
+    words = words_of_keys(key, seed, FOLD) >> half
+    return (words * np.uint64(folds) >> half).astype(np.uint8)
 
 
 def poisson_of_keys(key: Keys, seed: int, number: int) -> NDArray[np.uint8]:

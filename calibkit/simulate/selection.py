@@ -15,7 +15,7 @@ from calibkit.numerics.streams import stream
 from calibkit.options.simulate import SelectionOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 from calibkit_kernels.dense import affine_rows
-from calibkit_kernels.regression import newton_sums
+from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.reliability import expit
 
 Floats = NDArray[np.float64]

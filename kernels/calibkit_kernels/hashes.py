@@ -34,15 +34,6 @@ def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
 
 
 @kernel
-def total(hashes: Words) -> np.uint64:
-    """Return the sum of the hashes modulo 2^64."""
-    result = np.uint64(0)
-    for i in range(hashes.size):
-        result += hashes[i]
-    return result
-
-
-@kernel
 def uniform(key: np.uint64, draw: int) -> float:
     """Return the uniform number in [0, 1) of a key and a draw's index."""
     word = mix(key + np.uint64(draw) * _DRAW_STEP)
@@ -68,13 +59,6 @@ def keyed_words(keys: Words, salt: np.uint64, words: Words) -> None:
 
 
 @kernel
-def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
-    """Write a number from 0 to `folds` - 1 for each key, all equally likely."""
-    for i in range(keys.size):
-        out[i] = ((mix(keys[i] ^ salt) >> np.uint64(32)) * np.uint64(folds)) >> np.uint64(32)
-
-
-@kernel
 def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None:
     """Write for each key how many of the rising `steps` its random word reaches."""
     for i in range(keys.size):
@@ -82,14 +66,3 @@ def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None
         while count < steps.size and word >= steps[count]:
             count += 1
         out[i] = count
-
-
-@kernel
-def spread_rows(hashes: Words, first: NDArray[np.int64], last: NDArray[np.int64]) -> None:
-    """Write into `first` the range, of those from `first` to `last`, that the hash of a row picks.
-
-    Greater hashes pick later ranges.
-    """
-    for i in range(hashes.size):
-        width = np.uint64(last[i] - first[i] + 1)
-        first[i] += np.int64(((hashes[i] >> np.uint64(32)) * width) >> np.uint64(32))

@@ -20,7 +20,7 @@ from calibkit.methods.hetcal.rows import linear_scores
 from calibkit.methods.hetcal.trees import known_categories, routes_of
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
-from calibkit_kernels import boosting, leaf_maps
+from calibkit_kernels import leaf_maps
 
 Floats = NDArray[np.float64]
 Leaves = NDArray[np.int32]
@@ -93,7 +93,7 @@ def _judged(
             if place == 0:
                 first[own] = leaf
             if model.final is not msgspec.UNSET:
-                boosting.move_scores(score, leaf, made.lines)
+                leaf_maps.move_scores(score, leaf, made.lines)
             else:
                 total += made.probabilities(score, leaf)
         if model.final is not msgspec.UNSET:

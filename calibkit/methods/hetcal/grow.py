@@ -184,7 +184,7 @@ class _Growing:
 
     def add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
         """Add the nodes of a level, and return the sums of each."""
-        kernels.gather_rows(self.payload, self.order, self.gathered)
+        np.take(self.payload, self.order, axis=0, out=self.gathered, mode="clip")
         totals = np.zeros((count, self.payload.shape[1]), np.int64)
         kernels.node_totals(self.gathered, spans, totals)
         self.tree.nodes += [Node(rows, second, depth) for rows, second in totals[:, :2].tolist()]

@@ -31,9 +31,8 @@ from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree
 from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
-from calibkit_kernels import boosting as kernels
 from calibkit_kernels import criteria
-from calibkit_kernels import leaf_maps as leaf_kernels
+from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -305,7 +304,7 @@ def _written(
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
-        leaf_kernels.leaf_probabilities(score, root, line, probability[own])
+        kernels.leaf_probabilities(score, root, line, probability[own])
     course = COURSES[options.partition]
     least = options.min_leaf or course.least_rows
     depth = course.depth if options.max_depth is None else options.max_depth

@@ -24,7 +24,6 @@ from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Tree
 from calibkit.numerics.streams import poisson_of_keys, stream
 from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, HetcalOptions
-from calibkit_kernels import forest
 from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
@@ -193,7 +192,7 @@ def _judged(
     for one in tried:
         fresh = np.equal(one.counts[own], 0) if bagged else np.ones(score.size, np.bool_)
         above = np.stack([one.tree.ancestors(depth) for depth in grid.depths])
-        forest.add_probabilities(
+        kernels.add_probabilities(
             score, np.where(fresh, places, -1).astype(np.int32), one.ends[own], above, one.lines,
             np.array(grid.shrinkages), total,
         )  # fmt: skip
