@@ -66,10 +66,10 @@ def apply_to_frame(
 
 def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
     """Return how far rows are from those of the fit; see `calibkit.models.model.Model.drift`."""
-    from calibkit.drift.drift import drift
+    from calibkit.drift import drift
 
     with in_python(names_of(DriftOptions)):
-        found = drift(DriftOptions(model=model, **given), open_frame(frame))
+        found = drift.fit(DriftOptions(model=model, **given), open_frame(frame))
     tell(found.warnings, DriftOptions)
     return found
 

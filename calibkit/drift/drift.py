@@ -1,27 +1,49 @@
-"""Comparing new rows with those of a fit: shares, stability indices and, with labels, rates."""
+"""Comparing new rows with those of a fit: shares, stability indices and, with labels, rates.
+
+From the rows, or from states of them: see `calibkit.summaries.runs.Run`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 
-from calibkit.drift.counts import Counts
-from calibkit.drift.estimate import Basis, Cells, estimate
-from calibkit.drift.psi import Stability, stability
-from calibkit.drift.rows import BOUNDARY, Watched, base_rate, count, fitted_rows, plan_watch
+from calibkit.drift.estimate import Cells, estimate
+from calibkit.drift.psi import stability
+from calibkit.drift.rows import (
+    BOUNDARY,
+    CELL,
+    Counts,
+    Sums,
+    Watched,
+    base_rate,
+    cells,
+    count,
+    fitted_rows,
+    plan_watch,
+    watched_of,
+)
+from calibkit.errors import CalibkitError, ModelError
 from calibkit.files.sources import Source
 from calibkit.measures.influence import Level, wilson
 from calibkit.measures.result import Difference, Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import Shown
+from calibkit.numerics.row_hash import hash_text
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.drift import DriftOptions
+from calibkit.options.option import from_plain as options_from_plain
+from calibkit.options.option import plain
+from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.summaries.runs import Plan
+from calibkit.summaries.states import Shard, State, SummedState, new_header
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
@@ -43,6 +65,10 @@ HEADLINE = (
 
 #: What a certificate calls a quantity, as a metric.
 _CERTIFIED = {"capacity": "selected_share"}
+
+#: The kind of states, and the columns of their table.
+KIND: Final = "drift"
+_COLUMNS: Final = ("boundary", "sum", "value")
 
 #: Rows that are read at a time, where memory does not say.
 _BATCH = 2**20
@@ -108,7 +134,7 @@ class Drift(Shown):
         return found
 
 
-def drift(options: DriftOptions, source: Source, *, batch: int | None = None) -> Drift:
+def fit(options: DriftOptions, source: Source, *, batch: int | None = None) -> Drift:
     """Compare new rows with those that a boundary, or the boundaries of a bundle, were fitted on.
 
     Parameters
@@ -137,110 +163,105 @@ def drift(options: DriftOptions, source: Source, *, batch: int | None = None) ->
 def judged(
     options: DriftOptions,
     watched: Sequence[Watched],
-    counted: Mapping[str, Counts],
+    counts: Counts,
     rows: int,
     warnings: Sequence[str] = (),
 ) -> Drift:
     """Return what the counts of new rows say, a boundary each."""
-    values: dict[str, dict[str, dict[str, Number]]] = {}
-    intervals: dict[str, dict[str, dict[str, Interval]]] = {}
+    metrics = Metrics(signature={}, rows=rows, metrics={}, intervals={})
+    certificates, told = {}, [*warnings]
     for one in watched:
-        found = _figures(one, counted[one.name], options)
-        values[one.name] = {ALL: found.values, **_expected(one.model)}
-        intervals[one.name] = {ALL: found.bounds}
+        values, bounds = _figures(one, counts, options)
+        metrics.metrics[one.name] = {ALL: values, **_expected(one.model)}
+        metrics.intervals[one.name] = {ALL: bounds}
         if options.estimate:
-            rates = _estimated(one, counted[one.name], options)
-            values[one.name][ESTIMATED] = {name: rate.value for name, rate in rates.items()}
-            intervals[one.name][ESTIMATED] = {
+            rates = _estimated(one, counts.sums[one.name], options)
+            metrics.metrics[one.name][ESTIMATED] = {
+                name: rate.value for name, rate in rates.items()
+            }
+            metrics.intervals[one.name][ESTIMATED] = {
                 name: Interval(rate.low, rate.high) for name, rate in rates.items()
             }
-    certificates = {
-        one.name: sure
-        for one in watched
-        if (sure := _certificate(one.model)) is not None and options.label is not None
-    }
-    metrics = Metrics(signature={}, rows=rows, metrics=values, intervals=intervals)
-    told = (*warnings, *(_blind(one, options) for one in watched if options.estimate))
-    return Drift(metrics, certificates, tuple(filter(None, told)), options.assumed)
+            told += _blind(one, options)
+        sure = _certificate(one.model)
+        if sure is not None and options.label is not None:
+            certificates[one.name] = sure
+    return Drift(metrics, certificates, tuple(told), options.assumed)
 
 
-def _blind(one: Watched, options: DriftOptions) -> str:
+def _blind(one: Watched, options: DriftOptions) -> list[str]:
     """Say where probabilities do not know what the boundary decides by; nothing otherwise."""
     own = one.model.columns.get("uncertainty")
     maker = options.calibrator
     if own is None or (maker is not None and own.name in {c.name for c in maker.columns.values()}):
-        return ""
-    return (
+        return []
+    return [
         f"{one.name} decides by {own.name!r} too, which the probabilities do not know: where positives "
         "at a score depend on it, the estimated precision and recall are off. Give --calibrator a "
         f"model of `calibkit hetcal` with {own.name!r} among its --features."
-    )
+    ]
 
 
-@dataclass
-class _Figures:
-    """Metrics of the new rows of one boundary, as they are found, and their intervals."""
-
-    level: Level
-    values: dict[str, Number] = field(default_factory=dict)
-    bounds: dict[str, Interval] = field(default_factory=dict)
-
-    def rate(self, name: str, part: float, whole: float, rows: float) -> None:
-        """Add a rate, None of nothing; `rows` is how many independent rows it is of."""
-        self.values[name] = part / whole if whole > 0.0 else None
-        if whole > 0.0:
-            self.bounds[name] = wilson(min(1.0, part / whole), rows, self.level)
-
-    def stability(self, name: str, found: Stability | None) -> None:
-        """Add the index of a column; None where the boundary does not read it."""
-        self.values[name] = None if found is None else found.value
-        self.values[f"{name}_expected"] = None if found is None else found.expected
-        self.values[f"{name}_p_value"] = None if found is None else found.p_value
-        if found is not None:
-            self.bounds[name] = found.interval
-
-
-def _figures(one: Watched, counts: Counts, options: DriftOptions) -> _Figures:
+def _figures(
+    one: Watched, counts: Counts, options: DriftOptions
+) -> tuple[dict[str, Number], dict[str, Interval]]:
     """Return the metrics of the new rows, and their intervals."""
-    found = _Figures(Level(options.confidence), {"count": counts.read})
-    found.rate("missing_share", counts.missing, counts.read, counts.read)
-    total = counts.value("rows")
-    thinned = _independent(one, counts)
+    level, sums = Level(options.confidence), counts.sums[one.name]
+    values: dict[str, Number] = {"count": counts.read}
+    bounds: dict[str, Interval] = {}
+
+    def rate(name: str, part: float, whole: float, rows: float) -> None:
+        """Add a rate, None of nothing; `rows` is how many independent rows it is of."""
+        values[name] = part / whole if whole > 0.0 else None
+        if whole > 0.0:
+            bounds[name] = wilson(min(1.0, part / whole), rows, level)
+
+    rate("missing_share", counts.missing, counts.read, counts.read)
+    total = _total(sums, "rows")
+    thinned = _independent(one, sums)
     kish = total * thinned
     for name, part in (("selected_share", "selected"), ("outside_range", "outside")):
-        found.rate(name, counts.value(part), total, kish)
+        rate(name, _total(sums, part), total, kish)
     for role in ("score", "uncertainty"):
-        index = None
+        name = f"psi_{role}"
+        # None where the boundary does not read the column.
+        values |= dict.fromkeys((name, f"{name}_expected", f"{name}_p_value"))
         if role in one.outline and total:
-            bins = _filled(counts.sums[role], one.outline[role].counts)
+            bins = _filled(sums[role], one.outline[role].counts)
             index = stability(*bins, (kish, fitted_rows(one.model)), options.confidence)
-        found.stability(f"psi_{role}", index)
+            values[name], bounds[name] = index.value, index.interval
+            values[f"{name}_expected"] = index.expected
+            values[f"{name}_p_value"] = index.p_value
     if options.label is not None:
         names = ("labelled", "positives", "labelled_selected", "hits")
-        rows, positives, selected, hits = (counts.value(name) for name in names)
-        found.values["labelled"] = rows
+        rows, positives, selected, hits = (_total(sums, name) for name in names)
+        values["labelled"] = rows
         for name, own, whole in (
             ("base_rate", positives, rows),
             ("precision", hits, selected),
             ("recall", hits, positives),
             ("fpr", selected - hits, rows - positives),
         ):
-            found.rate(name, own, whole, whole * thinned)
-    return found
+            rate(name, own, whole, whole * thinned)
+    return values, bounds
 
 
-def _estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str, Difference]:
+def _total(sums: Sums, name: str) -> float:
+    return float(sum(sums.get(name, ())))
+
+
+def _estimated(one: Watched, sums: Sums, options: DriftOptions) -> dict[str, Difference]:
     """Return the rates of the new rows without their labels."""
     source = one.model if options.calibrator is None else options.calibrator
-    basis = Basis(fitted_rows(source), base_rate(source) or 0.5)
-    cells = counts.cells()
-    places = np.array([cell[:3] for cell in cells], np.int64).reshape(-1, 3)
-    rows, means = np.array([cell[3:] for cell in cells], np.float64).reshape(-1, 2).T
+    known_rows = fitted_rows(source)
+    found = cells(sums)
+    places = np.array([cell[:3] for cell in found], np.int64).reshape(-1, 3)
+    rows, means = np.array([cell[3:] for cell in found], np.float64).reshape(-1, 2).T
     old = np.array(one.outline["score"].counts)
     # Bins that held no fitting row count with the next that did, as in the index.
     filled = np.flatnonzero(old)
     bins = np.minimum(np.searchsorted(filled, places[:, 0]), filled.size - 1)
-    known = basis.rows * (old[filled] / old.sum())[bins]
+    known = known_rows * (old[filled] / old.sum())[bins]
     own = exact_group_sums(rows, bins, filled.size)[bins]
     return estimate(
         Cells(
@@ -251,16 +272,16 @@ def _estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str,
             known=known,
             ratio=own / known,
         ),
-        basis,
+        (known_rows, base_rate(source) or 0.5),
         str(options.assumed),
         Level(options.confidence),
-        independent=_independent(one, counts),
+        independent=_independent(one, sums),
     )
 
 
-def _independent(one: Watched, counts: Counts) -> float:
+def _independent(one: Watched, sums: Sums) -> float:
     """Return how many independent rows there are in a unit of weight (Kish)."""
-    total, square = counts.value("rows"), counts.value("squares")
+    total, square = _total(sums, "rows"), _total(sums, "squares")
     return total / square if one.sampled and square else 1.0
 
 
@@ -319,3 +340,100 @@ def _certificate(model: BoundaryModel) -> Certificate | None:
 def certified_as(promise: Promise) -> str:
     """Return the metric that a promise bounds."""
     return _CERTIFIED.get(promise.quantity, promise.quantity)
+
+
+def plan(options: DriftOptions, source: Source) -> Plan:
+    """Return what a comparison would do."""
+    watch = plan_watch(options, source)
+    names = ", ".join(one.name for one in watch.watched)
+    return Plan(watch.columns, [f"compare with the fit of {names}"])
+
+
+def state(options: DriftOptions, source: Source) -> State:
+    """Return the state of the rows of a shard; errors as `fit`."""
+    batch = (source.memory or memory_budget(None)).batch
+    counts = count(plan_watch(options, source), source, batch, hashed=True)
+    shard = Shard(hash_text(counts.hash), source.rows)
+    # Shards may call a column by names of their own: what is found is the same.
+    left = replace(options, score=None, uncertainty=None, weight=None, threads=None)
+    return DriftState(
+        new_header(KIND, {"asked": plain(left)}, [shard]), pl.DataFrame(), summary=counts
+    )
+
+
+def finish(state: State, memory: Memory, threads: int) -> Drift:
+    """Return what the rows of a merged state say.
+
+    Raises
+    ------
+    ModelError
+        For a state of something else.
+    """
+    assert isinstance(state, DriftState)
+    return judged(*state.parts(), state.rows)
+
+
+class DriftState(SummedState):
+    """A state of what is counted of new rows."""
+
+    def check(self) -> None:
+        """Raise `ModelError` for a state that holds no such counts."""
+        self.summed()
+
+    def summed(self) -> Counts:
+        """Return what was counted."""
+        return self.parts()[2]
+
+    def parts(self) -> tuple[DriftOptions, list[Watched], Counts]:
+        """Return the options, the boundaries and what was counted for each."""
+        asked = self.header.options.get("asked")
+        try:
+            options = options_from_plain(asked, DriftOptions, self.path)
+            watched = watched_of(options.fitted)
+        except CalibkitError as error:
+            raise ModelError(f"a damaged state: {error}", file=self.path) from None
+        return options, watched, self.summary or self._counts(watched)
+
+    def _counts(self, watched: list[Watched]) -> Counts:
+        told = [self.header.payload.get(one.name) for one in watched]
+        rows = told[0]
+        if list(self.table.columns) != list(_COLUMNS) or not (
+            isinstance(rows, list) and len(rows) == 2 and all(type(n) is int for n in rows)
+        ):
+            raise ModelError("a damaged state: it holds no counts", file=self.path)
+        read, missing = rows
+        if not 0 <= missing <= read <= self.rows or any(other != rows for other in told):
+            raise ModelError("a damaged state: impossible numbers of rows", file=self.path)
+        sums: dict[str, Sums] = {one.name: {} for one in watched}
+        try:
+            for owner, sum_of, value in self.table.rows():
+                if owner in sums:
+                    sums[owner].setdefault(sum_of, []).append(_fraction(value))
+        except (TypeError, ValueError, ZeroDivisionError):
+            raise ModelError("a damaged state: sums that are none", file=self.path) from None
+        for one in watched:
+            wanted = {role: len(outline.counts) for role, outline in one.outline.items()}
+            for name, values in sums[one.name].items():
+                if len(values) != (2 if CELL.fullmatch(name) else wanted.get(name, 1)):
+                    raise ModelError(f"a damaged state: {name!r}", file=self.path)
+        return Counts(sums, read, missing)
+
+    def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
+        """Return payload and table of the summary."""
+        found: Counts = self.summary
+        payload = {name: [found.read, found.missing] for name in found.sums}
+        rows = [
+            (name, sum_of, str(value))
+            for name, own in sorted(found.sums.items())
+            for sum_of, values in sorted(own.items())
+            for value in values
+        ]
+        return payload, pl.DataFrame(rows, dict.fromkeys(_COLUMNS, pl.String), orient="row")
+
+
+def _fraction(text: object) -> Fraction:
+    """Return a sum of a state, which is at least 0."""
+    found = Fraction(str(text))
+    if found < 0 or len(str(text)) > 4_000:
+        raise ValueError(text)
+    return found

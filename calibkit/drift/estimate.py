@@ -39,35 +39,13 @@ _NEAR: Final = 1e-12
 _LEAST: Final = 1e-9
 
 
-@dataclass(frozen=True)
-class Basis:
-    """What a calibrator's probabilities rest on.
-
-    Attributes
-    ----------
-    rows, base_rate
-        Its calibration rows, and their share of positives.
-    """
-
-    rows: float
-    base_rate: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """New rows that are alike, a cell an entry.
+    """New rows that are alike, a cell an entry: how many (by weight), and their mean probability.
 
-    Attributes
-    ----------
-    rank
-        The place of the cell's probability: cells of one rank are tied.
-    rows, probability
-        How many rows (by weight), and their mean probability.
-    selected
-        Whether the boundary selects them.
-    known, ratio
-        Calibration rows in the twentieth of scores where the cell lies, and how many new rows there
-        are to each.
+    `rank` is the place of the probability: cells of one rank are tied.  `selected` are those that the
+    boundary selects.  `known` are the calibration rows in the twentieth of scores where the cell lies,
+    and `ratio` says how many new rows there are to each.
     """
 
     rank: NDArray[np.int64]
@@ -79,22 +57,18 @@ class Cells:
 
 
 def estimate(
-    cells: Cells, basis: Basis, assumed: str, level: Level, *, independent: float = 1.0
+    cells: Cells,
+    basis: tuple[float, float],
+    assumed: str,
+    level: Level,
+    *,
+    independent: float = 1.0,
 ) -> dict[str, Difference]:
     """Return each rate of `RATES` with the ends of its interval.
 
-    Parameters
-    ----------
-    cells
-        The new rows.
-    basis
-        Of the calibrator.
-    assumed
-        ``covariate`` or ``prior``.
-    level
-        Of the intervals.
-    independent
-        How many independent rows there are in a unit of weight.
+    `basis` is what the calibrator's probabilities rest on: its rows, and their share of positives;
+    `assumed` is ``covariate`` or ``prior``, `independent` says how many independent rows there are in
+    a unit of weight.
     """
     if not cells.rows.size:
         return dict.fromkeys(RATES, Difference(None))
@@ -111,20 +85,17 @@ def estimate(
             continue
         variance = exact_sum(cells.rows * slope**2, now * (1.0 - now))
         if moved is not None:
-            variance += moved.variance(slope)
-            slope = moved.through(slope)
+            more, slope = moved.through(slope)
+            variance += more
         variance += exact_sum(unsure, slope**2)
-        found[name] = _around(value, variance / independent, level)
+        variance /= independent
+        spread = value * (1.0 - value)
+        found[name] = Difference(value)
+        if spread > 0.0 and variance > 0.0:
+            # Wilson's interval of as many rows as have this variance.
+            ends = wilson(value, spread / variance, level)
+            found[name] = Difference(value, ends.low, ends.high)
     return found
-
-
-def _around(value: float, variance: float, level: Level) -> Difference:
-    """Return Wilson's interval of as many rows as have this variance."""
-    spread = value * (1.0 - value)
-    if not spread > 0.0 or not variance > 0.0:
-        return Difference(value, None, None)
-    ends = wilson(value, spread / variance, level)
-    return Difference(value, ends.low, ends.high)
 
 
 def _rates(cells: Cells, now: Floats) -> dict[str, tuple[float | None, Floats]]:
@@ -163,46 +134,39 @@ class _Moved:
     the two densities: q / (1 - q) over the odds at calibration.
     """
 
-    def __init__(self, cells: Cells, q: Floats, basis: Basis) -> None:
-        self.cells, self.q, self.basis = cells, q, basis
-        before = basis.base_rate
-        self.ratio = q / (1.0 - q) * (1.0 - before) / before
+    def __init__(self, cells: Cells, q: Floats, basis: tuple[float, float]) -> None:
+        self.cells, self.q = cells, q
+        self.known, self.before = basis
+        self.ratio = q / (1.0 - q) * (1.0 - self.before) / self.before
         self.base_rate = rising_root(
             lambda rate: -exact_sum(cells.rows, self._pulls(rate)), _LEAST, 1.0 - _LEAST
         )
         rate = self.base_rate
         self.now = rate * self.ratio / (1.0 + rate * (self.ratio - 1.0))
         #: The observed information of the base rate.
-        self.information = exact_sum(cells.rows, self._pulls(self.base_rate) ** 2)
+        self.information = exact_sum(cells.rows, self._pulls(rate) ** 2)
 
     def _pulls(self, rate: float) -> Floats:
         """Return the derivative of a row's log-likelihood by the base rate."""
         pulls: Floats = (self.ratio - 1.0) / (1.0 + rate * (self.ratio - 1.0))
         return pulls
 
-    def _by_base_rate(self, slope: Floats) -> float:
-        """Return the derivative of a rate by the base rate."""
-        rate = self.base_rate
-        spread = self.now * (1.0 - self.now)
-        return exact_sum(self.cells.rows * slope, spread) / (rate * (1.0 - rate))
+    def through(self, slope: Floats) -> tuple[float, Floats]:
+        """Return what a rate's variance has from the base rate, which the scores tell, and its slopes.
 
-    def variance(self, slope: Floats) -> float:
-        """Return what the rate's variance has from the base rate, which the scores tell."""
-        return self._by_base_rate(slope) ** 2 / self.information if self.information else 0.0
-
-    def through(self, slope: Floats) -> Floats:
-        """Return the derivative of a rate by the calibrated probability of a row of each cell.
-
-        It moves the row's own odds, with them the most likely base rate, and a mean of all of them
-        is the base rate at calibration.
+        A slope is the derivative by the calibrated probability of a row of each cell.  It moves the
+        row's own odds, with them the most likely base rate, and a mean of all of them is the base
+        rate at calibration.
         """
-        rows, q, before = self.cells.rows, self.q, self.basis.base_rate
-        spread, further = self.now * (1.0 - self.now), 0.0
+        rows, q, before, rate = self.cells.rows, self.q, self.before, self.base_rate
+        spread, variance, further = self.now * (1.0 - self.now), 0.0, 0.0
         if self.information:
-            further = self._by_base_rate(slope) / self.information
-        steep = self.ratio / (1.0 + self.base_rate * (self.ratio - 1.0)) ** 2
+            by_base_rate = exact_sum(rows * slope, spread) / (rate * (1.0 - rate))
+            variance = by_base_rate**2 / self.information
+            further = by_base_rate / self.information
+        steep = self.ratio / (1.0 + rate * (self.ratio - 1.0)) ** 2
         both = slope * spread + further * steep
         own = both / (q * (1.0 - q))
         shared = -exact_sum(rows, both) / (before * (1.0 - before))
-        found: Floats = own + shared / (self.cells.ratio * self.basis.rows)
-        return found
+        found: Floats = own + shared / (self.cells.ratio * self.known)
+        return variance, found

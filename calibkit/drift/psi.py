@@ -23,20 +23,12 @@ _EMPTY = 0.5
 
 @dataclass(frozen=True)
 class Stability:
-    """The index of one column.
+    """The index of one column, and what chance alone gives on average.
 
-    Attributes
-    ----------
-    value
-        The index.
-    expected
-        What chance alone gives on average.
-    p_value
-        The probability of shares that differ as much or more without drift, by Pearson's test of
-        two samples (On the criterion, 1900).
-    interval
-        Of the index of all rows that such files might hold: what chance adds is taken off.  It
-        reaches down to 0 wherever the test does not tell the samples apart.
+    `p_value` is the probability of shares that differ as much or more without drift, by Pearson's test
+    of two samples (On the criterion, 1900).  `interval` is that of the index of all rows that such
+    files might hold: what chance adds is taken off, and it reaches down to 0 wherever the test does not
+    tell the samples apart.
     """
 
     value: float
@@ -51,17 +43,10 @@ def stability(
     sizes: tuple[float, float],
     confidence: float,
 ) -> Stability:
-    """Return the index between new rows and fitting rows.
+    """Return the index between new rows and fitting rows, given their weight in each bin.
 
-    Parameters
-    ----------
-    new, reference
-        Rows (sums of weights) in each bin; of `reference` all positive, of `new` some.  An empty bin
-        counts as half a row.
-    sizes
-        Of how many independent rows either is: N, M.
-    confidence
-        That of the interval.
+    Of `reference` all are positive, of `new` some; an empty bin counts as half a row.  `sizes` says of
+    how many independent rows either is: N, M.
     """
     rows, fitted = sizes
     chance = 1.0 / rows + 1.0 / fitted
@@ -110,19 +95,10 @@ def _variance(own: Sequence[float], other: Sequence[float], rows: float) -> floa
 
 
 def chi_square_tail(x: float, free: int) -> float:
-    """Return the probability that a chi-square variable exceeds `x`.
+    """Return the probability that a chi-square variable of `free` degrees of freedom exceeds `x`.
 
-    Parameters
-    ----------
-    x
-        At least 0.
-    free
-        Degrees of freedom, a whole number; 0 is the constant 0.
-
-    Notes
-    -----
-    By the recurrence from 1 or 2 degrees of freedom (Abramowitz and Stegun, Handbook of mathematical
-    functions, 26.4.8), all of whose terms are positive.
+    With 0 degrees it is the constant 0.  By the recurrence from 1 or 2 degrees (Abramowitz and Stegun,
+    Handbook of mathematical functions, 26.4.8), all of whose terms are positive.
     """
     if x <= 0.0:
         return 1.0

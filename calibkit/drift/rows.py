@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -15,40 +17,66 @@ from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
 from calibkit.columns.numeric import as_fitted, label_column, weight_column
 from calibkit.columns.rows import RowFinder, missing_mask, present_in
-from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER
+from calibkit.methods.boundary.problem.quantiles import place_between
 from calibkit.methods.boundary.result.decide import probabilities, spread_of
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.row_hash import hash_rows
+from calibkit.numerics.sums import ExactSum, group_fractions
 from calibkit.options.drift import DriftOptions
 
 Floats = NDArray[Any]
 
+#: Sums over the rows of a boundary, by name; see `Counts`.
+Sums = dict[str, list[Fraction]]
+
 #: What the only boundary of a model is called.
 BOUNDARY = "boundary"
+
+#: What sums of a cell are called: a bin of the score, a range of the logit, whether selected.
+CELL: Final = re.compile(r"cell (\d+) (-?\d+) ([01])")
+
+#: Ranges of the logit of a probability in a unit of it, more than there are of all, and the least
+#: probability told from 0.
+_RANKS: Final = 64.0
+_SPAN: Final = 4096
+_LEAST: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A column of the fitting rows, as the model knows it.
+
+    `quantiles` are the smallest value and the inner edges of the bins (see `place_between`), `counts`
+    the fitting rows of each, `largest` is the largest value.
+    """
+
+    quantiles: NDArray[np.float64]
+    counts: tuple[float, ...]
+    largest: float
+
+    def bins(self, values: Floats) -> NDArray[np.int64]:
+        """Return the bin of each value."""
+        return place_between(values, self.quantiles).astype(np.int64)
+
+    def outside(self, values: Floats) -> NDArray[np.bool_]:
+        """Return which values lie outside the range of the fitting rows."""
+        found: NDArray[np.bool_] = (values < self.quantiles[0]) | (values > self.largest)
+        return found
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A boundary whose rows are compared.
+    """A boundary whose rows are compared, with what it is called: its name in a bundle or `BOUNDARY`.
 
-    Attributes
-    ----------
-    name
-        What it is called: its name in a bundle, else ``boundary``.
-    model
-        The boundary.
-    names
-        The column of each role that it reads.
-    outline
-        The fitting rows, by role.
-    weight
-        The column of weights, if rows have any.
+    `names` are the columns that it reads, `outline` are the fitting rows, both by role; `weight` is the
+    column of weights, if rows have any.
     """
 
     name: str
@@ -65,28 +93,19 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Calibrating:
-    """What makes probabilities of the rows."""
-
-    applier: Any
-    reads: Reads
-
-    def probabilities(self, frame: pl.DataFrame, where: RowFinder) -> Floats:
-        """Return the probability of each row."""
-        first: pl.Series = self.applier.values(frame, where, self.reads, Request())[0]
-        return first.to_numpy()
-
-
-@dataclass(frozen=True)
 class Watch:
-    """How rows are read and what is watched in them, settled before any is read."""
+    """How rows are read and what is watched in them, settled before any is read.
 
-    watched: tuple[Watched, ...]
+    `maker` makes their probabilities, from the columns `made_from`; None: their scores are some.
+    """
+
+    watched: Sequence[Watched]
     reads: Reads
     bundle: BundleApplier | None
     apply: Request
     options: DriftOptions
-    calibrating: Calibrating | None = None
+    maker: Any = None
+    made_from: Reads | None = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -98,17 +117,89 @@ class Watch:
         return self.reads.needed | beside
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Sums over rows; each row counts as its weight.
+
+    Attributes
+    ----------
+    sums
+        Of each boundary by name: ``rows`` (of weight), ``squares`` (of weights), ``selected``,
+        ``outside``; with labels also ``labelled``, ``positives``, ``labelled_selected`` and ``hits``.
+        By role the rows in each bin of a column.  By cell what `cell_sums` says.
+    read, missing
+        Rows, whatever they weigh: all of them, and those without a value, which count nowhere else.
+    hash
+        The sum of the hashes of the rows that have all values; 0 where none was asked for.
+    """
+
+    sums: Mapping[str, Sums]
+    read: int
+    missing: int
+    hash: int = 0
+
+    def merge(self, *others: Counts) -> Counts:
+        """Return what was counted of the rows of all."""
+        parts = (self, *others)
+        read, missing, total = (
+            sum(counted)
+            for counted in zip(*((p.read, p.missing, p.hash) for p in parts), strict=True)
+        )
+        every = {owner: added(part.sums[owner] for part in parts) for owner in self.sums}
+        return Counts(every, read, missing, total)
+
+
+def added(parts: Iterable[Sums]) -> Sums:
+    """Return the sums over the rows of all parts; a part may lack some."""
+    found: Sums = {}
+    for part in parts:
+        for name, values in part.items():
+            known = found.get(name)
+            found[name] = (
+                values if known is None else [a + b for a, b in zip(known, values, strict=True)]
+            )
+    return found
+
+
+def cell_sums(
+    probability: Floats, place: NDArray[np.int64], chance: Floats, weight: Floats
+) -> Sums:
+    """Return the rows, and the sums of their probabilities, of cells of rows that are alike.
+
+    A cell is a bin of the score, a narrow range of the logit of the probability, and whether the
+    boundary selects; a row that it may select counts in both, by its chance.
+    """
+    found: Sums = {}
+    inner = np.clip(probability, _LEAST, 1.0 - _LEAST)
+    rank = np.floor(_RANKS * np.log(inner / (1.0 - inner))).astype(np.int64)
+    code = place * _SPAN + rank + _SPAN // 2
+    for selected, share in ((0, weight * (1.0 - chance)), (1, weight * chance)):
+        some = share > 0.0
+        keys, own = np.unique(code[some], return_inverse=True)
+        rows = group_fractions(share[some], own, keys.size)
+        means = group_fractions(probability[some], own, keys.size, times=share[some])
+        for key, *sums in zip(keys.tolist(), rows, means, strict=True):
+            bin_of, low = divmod(key, _SPAN)
+            found[f"cell {bin_of} {low - _SPAN // 2} {selected}"] = sums
+    return found
+
+
+def cells(sums: Sums) -> list[tuple[int, int, int, float, float]]:
+    """Return bin, range and 0 or 1 of each cell, its rows and the sum of their probabilities."""
+    found = []
+    for name, values in sums.items():
+        cell = CELL.fullmatch(name)
+        if cell is not None:
+            place, rank, selected = (int(part) for part in cell.groups())
+            found.append((place, rank, selected, float(values[0]), float(values[1])))
+    return sorted(found)
+
+
 def plan_watch(options: DriftOptions, source: Source) -> Watch:
     """Return how a source is compared with what a model was fitted on.
 
-    Raises
-    ------
-    UsageError
-        A boundary that keeps nothing to compare with; a column that is not there.
-    ModelError
-        A model without a boundary.
-    DataError
-        A column that another model made than that of the fit.
+    Raises `UsageError` for a boundary that keeps nothing to compare with and for a column that is not
+    there, `ModelError` for a model without a boundary, `DataError` for a column of another maker.
     """
     model, elsewhere = options.fitted, options.elsewhere
     if options.label is not None:
@@ -118,7 +209,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     apply = Request(columns=elsewhere)
     if isinstance(model, BoundaryModel):
         used = find_columns(model, source, apply, ("score", *model.spreads))
-        segments = [model.columns[role].name for role in ("by",) if role in model.columns]
+        segments = [model.columns["by"].name] if "by" in model.columns else []
         source.require(segments, "the model's segments (--by)")
         watched = [_watched(BOUNDARY, model, used, source, options.weight)]
         reads, applier = Reads(used, tuple(segments)), None
@@ -141,18 +232,22 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
             "boundaries"
         )
     check_makers(model, elsewhere, source)
-    calibrating = _calibrating(options, watched, source) if options.estimate else None
-    if calibrating is not None:
-        own = {f"calibrator {role}": name for role, name in calibrating.reads.needed.items()}
-        more = (*reads.optional, *calibrating.reads.optional)
-        reads = replace(reads, needed=reads.needed | own, optional=more)
-    return Watch(tuple(watched), reads, applier, apply, options, calibrating)
+    watch = Watch(watched, reads, applier, apply, options)
+    if options.estimate:
+        _check_probabilities(options, watched)
+    if not options.estimate or options.calibrator is None:
+        return watch
+    maker = KINDS[options.calibrator.kind].applier(options.calibrator)
+    made_from = maker.reads(source, Request())
+    check_makers(options.calibrator, {}, source)
+    own = {f"calibrator {role}": name for role, name in made_from.needed.items()}
+    more = (*reads.optional, *made_from.optional)
+    reads = replace(reads, needed=reads.needed | own, optional=more)
+    return replace(watch, reads=reads, maker=maker, made_from=made_from)
 
 
-def _calibrating(
-    options: DriftOptions, watched: Sequence[Watched], source: Source
-) -> Calibrating | None:
-    """Return what makes probabilities of rows; None where their scores are some."""
+def _check_probabilities(options: DriftOptions, watched: Sequence[Watched]) -> None:
+    """Refuse scores that are no probabilities, and makers of them that do not say enough."""
     model = options.calibrator
     if model is None:
         for one in watched:
@@ -165,18 +260,11 @@ def _calibrating(
     elif isinstance(options.fitted, BundleModel):
         raise UsageError("a bundle calibrates its own scores; leave --calibrator out.")
     makers = [model] if model is not None else [one.model for one in watched]
-    for maker in makers:
-        if options.assume == "prior" and base_rate(maker) is None:
-            raise UsageError(
-                "--assume prior shifts a base rate, and the model that makes the probabilities says "
-                "of none: it was not fitted on labels of both kinds."
-            )
-    if model is None:
-        return None
-    applier = KINDS[model.kind].applier(model)
-    reads = applier.reads(source, Request())
-    check_makers(model, {}, source)
-    return Calibrating(applier, reads)
+    if options.assume == "prior" and any(base_rate(maker) is None for maker in makers):
+        raise UsageError(
+            "--assume prior shifts a base rate, and the model that makes the probabilities says "
+            "of none: it was not fitted on labels of both kinds."
+        )
 
 
 def fitted_rows(model: Any) -> float:
@@ -214,7 +302,15 @@ def _watched(
             f"{name}: drift compares what one threshold a level selects, and this one blocks and "
             "reviews; judge it by evaluate --boundary."
         )
-    found = outlines(model.fit.reference, uncertain=model.spreads == ["uncertainty"])
+    found = {}
+    for role in ("score", *(role for role in model.spreads if role == "uncertainty")):
+        quantiles, counts, largest = (
+            getattr(model.fit.reference, f"{role}_{part}")
+            for part in ("quantiles", "counts", "max")
+        )
+        if quantiles is not None and counts is not None:
+            ends = np.array([threshold_value(value) for value in quantiles])
+            found[role] = Outline(ends, tuple(counts), threshold_value(largest))
     fitted = model.columns.get("weight")
     weight = weight or (None if fitted is None else fitted.name)
     if weight is not None and source is not None:
@@ -231,50 +327,45 @@ def watched_of(model: Any) -> list[Watched]:
     return [_watched(name, one, {}, None, None) for name, one in named.items()]
 
 
-def count(watch: Watch, source: Source, rows: int, *, hashed: bool = False) -> dict[str, Counts]:
-    """Return what there is to count for each boundary, reading so many rows at a time.
+def count(watch: Watch, source: Source, rows: int, *, hashed: bool = False) -> Counts:
+    """Return what there is to count, reading so many rows at a time.
 
     With `hashed` the counts have a hash of the rows, which takes as long as the counting.
     """
-    needed = [*watch.columns.values(), *watch.reads.optional]
-    found = {one.name: Counts() for one in watch.watched}
-    for window in source.windows(list(dict.fromkeys(needed)), rows=rows):
-        for name, counts in _count_window(watch, window, list(dict.fromkeys(needed)), hashed):
-            found[name] = found[name].merge(counts)
+    columns = list(dict.fromkeys([*watch.columns.values(), *watch.reads.optional]))
+    found = Counts({one.name: {} for one in watch.watched}, 0, 0)
+    for window in source.windows(columns, rows=rows):
+        found = found.merge(_count_window(watch, window, columns, hashed))
     return found
 
 
-def _count_window(
-    watch: Watch, window: Source, columns: list[str], hashed: bool
-) -> Iterator[tuple[str, Counts]]:
+def _count_window(watch: Watch, window: Source, columns: list[str], hashed: bool) -> Counts:
     frame, where = window.read(columns), RowFinder(window)
-    total = frame.height
+    read = frame.height
     present = present_in([frame[name] for name in watch.reads.needed.values()])
     if present is not None:
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
     total_hash = hash_rows(frame) if hashed else 0
-    judged = _labels(watch.options, frame, where)
-    made = watch.calibrating
-    probability = None if made is None or not frame.height else made.probabilities(frame, where)
-    if watch.bundle is not None:
-        frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
-    for one in watch.watched:
-        counts = Counts(read=total, missing=total - frame.height, hash=total_hash)
-        if frame.height:
-            values, chance, heavy = _add(counts, one, frame, where, judged)
-            if watch.options.estimate:
-                own = values["score"] if probability is None else probability
-                place = one.outline["score"].bins(values["score"])
-                counts.set_cells(own.astype(np.float64), place, chance, heavy)
-        yield one.name, counts
+    every: dict[str, Sums] = {one.name: {} for one in watch.watched}
+    if frame.height:
+        judged = _labels(watch.options, frame, where)
+        probability = None
+        if watch.made_from is not None:
+            made: pl.Series = watch.maker.values(frame, where, watch.made_from, Request())[0]
+            probability = made.to_numpy()
+        if watch.bundle is not None:
+            frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
+        for one in watch.watched:
+            every[one.name] = _sums(one, frame, where, judged, probability, watch.options.estimate)
+    return Counts(every, read, read - frame.height, total_hash)
 
 
 def _labels(
     options: DriftOptions, frame: pl.DataFrame, where: RowFinder
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
     """Return the places and the labels of the rows that have one; None where none is asked for."""
-    if options.label is None or not frame.height:
+    if options.label is None:
         return None
     column = frame[options.label]
     places = np.arange(frame.height)
@@ -289,14 +380,15 @@ def _labels(
     return places, label
 
 
-def _add(
-    counts: Counts,
+def _sums(
     one: Watched,
     frame: pl.DataFrame,
     where: RowFinder,
     judged: tuple[NDArray[np.int64], NDArray[np.uint8]] | None,
-) -> tuple[dict[str, Floats], Floats, Floats]:
-    """Count the rows of a window; return what the boundary reads, its decisions and the weights."""
+    probability: Floats | None,
+    estimated: bool,
+) -> Sums:
+    """Return the sums over the rows of a window that a boundary sees."""
     model = one.model
     weight = None if one.weight is None else weight_column(frame[one.weight], where)
     values = {
@@ -306,20 +398,38 @@ def _add(
     by = model.columns.get("by")
     segments = None if by is None else frame[by.name]
     chance = probabilities(model, values["score"], spread_of(model, values), segments)
+    found: Sums = {}
     outside = np.zeros(frame.height, np.bool_)
     for role, outline in one.outline.items():
-        counts.set_bins(role, outline.bins(values[role]), len(outline.counts), weight)
+        place = outline.bins(values[role])
+        bins = len(outline.counts)
+        if weight is None:
+            found[role] = [Fraction(int(n)) for n in np.bincount(place, minlength=bins)]
+        else:
+            found[role] = group_fractions(weight, place, bins)
         outside |= outline.outside(values[role])
     heavy = np.ones(frame.height) if weight is None else weight
-    counts.set("rows", heavy)
-    counts.set("squares", heavy * heavy)
-    counts.set("selected", chance * heavy)
-    counts.set("outside", outside * heavy)
+    columns = {
+        "rows": heavy,
+        "squares": heavy * heavy,
+        "selected": chance * heavy,
+        "outside": outside * heavy,
+    }
     if judged is not None:
         places, label = judged
         mass, taken = heavy[places], (chance * heavy)[places]
-        counts.set("labelled", mass)
-        counts.set("positives", mass * label)
-        counts.set("labelled_selected", taken)
-        counts.set("hits", taken * label)
-    return values, chance, heavy
+        columns |= {
+            "labelled": mass,
+            "positives": mass * label,
+            "labelled_selected": taken,
+            "hits": taken * label,
+        }
+    for name, column in columns.items():
+        total = ExactSum()
+        total.add(column)
+        found[name] = [total.fraction]
+    if estimated:
+        own = values["score"] if probability is None else probability
+        place = one.outline["score"].bins(values["score"])
+        found |= cell_sums(own.astype(np.float64), place, chance, heavy)
+    return found

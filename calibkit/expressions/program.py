@@ -40,7 +40,7 @@ from calibkit.expressions.nodes import (
 )
 from calibkit.expressions.preimages import Inverse, Scores
 from calibkit.models.model import Column
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels.maps import LEAST
 
 
 @dataclass(frozen=True)

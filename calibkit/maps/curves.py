@@ -26,8 +26,7 @@ from calibkit.maps.lines import refuse_steep
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.numerics.logistic import fit_rising_spline
 from calibkit.options.maps import MapOptions
-from calibkit_kernels.decide import LEAST
-from calibkit_kernels.maps import spline_map
+from calibkit_kernels.maps import LEAST, spline_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

@@ -10,7 +10,7 @@ from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program
 from calibkit.maps.calibrator import ScoreMap
 from calibkit.models.model import Column
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels.maps import LEAST
 
 
 class Maker:

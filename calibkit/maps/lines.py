@@ -19,9 +19,8 @@ from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.maps import MapOptions
-from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import is_separated
-from calibkit_kernels.maps import beta_map, line_map, log_parts
+from calibkit_kernels.maps import LEAST, beta_map, line_map, log_parts
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

@@ -85,11 +85,12 @@ def softmax(logits: Floats) -> Floats:
 
 def mapped_logits(logits: Floats, weights: Floats, intercept: Floats) -> Floats:
     """Return logits after a map: weights are classes x classes, a diagonal, or one for all."""
-    from calibkit_kernels.dense import affine_rows, scaled_rows
+    from calibkit_kernels.dense import affine_rows
 
     out = np.empty_like(logits)
     if weights.ndim == 2:
         affine_rows(logits, weights, intercept, out)
     else:
-        scaled_rows(logits, np.broadcast_to(weights, intercept.shape).copy(), intercept, out)
+        np.multiply(logits, weights, out=out)
+        out += intercept
     return out

@@ -18,8 +18,8 @@ from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.maps import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
-from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import share_classes
+from calibkit_kernels.maps import LEAST
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

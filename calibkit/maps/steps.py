@@ -24,8 +24,7 @@ from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.isotonic import pool, pool_block
 from calibkit.options.maps import MapOptions
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels.decide import LEAST, logit
-from calibkit_kernels.maps import bucket_starts, line_map, step_map
+from calibkit_kernels.maps import LEAST, bucket_starts, line_map, logit, step_map
 from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.steps import starts_of
 from calibkit.options.maps import MapOptions
 from calibkit.runtime.threads import later
-from calibkit_kernels.maps import merged_interval, step_map
-from calibkit_kernels.venn_abers import added_row_fits, next_corners
+from calibkit_kernels.isotonic import added_row_fits, next_corners
+from calibkit_kernels.maps import step_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
@@ -89,7 +89,10 @@ def writer(one: ScoreMap, _: str) -> Writer:
         calibrated, low, high = out
         step_map(score, low_knots, low_values, low_starts, 0.0, low)
         step_map(score, high_knots, high_values, high_starts, 0.0, high)
-        merged_interval(low, high, one.clip, calibrated)
+        whole = 1.0 - low + high
+        calibrated[:] = 0.5  # of (1, 0)
+        np.divide(high, whole, out=calibrated, where=whole > 0.0)
+        np.clip(calibrated, one.clip, 1.0 - one.clip, out=calibrated)
         if one.clip > 0.0:
             np.clip(low, one.clip, 1.0 - one.clip, out=low)
             np.clip(high, one.clip, 1.0 - one.clip, out=high)

@@ -29,7 +29,7 @@ from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_sum
 from calibkit.numerics.wilson import score_limits
 from calibkit.options.metrics import Settings
-from calibkit_kernels import influence as kernels
+from calibkit_kernels import ranking as kernels
 
 Float64s = NDArray[np.float64]
 

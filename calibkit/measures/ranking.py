@@ -11,7 +11,7 @@ from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit.options.metrics import Settings
-from calibkit_kernels import influence, ranking
+from calibkit_kernels import ranking
 
 
 def _whole(_: Settings) -> dict[str, object]:
@@ -30,7 +30,7 @@ def ranking_sums(view: View) -> tuple[float, float]:
 def _auc(view: View, block: int) -> Shares:
     """DeLong's components, each class scaled for the n - 1 of its variance."""
     centre, classes = auc(view) or 0.0, (view.positives, view.negatives)
-    shares = filled(view, block, influence.delong_shares, *view.starts[block], *classes)
+    shares = filled(view, block, ranking.delong_shares, *view.starts[block], *classes)
     found = []
     for own, units in zip(shares, classes, strict=True):
         n = view.unit.size * units
@@ -53,7 +53,7 @@ def auc(view: View) -> float | None:
 @once
 def _steps_below(view: View) -> list[tuple[float, float]]:
     """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
-    steps = view.each(influence.precision_steps, view.count, view.positive, given=view.starts[:-1])
+    steps = view.each(ranking.precision_steps, view.count, view.positive, given=view.starts[:-1])
     rising = accumulate(
         reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
     )
@@ -63,7 +63,7 @@ def _steps_below(view: View) -> list[tuple[float, float]]:
 def _average_precision(view: View, block: int) -> Shares:
     centre, below = average_precision(view) or 0.0, _steps_below(view)[block + 1]
     ends = view.starts[block + 1]
-    plus, minus = filled(view, block, influence.precision_shares, *ends, *below)
+    plus, minus = filled(view, block, ranking.precision_shares, *ends, *below)
     return (plus - centre) / view.positives, minus / view.positives
 
 

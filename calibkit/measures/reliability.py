@@ -24,7 +24,7 @@ from calibkit.numerics.isotonic import Pools, pool, pool_block
 from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels import influence, reliability
+from calibkit_kernels import ranking, reliability
 
 Floats = NDArray[np.float64]
 
@@ -212,7 +212,7 @@ def _log_loss(view: View, block: int) -> Shares:
     probability = probability_of(view, block)
 
     def losses(count: Floats, positive: Floats, plus: Floats, minus: Floats) -> None:
-        influence.log_losses(probability, count, positive, plus, minus)
+        ranking.log_losses(probability, count, positive, plus, minus)
 
     return to_mean(view, log_loss(view), filled(view, block, losses))
 

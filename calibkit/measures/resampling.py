@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from calibkit.measures.views import Sample, View
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import Settings
 from calibkit_kernels import bootstrap as kernels
-from calibkit_kernels import reliability, smooth
+from calibkit_kernels import reliability
 from calibkit_kernels.hashes import mix
 
 Floats = NDArray[np.float64]
@@ -46,12 +45,6 @@ NOISE, _POOL_NOISE = "corp_noise", 1.25
 
 #: The name of the excess of the variance of `ece_debiased` squared.
 EXCESS = "excess"
-
-#: The largest recall or precision of a threshold at a bound, from a table.
-_AT_BOUND: Final = {
-    "recall_at_precision": kernels.largest_recall,
-    "precision_at_recall": kernels.largest_precision,
-}
 
 #: Terms of the cosine series of smooth ECE; narrower kernels are no smoother than these.
 _MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
@@ -147,8 +140,10 @@ class Statistics:
             self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
         for name in metrics:
             kind, _, bound = name.partition(":")
-            if kind in _AT_BOUND:
-                self.parts.append(((name,), partial(self._at_bound, kind, float(bound))))
+            if kind == "recall_at_precision":
+                self.parts.append(((name,), partial(_recall, float(bound))))
+            elif kind == "precision_at_recall":
+                self.parts.append(((name,), partial(_precision, float(bound))))
 
     def of(self, table: Floats) -> dict[str, float]:
         """Return the metrics of a table; NaN where one is not defined."""
@@ -158,9 +153,6 @@ class Statistics:
             for name, value in zip(names, statistic(table), strict=True)
             if name
         }
-
-    def _at_bound(self, kind: str, bound: float, table: Floats) -> Sequence[float]:
-        return [float(_AT_BOUND[kind](table, bound))]
 
     def _gaps(self, ends: Int64s, share: Floats, table: Floats) -> Sequence[float]:
         out = np.empty(4)
@@ -201,6 +193,23 @@ def _independent(view: View, ends: Int64s) -> Floats:
     return np.minimum(share, 1.0)
 
 
+def _recall(precision: float, table: Floats) -> Sequence[float]:
+    """Return the largest recall of a threshold with a precision; NaN without a positive row."""
+    hits, rows = np.cumsum(table[:, 0]), np.cumsum(table[:, 0] + table[:, 1])
+    met = np.flatnonzero((table[:, 0] > 0.0) & (hits >= precision * rows))
+    best = hits[met[-1]] if met.size else 0.0
+    return [float(best / hits[-1]) if hits.size and hits[-1] > 0.0 else math.nan]
+
+
+def _precision(recall: float, table: Floats) -> Sequence[float]:
+    """Return the largest precision of a threshold with a recall; NaN without a positive row."""
+    hits, rows = np.cumsum(table[:, 0]), np.cumsum(table[:, 0] + table[:, 1])
+    if not hits.size or hits[-1] <= 0.0:
+        return [math.nan]
+    met = (rows > 0.0) & (hits >= recall * hits[-1])
+    return [float(np.max(hits[met] / rows[met], initial=0.0))]
+
+
 class _Smooth:
     """Smooth ECE of a table less what noise adds to it, to first order about the value of the rows.
 
@@ -235,7 +244,7 @@ class _Smooth:
         rows = table[:, 0] + table[:, 1]
         residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
         out = np.zeros(self.terms)
-        smooth.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
+        reliability.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
         return out
 
     def _gathered(self, values: Floats) -> Floats:
@@ -245,8 +254,8 @@ class _Smooth:
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""
         series = np.empty((self.points, 2))
-        smooth.damped_series(coefficients, sigma, series)
-        return float(smooth.absolute_integral(series)), series[:, 0].copy()
+        reliability.damped_series(coefficients, sigma, series)
+        return float(reliability.absolute_integral(series)), series[:, 0].copy()
 
     def _noise(self, table: Floats, share: float) -> Floats:
         """Return the standard deviation of the smoothed residual at each point."""

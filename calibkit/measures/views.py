@@ -15,7 +15,7 @@ from calibkit.columns.weights import ROW, Unit
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels import ranking, reliability
+from calibkit_kernels import reliability
 
 Floats = NDArray[Any]
 T = TypeVar("T")
@@ -126,8 +126,10 @@ class View:
     @cached_property
     def starts(self) -> list[tuple[int, int]]:
         """Rows and positive rows (in units) above each block, and of all at the end."""
-        counts = self.each(ranking.count_entries, self.count, self.positive)
-        steps = ((int(rows), int(hits)) for rows, hits in counts)
+        steps = (
+            (int(self.count[own].sum(dtype=np.int64)), int(self.positive[own].sum(dtype=np.int64)))
+            for own in self.blocks
+        )
         return list(accumulate(steps, lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0, 0)))
 
     @cached_property

@@ -28,7 +28,6 @@ from calibkit.numerics.votes import (
     predicted_disagreement,
 )
 from calibkit.version import __version__
-from calibkit_kernels.raters import calibration_influence
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -271,13 +270,12 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
 def _calibration_moves(targets: Targets, known: Losses) -> Floats:
     """Return how each row moves the calibration loss, summed over the targets."""
     moved = np.zeros(targets.prediction.shape[0])
-    calibration_influence(
-        np.ascontiguousarray(targets.prediction),
-        np.ascontiguousarray(targets.label),
-        EDGES,
-        known.gaps,
-        moved,
-    )
+    edges = EDGES[1:]
+    for prediction, label, gaps in zip(
+        targets.prediction.T, targets.label.T, known.gaps, strict=True
+    ):
+        gap = gaps[np.searchsorted(edges, prediction, side="right")]
+        moved += 2.0 * gap * (label - prediction) - gap * gap
     return moved
 
 

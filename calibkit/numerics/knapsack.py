@@ -118,17 +118,25 @@ def pareto_band(
                 window.high - room_low[step] + wide,
             ]
         )
-        pairs = kernels.count_pairs(states, measures, limits)
+        pairs = kernels.near_pairs(states, measures, limits, np.empty((0, 2), np.int64))
         if pairs > cap:
             return None
-        totals, states, origins = kernels.combine(
-            totals, states, point_totals, measures, limits, pairs
-        )
-        both = totals if compared is None else compared(totals)
-        kept = kernels.undominated(both, np.lexsort((both[:, 0], -both[:, 1])))
-        totals, states = totals[kept], states[kept]
-        history.append((level, origins[kept, 0], points[origins[kept, 1]]))
+        origins = np.empty((pairs, 2), np.int64)
+        kernels.near_pairs(states, measures, limits, origins)
+        before, chosen = origins.T
+        totals = totals[before] + point_totals[chosen]
+        kept = undominated(totals if compared is None else compared(totals))
+        before, chosen = origins[kept].T
+        totals, states = totals[kept], states[before] + measures[chosen]
+        history.append((level, before, points[chosen]))
     return Band(totals[:, 0], totals[:, 1], _trace(history, len(totals)))
+
+
+def undominated(totals: Int64s) -> Int64s:
+    """Return which totals (rows, positives) no other dominates, by falling positives."""
+    order = np.lexsort((totals[:, 0], -totals[:, 1]))
+    least = np.minimum.accumulate(totals[order, 0])
+    return order[np.diff(least, prepend=least[:1] + 1) < 0]
 
 
 def _near(

@@ -16,7 +16,7 @@ its sums are taken cell by cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
@@ -183,18 +183,20 @@ def _summer(
     """Return what sums loss, gradient and Hessian at a point."""
     size = len(features) + 1
     blocks = -(-positive.size // kernels.BLOCK)
-    width = 1 + size + size * (size + 1) // 2
-    out, total = np.empty((blocks, width)), np.empty(width)
+    out, total = np.empty((blocks, 10)), np.empty(10)
     cuts = [blocks * k // threads for k in range(threads + 1)]
-    kernel_sums: Callable[..., None] = (
-        kernels.line_sums if len(features) == 1 else kernels.plane_sums
-    )
+    alone = size == 2
+    x, y = features[0], np.empty(0) if alone else features[1]
+    shifts_and_scales = [scaling[0], 0.0, scaling[1], 0.0] if alone else scaling
+    # One feature is a plane that is flat along the second one.
+    own = np.array([0, 2] if alone else [0, 1, 2])
 
     def sums(point: Floats) -> tuple[float, Floats, Floats]:
-        map_ = np.array([*point, *scaling])
+        plane = np.zeros(7)
+        plane[own], plane[3:] = point, shifts_and_scales
 
         def part(first: int, last: int) -> None:
-            kernel_sums(*features, positive, negative, map_, first, last, out)
+            kernels.plane_sums(x, y, positive, negative, plane, first, last, out)
 
         if threads == 1 or blocks < 2 * threads:
             part(0, blocks)
@@ -202,9 +204,9 @@ def _summer(
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(part, cuts[:-1], cuts[1:]))
         kernels.add_blocks(out, total)
-        hessian = np.zeros((size, size))
-        hessian[np.triu_indices(size)[::-1]] = total[1 + size :]
-        return float(total[0]), total[1 : 1 + size], hessian
+        hessian = np.zeros((3, 3))
+        hessian[np.triu_indices(3)[::-1]] = total[4:]
+        return float(total[0]), total[1:4][own], hessian[np.ix_(own, own)]
 
     return sums
 

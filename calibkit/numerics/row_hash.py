@@ -59,7 +59,7 @@ def data_hash(columns: Mapping[str, NDArray[Any]], times: NDArray[np.int64] | No
         hashes = row_hashes(columns, rows)
         if times is not None:
             hashes *= times[rows].view(np.uint64)
-        total += int(kernels.total(hashes))
+        total += int(hashes.sum())
     return hash_text(total)
 
 
@@ -71,8 +71,8 @@ def data_hashes(columns: Mapping[str, NDArray[Any]], role: str) -> tuple[str, st
     for start in range(0, columns[role].size, _BLOCK):
         rows = slice(start, start + _BLOCK)
         before = row_hashes(first, rows)
-        whole += int(kernels.total(row_hashes({role: columns[role], **rest}, rows, before)))
-        without += int(kernels.total(row_hashes(rest, rows, before)))
+        whole += int(row_hashes({role: columns[role], **rest}, rows, before).sum())
+        without += int(row_hashes(rest, rows, before).sum())
     return hash_text(whole), hash_text(without)
 
 
@@ -127,7 +127,7 @@ def hash_rows(frame: pl.DataFrame, times: NDArray[Any] | None = None) -> int:
             kernels.absorb(hashes, _words(block[name]), _of_text(name))
         if times is not None:
             hashes *= times[start : start + _FRAME_BLOCK].astype(np.uint64)
-        total += int(kernels.total(hashes))
+        total += int(hashes.sum())
     return total % 2**64
 
 

@@ -137,8 +137,8 @@ evaluation = Method(
 )
 comparison = Method(
     shows="calibkit.views.drift",
-    runs="calibkit.drift.run",
-    states=("calibkit.drift.run", "DriftState"),
+    runs="calibkit.drift.drift",
+    states=("calibkit.drift.drift", "DriftState"),
 )
 grid = Method(runs="calibkit.bins.run", states=_SCORE_STATE)
 

@@ -14,7 +14,7 @@ from calibkit.numerics.streams import stream
 from calibkit.options.simulate import SelectionOptions
 from calibkit.simulate.streams import simulated
 from calibkit_kernels.dense import affine_rows
-from calibkit_kernels.regression import newton_sums
+from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.reliability import expit
 
 Floats = NDArray[np.float64]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit, whole_units
 from calibkit.errors import ResourceError
-from calibkit_kernels.cells import count_cells, list_cells
+from calibkit_kernels.tally import count_cells
 
 Floats = NDArray[Any]
 Keys = NDArray[np.uint64]
@@ -244,10 +244,10 @@ class Cells:
 
     def finish(self) -> pl.DataFrame:
         """Return the cells that hold rows, in order, and `COUNT`: how many; weights are in units."""
-        size = np.count_nonzero(self._rows)
-        cells, kind = np.empty(size, np.int64), np.empty(size, np.uint32)
-        list_cells(self._rows, cells, kind)
-        ends = np.append(np.flatnonzero(np.diff(cells)) + 1, size)  # several kinds share a cell
+        cells, kind = np.nonzero(self._rows)
+        ends = np.append(
+            np.flatnonzero(np.diff(cells)) + 1, cells.size
+        )  # several kinds share a cell
         values = self.scale.least(cells[ends - 1], self._dtype)
         values = np.repeat(values, np.diff(ends, prepend=0))
         found: dict[str, Any] = {self._first: values}

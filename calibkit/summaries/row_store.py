@@ -192,7 +192,8 @@ class RowStore:
             place = np.searchsorted(self._borders, records["score"], side="left")
             last = np.searchsorted(self._borders, records["score"], side="right")
             place = np.minimum(place + 1, last)  # the range that a score begins in has lesser ones
-        kernels.spread_rows(np.ascontiguousarray(records["hash"]), place, last)
+        half, width = np.uint64(32), (last - place + 1).astype(np.uint64)
+        place = place + ((records["hash"] >> half) * width >> half).astype(np.int64)
         order = np.argsort(place, kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=len(self._files)))
         for file, end, begin in zip(self._files, ends, np.append(0, ends), strict=False):

@@ -7,7 +7,7 @@ function of the *set* of rows, so no result depends on their order, their files 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit.numerics.quantile import falling_quantiles
 from calibkit.summaries.edges import falling_keys, falling_places
-from calibkit_kernels import gains as gains_of
 from calibkit_kernels import maps, sorting, splits
 from calibkit_kernels import tally as kernels
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels.maps import LEAST
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -115,16 +114,11 @@ class Tally:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         if together:
             offsets = offsets[[0, -1]]
-        selected, true_positives, entry, ends = kernels.prefix_points(
-            self.score, self.level, self.count, self.positive, self.part, excluded, offsets
+        counts = self.level, self.count, self.positive, self.part, self.gain
+        selected, true_positives, entry, gain, ends = kernels.prefix_points(
+            self.score, *counts, excluded, offsets
         )
-        points = Points(selected, true_positives, entry, offsets, ends)
-        if not self.gain.size:
-            return points
-        gain = gains_of.prefix_gains(
-            self.score, self.level, self.gain, self.part, excluded, entry, offsets, ends
-        )
-        return replace(points, gain=gain)
+        return Points(selected, true_positives, entry, offsets, ends, gain)
 
     def selected(self, thresholds: NDArray[np.float64], *, part: int = -1) -> tuple[int, int]:
         """Return rows and positive rows (in units) at or above the threshold of their level.
@@ -163,7 +157,7 @@ class Tally:
 
     def part_totals(self, parts: int) -> Int64s:
         """Return rows and positive rows (in units) of each part of a dealt tally."""
-        return kernels.part_totals(self.count, self.positive, self.part, parts)
+        return kernels.level_totals(self.part, self.count, self.positive, parts)[:, 1:]
 
     def before(self, part: int) -> Tally:
         """Return what a dealt tally holds in the parts before one."""
@@ -280,7 +274,7 @@ def count_rows(
     tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
 
     def sums(amounts: Int64s) -> Int64s:
-        return gains_of.group_gains(places, score, level, units, dealt, amounts, scores.size)
+        return kernels.group_gains(places, score, level, units, dealt, amounts, scores.size)
 
     if sampled and weight is not None:  # squares are rounded so far that their sums are exact
         bits = (61 - weight.size.bit_length()) // 2
@@ -306,20 +300,20 @@ def _count_plain(
     if key_bits + tag_bits <= 64:
         sorting.pack(keys, level, label, np.uint64(tag_bits))
         words = sorting.sort_words(keys, key_bits + tag_bits, threads)
-        group = partial(kernels.group_words, words, np.uint64(tag_bits), smallest)
+        tags = np.empty(0, np.uint32)
     else:
-        tags = np.empty(score.size, np.uint32)
-        kernels.make_tags(level, label, tags)
+        tags = level.astype(np.uint32) << np.uint32(1) | label
         by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)
         _, order = sorting.sort_pairs(by_tag, order, tag_bits, threads)
         words, tags = sorting.sort_pairs(keys[order], tags[order], key_bits, threads)
-        group = partial(kernels.group_pairs, words, tags, smallest)
+        tag_bits = 0
     del keys  # scratch space of the sort by now
     bits = np.empty(score.size, np.uint32 if score.dtype == np.float32 else np.uint64)
     level_of = np.empty(score.size, np.uint16)
     for integers in _COUNTS:
         count, positive = np.empty(score.size, integers), np.empty(score.size, integers)
-        size = group(bits, level_of, count, positive)
+        counts = bits, level_of, count, positive
+        size = kernels.group_words(words, tags, np.uint64(tag_bits), smallest, *counts)
         if size >= 0:
             break
     scores = _trim(bits, size).view(score.dtype)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from pages import arguments, fill, paragraph, sections, table
 
 from calibkit.columns.columns import read_score_rows
-from calibkit.drift.counts import Outline
-from calibkit.drift.drift import ALL, drift
+from calibkit.drift.drift import ALL
+from calibkit.drift.drift import fit as drift
 from calibkit.drift.psi import Stability, stability
-from calibkit.drift.rows import BOUNDARY
+from calibkit.drift.rows import BOUNDARY, Outline
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
 from calibkit.methods.boundary.result.fit import fit_boundary

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .splits import deviance, stirling_error
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -24,6 +23,39 @@ Floats = NDArray[np.float64]
 _HALF_LOG_TWO_PI = 0.9189385332046727
 #: Stands in for a zero in a continued fraction.
 _TINY = 1e-300
+
+
+@kernel
+def stirling_error(n: float) -> float:
+    """Return ``log(n!)`` minus Stirling's formula ``(n + 1/2) log n - n + log(2 pi)/2``."""
+    if n < 16.0:
+        log_factorial = 0.0
+        for k in range(2, int(n) + 1):
+            log_factorial += math.log(k)
+        if n == 0.0:
+            return 0.0
+        return log_factorial - ((n + 0.5) * math.log(n) - n + _HALF_LOG_TWO_PI)
+    square = n * n
+    return (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - 1.0 / (1680 * square)) / square) / square) / n
+
+
+@kernel
+def deviance(x: float, mean: float) -> float:
+    """Return ``x log(x / mean) + mean - x`` without cancellation near ``x = mean``."""
+    if x == 0.0:
+        return mean
+    if abs(x - mean) < 0.1 * (x + mean):
+        ratio = (x - mean) / (x + mean)
+        result = (x - mean) * ratio
+        term = 2.0 * x * ratio
+        for j in range(1, 1000):
+            term *= ratio * ratio
+            previous = result
+            result += term / (2 * j + 1)
+            if result == previous:
+                break
+        return result
+    return x * math.log(x / mean) + mean - x
 
 
 @kernel

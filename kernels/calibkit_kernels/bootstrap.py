@@ -227,30 +227,3 @@ def corp_statistics(table: Floats, score: Floats, stack: Floats, out: Floats) ->
     out[0] = (brier - pooled) / total if total > 0.0 else math.nan
     out[1] = (good * (total - good) / total - pooled) / total if total > 0.0 else math.nan
     out[2] = noise / total if total > 0.0 else math.nan
-
-
-@kernel
-def largest_recall(table: Floats, precision: float) -> float:
-    """Return the largest recall of a threshold with this precision; NaN without a positive row."""
-    hits, rows, best = 0.0, 0.0, 0.0
-    for k in range(table.shape[0]):
-        hits += table[k, 0]
-        rows += table[k, 0] + table[k, 1]
-        if table[k, 0] > 0.0 and hits >= precision * rows:
-            best = hits
-    return best / hits if hits > 0.0 else math.nan
-
-
-@kernel
-def largest_precision(table: Floats, recall: float) -> float:
-    """Return the largest precision of a threshold with this recall; NaN without a positive row."""
-    total = 0.0
-    for k in range(table.shape[0]):
-        total += table[k, 0]
-    hits, rows, best = 0.0, 0.0, 0.0
-    for k in range(table.shape[0]):
-        hits += table[k, 0]
-        rows += table[k, 0] + table[k, 1]
-        if rows > 0.0 and hits >= recall * total:
-            best = max(best, hits / rows)
-    return best if total > 0.0 else math.nan

@@ -42,19 +42,6 @@ def affine_rows(
 
 
 @kernel
-def scaled_rows(
-    inputs: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Fill ``inputs * scale + intercept``, one scale and intercept a column."""
-    for i in range(inputs.shape[0]):
-        for k in range(inputs.shape[1]):
-            out[i, k] = inputs[i, k] * scale[k] + intercept[k]
-
-
-@kernel
 def outer_sums(
     left: NDArray[np.float64], right: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:

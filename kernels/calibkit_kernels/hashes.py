@@ -34,15 +34,6 @@ def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
 
 
 @kernel
-def total(hashes: Words) -> np.uint64:
-    """Return the sum of the hashes modulo 2^64."""
-    result = np.uint64(0)
-    for i in range(hashes.size):
-        result += hashes[i]
-    return result
-
-
-@kernel
 def uniform(key: np.uint64, draw: int) -> float:
     """Return the uniform number in [0, 1) of a key and a draw's index."""
     word = mix(key + np.uint64(draw) * _DRAW_STEP)
@@ -78,14 +69,3 @@ def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None
         while count < steps.size and word >= steps[count]:
             count += 1
         out[i] = count
-
-
-@kernel
-def spread_rows(hashes: Words, first: NDArray[np.int64], last: NDArray[np.int64]) -> None:
-    """Write into `first` the range, of those from `first` to `last`, that the hash of a row picks.
-
-    Greater hashes pick later ranges.
-    """
-    for i in range(hashes.size):
-        width = np.uint64(last[i] - first[i] + 1)
-        first[i] += np.int64(((hashes[i] >> np.uint64(32)) * width) >> np.uint64(32))

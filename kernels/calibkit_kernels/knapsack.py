@@ -1,4 +1,15 @@
-"""Loops of the multiple-choice knapsack that `calibkit.numerics.knapsack` explains."""
+"""Loops of the multiple-choice knapsack that `calibkit.numerics.knapsack` explains, and of grids.
+
+On a grid, dynamic programmes choose in each level one prefix of the score bins, from the highest down.
+Prefix t of a level has a *gain* and a *cost*; what is wanted is the largest sum of gains for every sum
+of costs.  With true positives as gains and bins, or rows, as costs this is EW-DPMT, or VW-DPMT (Arora,
+Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier performance, Algorithms
+1 and 4); with rows as negative gains and true positives as costs it gives the fewest rows for every
+number of true positives.
+
+A cost that no choice has is *unreachable*.  Its value lies below that of any choice; sums of gains
+stay within 2^62 either way, so that nothing overflows.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .exact import compare_products
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @kernel
@@ -58,73 +71,172 @@ def near_points(
 
 
 @kernel
-def count_pairs(states: Floats, points: Floats, limits: Floats) -> int:
-    """Return how many pairs of a state and a point stay within the limits; see `combine`."""
+def near_pairs(states: Floats, points: Floats, limits: Floats, out: Int64s) -> int:
+    """Return how many pairs of a state and a point stay within the limits, and write the first ones.
+
+    Parameters
+    ----------
+    states, points
+        (loss, value) of each state so far, and of each point of the next level.
+    limits
+        The largest loss, the smallest and the largest value.
+    out
+        Room for pairs, (state, point); may be too small, or empty.
+    """
     budget, low, high = limits[0], limits[1], limits[2]
     pairs = 0
     for s in range(states.shape[0]):
         for p in range(points.shape[0]):
             value = states[s, 1] + points[p, 1]
-            pairs += states[s, 0] + points[p, 0] <= budget and low <= value <= high
+            if states[s, 0] + points[p, 0] <= budget and low <= value <= high:
+                if pairs < out.shape[0]:
+                    out[pairs, 0], out[pairs, 1] = s, p
+                pairs += 1
     return pairs
 
 
+UNREACHABLE = -(2**62)
+
+#: Values worked on at a time: both sides of the inner loop stay in the first-level cache.
+_BLOCK = 2048
+
+
 @kernel
-def combine(
-    totals: Int64s,
-    states: Floats,
-    point_totals: Int64s,
-    points: Floats,
-    limits: Floats,
-    pairs: int,
-) -> tuple[Int64s, Floats, Int64s]:
-    """Return the totals, measures and origins of all pairs within the limits.
+def add_level(previous: Int64s, gains: Int64s, costs: Int64s) -> Int64s:
+    """Return the largest gain for every cost, with one more level.
 
     Parameters
     ----------
-    totals, states
-        (selected, true positives) and (loss, value) of each state so far, one row a state.
-    point_totals, points
-        The same of each point of the next level.
-    limits
-        The largest loss, the smallest and the largest value.
-    pairs
-        How many pairs there are, from `count_pairs`.
-
-    Returns
-    -------
-    totals, states, origins
-        Of each pair; an origin is (state, point).
+    previous
+        The largest gain of the levels before, for every cost from 0; ``[0]`` before the first.
+    gains, costs
+        The level's choices; costs non-decreasing from 0.
     """
-    budget, low, high = limits[0], limits[1], limits[2]
-    new_totals = np.empty((pairs, 2), np.int64)
-    new_states = np.empty((pairs, 2), np.float64)
-    origins = np.empty((pairs, 2), np.int64)
-    size = 0
-    for s in range(states.shape[0]):
-        for p in range(points.shape[0]):
-            loss, value = states[s, 0] + points[p, 0], states[s, 1] + points[p, 1]
-            if loss <= budget and low <= value <= high:
-                new_totals[size, 0] = totals[s, 0] + point_totals[p, 0]
-                new_totals[size, 1] = totals[s, 1] + point_totals[p, 1]
-                new_states[size, 0] = loss
-                new_states[size, 1] = value
-                origins[size, 0] = s
-                origins[size, 1] = p
-                size += 1
-    return new_totals, new_states, origins
+    best = np.full(previous.size + costs[costs.size - 1], UNREACHABLE, np.int64)
+    for start in range(0, previous.size, _BLOCK):
+        part = previous[start : start + _BLOCK]
+        for t in range(gains.size):
+            gain = gains[t]
+            target = best[start + costs[t] : start + costs[t] + part.size]
+            for m in range(part.size):
+                target[m] = max(target[m], part[m] + gain)
+    return best
 
 
 @kernel
-def undominated(totals: Int64s, order: Int64s) -> Int64s:
-    """Return those of `order` (falling true positives, then rising rows) that no other dominates."""
-    kept = np.empty(order.size, np.int64)
-    size = 0
-    least = np.int64(0)
-    for i in range(order.size):
-        selected = totals[order[i], 0]
-        if size == 0 or selected < least:
-            kept[size] = order[i]
+def trace_level(
+    previous: Int64s, gains: Int64s, costs: Int64s, targets: Int64s, values: Int64s
+) -> Int64s:
+    """Return the first choice of a level that attains each value at its cost.
+
+    `targets` are costs that `add_level` reached with these arguments, `values` what it found there.
+    """
+    choices = np.full(targets.size, -1, np.int64)
+    for i in range(targets.size):
+        for t in range(gains.size):
+            left = targets[i] - costs[t]
+            if 0 <= left < previous.size and previous[left] + gains[t] == values[i]:
+                choices[i] = t
+                break
+    return choices
+
+
+@kernel
+def nested_levels(gains: Int64s, costs: Int64s, limit: int, lowest: int) -> tuple[Int64s, int]:
+    """Return the largest gain for every cost over choices that never rise from level to level.
+
+    Choices are tried from the largest down to `lowest`.  At that moment the value of the first
+    levels covers the choices t_0 >= … >= t_i >= t, which is what the next level may build on when
+    it takes t: the suffix maximum over the last choice needs no table of its own.
+
+    Parameters
+    ----------
+    gains, costs
+        Shape (levels, choices); both non-decreasing from 0 within a level.
+    limit
+        The largest cost of interest.
+    lowest
+        The smallest choice allowed.
+
+    Returns
+    -------
+    best, last
+        The largest gain for the costs 0 … limit, and the choice of the last level that attains it
+        at the cost `limit` (-1 where that is unreachable).
+    """
+    levels, choices = gains.shape
+    best = np.full((levels, limit + 1), UNREACHABLE, np.int64)
+    last = -1
+    for t in range(choices - 1, lowest - 1, -1):
+        before = best[levels - 1, limit]
+        if costs[0, t] <= limit:
+            best[0, costs[0, t]] = max(best[0, costs[0, t]], gains[0, t])
+        reach = costs[0, choices - 1]
+        for i in range(1, levels):
+            gain, cost = gains[i, t], costs[i, t]
+            size = min(reach, limit - cost) + 1
+            if size > 0:
+                part = best[i - 1, :size]
+                target = best[i, cost : cost + size]
+                for m in range(size):
+                    target[m] = max(target[m], part[m] + gain)
+            reach += costs[i, choices - 1]
+        if best[levels - 1, limit] > before:
+            last = t
+    if best[levels - 1, limit] < 0:
+        last = -1
+    return best[levels - 1].copy(), last
+
+
+@kernel
+def merge_pareto(first: Int64s, second: Int64s) -> Int64s:
+    """Merge two lists of undominated totals into one.
+
+    Each row is (true positives, selected rows, tag), by strictly falling true positives and rows.
+    A row is dominated where another has no fewer true positives and no more rows; of equal rows the
+    one of `first` stays.
+    """
+    merged = np.empty((first.shape[0] + second.shape[0], 3), np.int64)
+    size, i, j = 0, 0, 0
+    while i < first.shape[0] or j < second.shape[0]:
+        if j == second.shape[0]:
+            from_first = True
+        elif i == first.shape[0]:
+            from_first = False
+        elif first[i, 0] != second[j, 0]:
+            from_first = first[i, 0] > second[j, 0]
+        else:
+            from_first = first[i, 1] <= second[j, 1]
+        row = first[i] if from_first else second[j]
+        if from_first:
+            i += 1
+        else:
+            j += 1
+        if size == 0 or row[1] < merged[size - 1, 1]:
+            for column in range(3):
+                merged[size, column] = row[column]
             size += 1
-            least = selected
-    return kept[:size]
+    return merged[:size].copy()
+
+
+@kernel
+def rising_precision(true_positives: Int64s, selected: Int64s) -> Bools:
+    """Return which totals have a higher precision than all totals with more true positives.
+
+    Totals come by rising true positives; the empty selection has no precision and is left out.
+    """
+    kept = np.zeros(selected.size, np.bool_)
+    best = -1
+    for i in range(selected.size - 1, -1, -1):
+        if selected[i] == 0:
+            continue
+        if (
+            best < 0
+            or compare_products(
+                true_positives[i], selected[best], true_positives[best], selected[i]
+            )
+            > 0
+        ):
+            kept[i] = True
+            best = i
+    return kept

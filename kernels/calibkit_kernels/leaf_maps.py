@@ -1,4 +1,4 @@
-"""A Platt map for each leaf at once, what shrinkage makes of them, and the check of all cells."""
+"""Maps of leaves: a Platt map for each at once, shrinkage, forests, boosting, the check of cells."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .boosting import label_loss
-from .logistic import BLOCK, add_blocks, line_sums, spread
+from .logistic import BLOCK, add_blocks, plane_sums, spread
 from .maps import expit_of
 from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, newton
 
@@ -139,17 +138,20 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
     Returns whether the minimum was reached.
     """
     blocks = (x.size + BLOCK - 1) // BLOCK
-    parts, sums, state = np.empty((blocks, 6)), np.empty(6), np.empty(8)
+    parts, sums, state = np.empty((blocks, 10)), np.empty(10), np.empty(8)
     points, hessian, kinds = np.empty((MATRIX + 2, 2)), np.empty((2, 2)), np.zeros(2, np.int64)
+    nothing, plane, gradient = np.empty(0), np.zeros(7), np.empty(2)
+    plane[3], plane[5] = line[2], line[3]
     begin(total, FLAT, 0.0, TRACE_SHARE, state)
     points[AHEAD, 0], points[AHEAD, 1] = line[0], line[1]
     said = GO
     while said == GO:
-        line[0], line[1] = points[AHEAD, 0], points[AHEAD, 1]
-        line_sums(x, positive, negative, line, 0, blocks, parts)
+        plane[0], plane[2] = points[AHEAD, 0], points[AHEAD, 1]
+        plane_sums(x, nothing, positive, negative, plane, 0, blocks, parts)
         add_blocks(parts, sums)
-        hessian[0, 0], hessian[1, 0], hessian[1, 1] = sums[3], sums[4], sums[5]
-        said = newton(sums[0], sums[1:3], hessian, kinds, points, state)
+        gradient[0], gradient[1] = sums[1], sums[3]
+        hessian[0, 0], hessian[1, 0], hessian[1, 1] = sums[4], sums[6], sums[9]
+        said = newton(sums[0], gradient, hessian, kinds, points, state)
     place = AHEAD if said == FOUND else POINT
     line[0], line[1] = points[place, 0], points[place, 1]
     return said == FOUND
@@ -299,3 +301,93 @@ def leaf_steps(
             else:
                 high = middle
         out[i] = values[low]
+
+
+@kernel
+def label_loss(score: float, positive: bool) -> float:
+    """Return the log loss of one label under a linear score, without overflow."""
+    away = -score if positive else score
+    if away > 0.0:
+        return away + math.log1p(math.exp(-away))
+    return math.log1p(math.exp(away))
+
+
+@kernel
+def newton_rows(
+    score: Floats, label: NDArray[np.uint8], weight: Int64s, scale: float, out: Int64s
+) -> None:
+    """Write weight, gradient and Hessian of each row, the latter two in units of ``1 / scale``.
+
+    The gradient is that of the log likelihood: label minus probability.
+    """
+    for i in range(score.size):
+        p = expit_of(score[i])
+        w = float(weight[i]) * scale
+        out[i, 0] = weight[i]
+        out[i, 1] = math.floor((float(label[i]) - p) * w + 0.5)
+        out[i, 2] = math.floor(p * (1.0 - p) * w + 0.5)
+
+
+@kernel
+def leaf_sums(ends: NDArray[np.int32], payload: Int64s, out: Int64s) -> None:
+    """Add the integer vectors of rows to the node each row ends in."""
+    for i in range(ends.size):
+        for c in range(payload.shape[1]):
+            out[ends[i], c] += payload[i, c]
+
+
+@kernel
+def move_scores(score: Floats, ends: NDArray[np.int32], steps: Floats) -> None:
+    """Apply the map ``a score + b`` of the node that each row ends in; `steps` holds (a, b)."""
+    for i in range(score.size):
+        score[i] = steps[ends[i], 0] * score[i] + steps[ends[i], 1]
+
+
+@kernel
+def total_loss(score: Floats, label: NDArray[np.uint8], weight: Int64s) -> float:
+    """Return the weighted sum of the log losses of rows, in the order given."""
+    loss = 0.0
+    for i in range(score.size):
+        if weight[i] > 0:
+            loss += float(weight[i]) * label_loss(score[i], label[i] == 1)
+    return loss
+
+
+@kernel
+def add_probabilities(
+    score: Floats,
+    part: Ends,
+    ends: Ends,
+    above: Ends,
+    lines: Floats,
+    shrinkages: Floats,
+    out: Floats,
+) -> None:
+    """Add the probability of each row under the map of its node at each depth, each shrinkage.
+
+    Parameters
+    ----------
+    score, part, ends
+        Rows; the lines that are theirs (-1: the row is left out), and the node that each ends in.
+    above
+        Depth x node: the node of the cut-off tree that rows of a node end in.
+    lines
+        Part x node x 4: a, b, rows and positives of Platt's maps, the first node's of all rows.
+    shrinkages
+        Lines are averaged with the first node's with weights rows and shrinkage.
+    out
+        Depth x shrinkage x row.
+    """
+    for i in range(score.size):
+        if part[i] < 0:
+            continue
+        own = lines[part[i]]
+        pooled = own[0, 0] * score[i] + own[0, 1]
+        for d in range(above.shape[0]):
+            line = own[above[d, ends[i]]]
+            for r in range(shrinkages.size):
+                z = pooled
+                if line[2] > 0.0:
+                    share = line[2] / (line[2] + shrinkages[r])
+                    z += share * (line[0] * score[i] + line[1] - pooled)
+                out[d, r, i] += expit_of(z)

@@ -9,62 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .dense import dot
 
 Floats = NDArray[np.float64]
 
 #: Points summed together.
 BLOCK: Final = 16_384
-
-
-@kernel
-def line_sums(
-    x: Floats,
-    positive: Floats,
-    negative: Floats,
-    line: Floats,
-    first: int,
-    last: int,
-    out: NDArray[np.float64],
-) -> None:
-    """Write loss, gradient and Hessian of blocks of points under ``z = a (x - shift) scale + c``.
-
-    Parameters
-    ----------
-    x, positive, negative
-        Points.
-    line
-        a, c, shift, scale.
-    first, last
-        The blocks to sum, `last` not included.
-    out
-        A row for each block: loss; d/da, d/dc; the second derivatives aa, ac, cc.
-    """
-    a, c, shift, scale = line[0], line[1], line[2], line[3]
-    for block in range(first, last):
-        loss = grad_a = grad_c = aa = ac = cc = 0.0
-        for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
-            u = (x[i] - shift) * scale
-            z = a * u + c
-            e = math.exp(-abs(z))
-            most = 1.0 / (1.0 + e)
-            least = e * most
-            weight = positive[i] + negative[i]
-            loss += weight * math.log(1.0 + e)
-            if z >= 0.0:
-                loss += negative[i] * z
-                residual = negative[i] * most - positive[i] * least
-            else:
-                loss -= positive[i] * z
-                residual = negative[i] * least - positive[i] * most
-            bend = weight * most * least
-            grad_a += residual * u
-            grad_c += residual
-            aa += bend * u * u
-            ac += bend * u
-            cc += bend
-        row = out[block]
-        row[0], row[1], row[2] = loss, grad_a, grad_c
-        row[3], row[4], row[5] = aa, ac, cc
 
 
 @kernel
@@ -78,10 +28,18 @@ def plane_sums(
     last: int,
     out: NDArray[np.float64],
 ) -> None:
-    """Do what `line_sums` does under ``z = a (x - shift) scale + b (y - shift') scale' + c``.
+    """Write the sums of blocks of points under ``z = a (x - shift) scale + b (y - shift') scale' + c``.
 
-    `plane` is a, b, c, shift, shift', scale, scale'; a row of `out` is loss; d/da, d/db, d/dc;
-    aa, ab, ac, bb, bc, cc.
+    Parameters
+    ----------
+    x, y, positive, negative
+        Points; `y` may be empty: there is one feature only.
+    plane
+        a, b, c, shift, shift', scale, scale'.
+    first, last
+        The blocks to sum, `last` not included.
+    out
+        A row for each block: loss; d/da, d/db, d/dc; the second derivatives aa, ab, ac, bb, bc, cc.
     """
     a, b, c = plane[0], plane[1], plane[2]
     x_shift, y_shift, x_scale, y_scale = plane[3], plane[4], plane[5], plane[6]
@@ -90,7 +48,7 @@ def plane_sums(
         aa = ab = ac = bb = bc = cc = 0.0
         for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
             u = (x[i] - x_shift) * x_scale
-            v = (y[i] - y_shift) * y_scale
+            v = (y[i] - y_shift) * y_scale if y.size else 0.0
             z = a * u + b * v + c
             e = math.exp(-abs(z))
             most = 1.0 / (1.0 + e)
@@ -222,3 +180,36 @@ def share_classes(
         misses = float(np.int64(count[i]) - np.int64(positive[i])) * size
         ones[i] = hits * high + misses * low
         zeros[i] = hits * (1.0 - high) + misses * (1.0 - low)
+
+
+@kernel
+def newton_sums(
+    inputs: Floats,
+    label: Floats,
+    times: Floats,
+    weights: Floats,
+    gradient: Floats,
+    hessian: Floats,
+) -> float:
+    """Return minus the log-likelihood of ``P(label = 1) = expit(inputs @ weights)``.
+
+    Adds to its gradient and to the lower half of its matrix of second derivatives.  Row i counts
+    ``times[i]`` times; a label may be the share of positive rows among them.  Sums run in the order
+    of the rows.
+    """
+    loss = 0.0
+    for i in range(label.size):
+        if times[i] == 0.0:
+            continue
+        link = dot(inputs[i], weights)
+        small = math.exp(-abs(link))
+        p = (1.0 if link >= 0.0 else small) / (1.0 + small)
+        loss += times[i] * (math.log1p(small) + max(link, 0.0) - label[i] * link)
+        slope = times[i] * (p - label[i])
+        curve = times[i] * small / ((1.0 + small) * (1.0 + small))
+        for k in range(weights.size):
+            gradient[k] += slope * inputs[i, k]
+            part = curve * inputs[i, k]
+            for j in range(k + 1):
+                hessian[k, j] += part * inputs[i, j]
+    return loss

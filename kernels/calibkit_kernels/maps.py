@@ -1,4 +1,4 @@
-"""One-dimensional calibration maps applied to scores."""
+"""One-dimensional calibration maps applied to scores, and how far these lie beyond thresholds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .decide import logit
 
 Floats = NDArray[Any]
 Out = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+#: Probabilities are moved this far inside (0, 1) where a fit takes their logit.
+LEAST = 1e-6
+
+
+@kernel
+def logit(p: float) -> float:
+    """Return ``log(p / (1 - p))`` for p in [0, 1]; -inf and inf at the ends."""
+    if p <= 0.0:
+        return -math.inf
+    if p >= 1.0:
+        return math.inf
+    return math.log(p / (1.0 - p))
 
 
 @kernel
@@ -39,21 +51,23 @@ def log_odds(score: Floats, least: float, out: Out) -> None:
 
 
 @kernel
+def parts_of(score: float, probability: bool, least: float) -> tuple[float, float]:
+    """Return ln s and -ln(1 - s) of a probability, moved `least` inside (0, 1), or of a logit."""
+    if probability:
+        p = inside(score, least)
+        return math.log(p), -math.log(1.0 - p)
+    rest = math.log(1.0 + math.exp(-abs(score)))
+    return min(score, 0.0) - rest, max(score, 0.0) + rest
+
+
+@kernel
 def log_parts(score: Floats, probability: bool, least: float, low: Out, high: Out) -> None:
     """Write ln s to `low` and -ln(1 - s) to `high`, of probabilities or of their logits.
 
     Probabilities are moved `least` inside (0, 1) first; logits are taken as they are.
     """
     for i in range(score.size):
-        if probability:
-            p = inside(float(score[i]), least)
-            low[i] = math.log(p)
-            high[i] = -math.log(1.0 - p)
-        else:
-            z = float(score[i])
-            rest = math.log(1.0 + math.exp(-abs(z)))
-            low[i] = min(z, 0.0) - rest
-            high[i] = max(z, 0.0) + rest
+        low[i], high[i] = parts_of(float(score[i]), probability, least)
 
 
 @kernel
@@ -81,13 +95,7 @@ def beta_map(
     """
     a, b, c = line[0], line[1], line[2]
     for i in range(score.size):
-        z = float(score[i])
-        if probability:
-            p = inside(z, least)
-            low, high = math.log(p), -math.log(1.0 - p)
-        else:
-            rest = math.log(1.0 + math.exp(-abs(z)))
-            low, high = min(z, 0.0) - rest, max(z, 0.0) + rest
+        low, high = parts_of(float(score[i]), probability, least)
         out[i] = inside(expit_of(a * low + b * high + c), clip)
 
 
@@ -159,14 +167,6 @@ def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float
 
 
 @kernel
-def merged_interval(low: Out, high: Out, clip: float, out: Out) -> None:
-    """Write ``high / (1 - low + high)`` for each pair, moved `clip` inside (0, 1); 1/2 for (1, 0)."""
-    for i in range(low.size):
-        whole = 1.0 - low[i] + high[i]
-        out[i] = inside(high[i] / whole if whole > 0.0 else 0.5, clip)
-
-
-@kernel
 def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) -> int:
     """Return how many rows have a value below `low` or above `high`."""
     rows = np.int64(0)
@@ -174,3 +174,30 @@ def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) ->
         if value[i] < low or value[i] > high:
             rows += np.int64(count[i])
     return int(rows)
+
+
+@kernel
+def margins(
+    score: NDArray[Any],
+    level: NDArray[np.uint16],
+    thresholds: NDArray[np.float64],
+    probability: bool,
+) -> NDArray[np.float64]:
+    """Return score minus the threshold of its level, as a difference of logits for probabilities.
+
+    Equal values give 0.  NaN where the threshold is NaN (never) or -inf (always).
+    """
+    out = np.empty(score.size, np.float64)
+    for i in range(score.size):
+        s, t = float(score[i]), thresholds[level[i]]
+        if math.isnan(t) or t == -math.inf:
+            out[i] = math.nan
+        elif s == t:
+            out[i] = 0.0
+        elif probability:
+            out[i] = logit(s) - logit(t)
+            if out[i] == 0.0:  # neighbours whose logits round to one number: keep the sign
+                out[i] = (s - t) / (t * (1.0 - t))
+        else:
+            out[i] = s - t
+    return out

@@ -3,10 +3,17 @@
 A tally has its distinct scores by falling score, with rows (``count``) and positive rows
 (``positive``) of each.  Every kernel works on a stretch of it, given what stands above, so that
 stretches may be computed beside each other and added in order.
+
+Influence functions say what one more row changes in a metric.  Their kernels write for every entry what
+a positive and what a negative row of that score contribute; what is centred and scaled is said by the
+caller.  `delong_shares` are the structural components of the AUC (DeLong, DeLong, Clarke-Pearson,
+Comparing the areas under two or more correlated receiver operating characteristic curves, 1988), in
+one pass over the distinct scores.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,18 +21,11 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .exact import compare_products
+from .reliability import CLIP
 
 Counts = NDArray[Any]
-
-
-@kernel
-def count_entries(count: Counts, positive: Counts) -> tuple[np.int64, np.int64]:
-    """Return rows and positive rows."""
-    rows, hits = np.int64(0), np.int64(0)
-    for i in range(count.size):
-        rows += count[i]
-        hits += positive[i]
-    return rows, hits
+Floats = NDArray[Any]
+Float64s = NDArray[np.float64]
 
 
 @kernel
@@ -100,3 +100,120 @@ def best_precision_at_recall(
         ):
             best_rows, best_hits = rows, hits
     return best_rows, best_hits
+
+
+@kernel
+def delong_shares(
+    count: Counts,
+    positive: Counts,
+    rows: int,
+    hits: int,
+    positives: int,
+    negatives: int,
+    plus: Float64s,
+    minus: Float64s,
+) -> None:
+    """Write the structural components of the AUC.
+
+    Parameters
+    ----------
+    count, positive
+        A stretch of a tally, by falling score.
+    rows, hits
+        Rows and positive rows above it.
+    positives, negatives
+        Those of the whole tally, both above 0.
+    plus
+        The share of negatives below a positive row of this score, ties half.
+    minus
+        The share of positives above a negative row of this score, ties half.
+    """
+    good, bad = np.int64(hits), np.int64(rows) - np.int64(hits)
+    for i in range(count.size):
+        own_good = np.int64(positive[i])
+        own_bad = np.int64(count[i]) - own_good
+        plus[i] = (float(negatives - bad - own_bad) + 0.5 * float(own_bad)) / float(negatives)
+        minus[i] = (float(good) + 0.5 * float(own_good)) / float(positives)
+        good += own_good
+        bad += own_bad
+
+
+@kernel
+def precision_steps(count: Counts, positive: Counts, rows: int, hits: int) -> tuple[float, float]:
+    """Return what `precision_shares` needs of the stretches below: two sums over positive rows.
+
+    With N the rows and T the positive rows down to a row's score: the sums of 1 / N and T / N^2.
+    """
+    steps, falls = 0.0, 0.0
+    total, above = np.int64(rows), np.int64(hits)
+    for i in range(count.size):
+        total += count[i]
+        above += positive[i]
+        if positive[i] > 0:
+            step = float(positive[i]) / float(total)
+            steps += step
+            falls += step * (float(above) / float(total))
+    return steps, falls
+
+
+@kernel
+def precision_shares(
+    count: Counts,
+    positive: Counts,
+    rows: int,
+    hits: int,
+    steps: float,
+    falls: float,
+    plus: Float64s,
+    minus: Float64s,
+) -> None:
+    """Write by how much the sum of precision over positive rows grows with one more row.
+
+    A row raises or lowers the precision at its own score and at all below; a positive one also adds
+    the precision at its score.
+
+    Parameters
+    ----------
+    count, positive
+        A stretch of a tally, by falling score.
+    rows, hits
+        Rows and positive rows down to the end of the stretch.
+    steps, falls
+        `precision_steps` of all below it.
+    plus, minus
+        Of a positive row, of a negative row.
+    """
+    total, above = np.int64(rows), np.int64(hits)
+    for i in range(count.size - 1, -1, -1):
+        precision = 0.0
+        if total > 0:
+            precision = float(above) / float(total)
+            step = float(positive[i]) / float(total)
+            steps += step
+            falls += step * precision
+        plus[i] = precision + steps - falls
+        minus[i] = -falls
+        total -= count[i]
+        above -= positive[i]
+
+
+@kernel
+def log_losses(
+    probability: Floats, count: Counts, positive: Counts, plus: Float64s, minus: Float64s
+) -> None:
+    """Write the logarithmic loss of a positive and of a negative row; 0 where there is none."""
+    for i in range(probability.size):
+        clipped = min(max(float(probability[i]), CLIP), 1.0 - CLIP)
+        plus[i] = -math.log(clipped) if positive[i] > 0 else 0.0
+        minus[i] = -math.log(1.0 - clipped) if count[i] > positive[i] else 0.0
+
+
+@kernel
+def sum_of_squares(count: Counts, positive: Counts, plus: Float64s, minus: Float64s) -> float:
+    """Return the sum over rows of the square of what they contribute."""
+    total = 0.0
+    for i in range(count.size):
+        hits = float(positive[i])
+        misses = float(np.int64(count[i]) - np.int64(positive[i]))
+        total += hits * plus[i] * plus[i] + misses * minus[i] * minus[i]
+    return total

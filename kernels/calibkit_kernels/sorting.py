@@ -11,7 +11,6 @@ depend on the number of threads.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,17 +85,6 @@ def count_digits(words: Words, shift: np.uint64, mask: np.uint64, counts: Counts
 
 
 @kernel
-def scatter_words(
-    words: Words, out: Words, shift: np.uint64, mask: np.uint64, places: Counts
-) -> None:
-    """Write each word to the next place of its digit."""
-    for i in range(words.size):
-        digit = (words[i] >> shift) & mask
-        out[places[digit]] = words[i]
-        places[digit] += 1
-
-
-@kernel
 def scatter_pairs(
     words: Words,
     tags: Tags,
@@ -106,54 +94,43 @@ def scatter_pairs(
     mask: np.uint64,
     places: Counts,
 ) -> None:
-    """Write each word and its tag to the next place of the word's digit."""
+    """Write each word, and its tag if there are tags, to the next place of the word's digit."""
     for i in range(words.size):
         digit = (words[i] >> shift) & mask
         place = places[digit]
         words_out[place] = words[i]
-        tags_out[place] = tags[i]
+        if tags.size:
+            tags_out[place] = tags[i]
         places[digit] += 1
 
 
 def sort_words(words: Words, bits: int, threads: int = 1) -> Words:
     """Sort 64-bit words of which only the lowest `bits` differ; `words` becomes scratch space."""
-    (ordered,) = _radix_sort((words,), scatter_words, bits, threads)
-    return ordered
+    return sort_pairs(words, np.empty(0, np.uint32), bits, threads)[0]
 
 
 def sort_pairs(words: Words, tags: Tags, bits: int, threads: int = 1) -> tuple[Words, Tags]:
     """Sort words and carry tags along, stably; both arrays become scratch space."""
-    ordered, carried = _radix_sort((words, tags), scatter_pairs, bits, threads)
-    return ordered, carried
-
-
-def _radix_sort(
-    arrays: tuple[NDArray[Any], ...], scatter: Callable[..., None], bits: int, threads: int
-) -> tuple[NDArray[Any], ...]:
     if bits == 0:
-        return arrays
+        return words, tags
     passes = -(-bits // _DIGIT_BITS)
     digit_bits = -(-bits // passes)
     mask = np.uint64((1 << digit_bits) - 1)
-    pieces = _pieces(arrays[0].size, threads)
-    scratch = tuple(np.empty_like(array) for array in arrays)
+    pieces = _pieces(words.size, threads)
+    arrays, scratch = (words, tags), (np.empty_like(words), np.empty_like(tags))
     with ThreadPoolExecutor(len(pieces)) as pool:
         for step in range(passes):
             shift = np.uint64(step * digit_bits)
             counts = np.zeros((len(pieces), 1 << digit_bits), np.int64)
-            inputs = [tuple(array[piece] for array in arrays) for piece in pieces]
+            inputs = [(arrays[0][piece], arrays[1][piece]) for piece in pieces]
             shared = [(shift, mask, row) for row in counts]
-            list(pool.map(_count, inputs, shared))
+            list(pool.map(lambda given, more: count_digits(given[0], *more), inputs, shared))
             # Places in order of digit, then of piece: what makes the sort stable.
             ends = np.cumsum(counts.T.ravel()).reshape(counts.shape[1], -1).T
-            shared = [(*scratch, shift, mask, row) for row in ends - counts]
-            list(pool.map(lambda given, more: scatter(*given, *more), inputs, shared))
+            places = [(*scratch, shift, mask, row) for row in ends - counts]
+            list(pool.map(lambda given, more: scatter_pairs(*given, *more), inputs, places))
             arrays, scratch = scratch, arrays
     return arrays
-
-
-def _count(arrays: tuple[NDArray[Any], ...], rest: tuple[Any, ...]) -> None:
-    count_digits(arrays[0], *rest)
 
 
 def _pieces(size: int, threads: int) -> list[slice]:

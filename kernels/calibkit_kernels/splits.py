@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .binomial import log_probability
 from .hashes import mix, uniform
 
 Counts = NDArray[Any]
@@ -28,53 +29,6 @@ _FEW = 32
 _SEED_STEP = np.uint64(0xD1342543DE82EF95)
 _LEVEL_STEP = np.uint64(0xA0761D6478BD642F)
 _POSITIVE_STEP = np.uint64(0xE7037ED1A0B428DB)
-_HALF_LOG_TWO_PI = 0.9189385332046727
-
-
-@kernel
-def stirling_error(n: float) -> float:
-    """Return ``log(n!)`` minus Stirling's formula ``(n + 1/2) log n - n + log(2 pi)/2``."""
-    if n < 16.0:
-        log_factorial = 0.0
-        for k in range(2, int(n) + 1):
-            log_factorial += math.log(k)
-        if n == 0.0:
-            return 0.0
-        return log_factorial - ((n + 0.5) * math.log(n) - n + _HALF_LOG_TWO_PI)
-    square = n * n
-    return (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - 1.0 / (1680 * square)) / square) / square) / n
-
-
-@kernel
-def deviance(x: float, mean: float) -> float:
-    """Return ``x log(x / mean) + mean - x`` without cancellation near ``x = mean``."""
-    if x == 0.0:
-        return mean
-    if abs(x - mean) < 0.1 * (x + mean):
-        ratio = (x - mean) / (x + mean)
-        result = (x - mean) * ratio
-        term = 2.0 * x * ratio
-        for j in range(1, 1000):
-            term *= ratio * ratio
-            previous = result
-            result += term / (2 * j + 1)
-            if result == previous:
-                break
-        return result
-    return x * math.log(x / mean) + mean - x
-
-
-@kernel
-def log_binomial(k: float, n: float, p: float) -> float:
-    """Return the log of the binomial probability of `k` in `n` by Loader's saddle-point form."""
-    q = 1.0 - p
-    if k == 0.0:
-        return n * (math.log(q) if p > 1e-4 else -p - p * p * (0.5 + p * (1.0 / 3 + 0.25 * p)))
-    if k == n:
-        return n * math.log(p)
-    spread = stirling_error(n) - stirling_error(k) - stirling_error(n - k)
-    away = deviance(k, n * p) + deviance(n - k, n * q)
-    return spread - away + 0.5 * math.log(n / (k * (n - k))) - _HALF_LOG_TWO_PI
 
 
 @kernel
@@ -90,10 +44,11 @@ def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
     p = float(sample) / float(good + bad)
     mode = int((float(sample) + 1.0) * (float(good) + 1.0) / (float(good + bad) + 2.0))
     mode = min(max(mode, low), high)
+    q = 1.0 - p
     log_mode = (
-        log_binomial(float(mode), float(good), p)
-        + log_binomial(float(sample - mode), float(bad), p)
-        - log_binomial(float(sample), float(good + bad), p)
+        log_probability(float(mode), float(good), p, q)
+        + log_probability(float(sample - mode), float(bad), p, q)
+        - log_probability(float(sample), float(good + bad), p, q)
     )
     u -= math.exp(log_mode)
     up = down = math.exp(log_mode)

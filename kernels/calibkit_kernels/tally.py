@@ -54,13 +54,6 @@ def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], ou
 
 
 @kernel
-def make_tags(level: Levels, label: Parts, out: Tags) -> None:
-    """Write ``level << 1 | label``: the tag under which a row is sorted."""
-    for i in range(level.size):
-        out[i] = np.uint32(level[i]) << np.uint32(1) | np.uint32(label[i])
-
-
-@kernel
 def score_bits(key: np.uint64, sign: np.uint64) -> np.uint64:
     """Return the bit pattern of the float with a falling-order key; `sign` is the sign bit."""
     return key if key & sign else ~key & (sign - np.uint64(1))
@@ -69,6 +62,7 @@ def score_bits(key: np.uint64, sign: np.uint64) -> np.uint64:
 @kernel
 def group_words(
     words: Words,
+    tags: Tags,
     tag_bits: np.uint64,
     smallest: np.uint64,
     bits: NDArray[Any],
@@ -80,8 +74,9 @@ def group_words(
 
     Parameters
     ----------
-    words, tag_bits
-        The words, and how many of their bits are below the key.
+    words, tags, tag_bits
+        The words, and how many of their bits are below the key.  Where these are 0, the tags
+        (``level << 1 | label``) are an array of their own, sorted with the keys; else it is empty.
     smallest
         What was subtracted from the falling-order keys.
     bits, level, count, positive
@@ -99,62 +94,23 @@ def group_words(
     # Sums are kept here and written once: unsigned small counts would wrap around unseen.
     entries, rows, hits = -1, np.int64(0), np.int64(0)
     most = 255 if count.itemsize == 1 else 2**31 - 1
-    last = np.uint64(0)
+    last, last_tag = np.uint64(0), np.uint64(0)
     for i in range(words.size):
-        word = words[i]
-        pair = word >> one
-        if entries < 0 or pair != last:
+        key = words[i] >> tag_bits
+        tag = np.uint64(tags[i]) if tags.size else words[i] & mask
+        if entries < 0 or key != last or tag >> one != last_tag:
             if entries >= 0:
                 if rows > most and count.itemsize < 8:
                     return -1
                 count[entries] = rows
                 positive[entries] = hits
             entries += 1
-            last = pair
-            bits[entries] = score_bits((word >> tag_bits) + smallest, sign)
-            level[entries] = (word & mask) >> one
+            last, last_tag = key, tag >> one
+            bits[entries] = score_bits(key + smallest, sign)
+            level[entries] = tag >> one
             rows, hits = np.int64(0), np.int64(0)
         rows += 1
-        hits += np.int64(word & one)
-    if rows > most and count.itemsize < 8:
-        return -1
-    count[entries] = rows
-    positive[entries] = hits
-    return entries + 1
-
-
-@kernel
-def group_pairs(
-    words: Words,
-    tags: Tags,
-    smallest: np.uint64,
-    bits: NDArray[Any],
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-) -> int:
-    """Group falling-order keys and tags (``level << 1 | label``), sorted together, into entries.
-
-    The same as `group_words`, for keys that leave no room for the tag.
-    """
-    one = np.uint32(1)
-    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
-    entries, rows, hits = -1, np.int64(0), np.int64(0)
-    most = 255 if count.itemsize == 1 else 2**31 - 1
-    for i in range(words.size):
-        new = i == 0 or words[i] != words[i - 1] or tags[i] >> one != tags[i - 1] >> one
-        if new:
-            if entries >= 0:
-                if rows > most and count.itemsize < 8:
-                    return -1
-                count[entries] = rows
-                positive[entries] = hits
-            entries += 1
-            bits[entries] = score_bits(words[i] + smallest, sign)
-            level[entries] = tags[i] >> one
-            rows, hits = np.int64(0), np.int64(0)
-        rows += 1
-        hits += np.int64(tags[i] & one)
+        hits += np.int64(tag & one)
     if rows > most and count.itemsize < 8:
         return -1
     count[entries] = rows
@@ -205,8 +161,39 @@ def group_weighted(
 
 
 @kernel
-def level_totals(level: Levels, count: Counts, positive: Counts, levels: int) -> Int64s:
-    """Return an array of shape (levels, 3): entries that hold a positive, rows, positive rows."""
+def group_gains(
+    order: Tags,
+    score: Floats,
+    level: Levels,
+    weight: Int64s,
+    part: Parts,
+    gain: Int64s,
+    entries: int,
+) -> Int64s:
+    """Return the sum of `gain` over the rows of each entry that `group_weighted` makes."""
+    sums = np.zeros(entries, np.int64)
+    entry = -1
+    last = 0
+    for i in range(order.size):
+        row = order[i]
+        if weight[row] == 0:
+            continue
+        new = entry < 0 or score[row] != score[last] or level[row] != level[last]
+        if not new and part.size:
+            new = part[row] != part[last]
+        if new:
+            entry += 1
+            last = row
+        sums[entry] += gain[row]
+    return sums
+
+
+@kernel
+def level_totals(level: Levels | Parts, count: Counts, positive: Counts, levels: int) -> Int64s:
+    """Return an array of shape (levels, 3): entries that hold a positive, rows, positive rows.
+
+    Parts of a dealt tally are added up as levels are.
+    """
     totals = np.zeros((levels, 3), np.int64)
     for i in range(level.size):
         row = totals[level[i]]
@@ -223,9 +210,10 @@ def prefix_points(
     count: Counts,
     positive: Counts,
     part: Parts,
+    gain: Int64s,
     excluded: int,
     offsets: Int64s,
-) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
     """Return the prefixes of each level that end in a score with a positive row.
 
     A prefix is the set of a level's rows at or above one of its scores; one that ends in a score
@@ -236,6 +224,8 @@ def prefix_points(
     ----------
     score, level, count, positive, part
         A tally.  Entries of part `excluded` are passed over (-1: none).
+    gain
+        What the rows of each entry are worth, a signed integer; may be empty.
     offsets
         Where each level's points begin in the output, with the total at the end; upper bounds
         suffice.  One level only (two offsets): all levels are taken together.
@@ -244,6 +234,8 @@ def prefix_points(
     -------
     selected, true_positives, entry
         Rows and positive rows of each prefix, and the tally entry of its lowest score.
+    worth
+        What the rows of each prefix are worth; empty without gains.
     ends
         Where each level's points end.
     """
@@ -251,9 +243,9 @@ def prefix_points(
     selected = np.empty(offsets[levels], np.int64)
     true_positives = np.empty(offsets[levels], np.int64)
     entry = np.empty(offsets[levels], np.int64)
+    worth = np.zeros(offsets[levels] if gain.size else 0, np.int64)
     ends = offsets[:levels].copy()
-    rows = np.zeros(levels, np.int64)
-    hits = np.zeros(levels, np.int64)
+    rows, hits, gained = np.zeros((3, levels), np.int64)
     last = np.full(levels, np.nan, score.dtype)  # the score of each level's last point
     for i in range(score.size):
         if part.size and part[i] == excluded:
@@ -261,27 +253,20 @@ def prefix_points(
         own = level[i] if levels > 1 else 0
         rows[own] += count[i]
         hits[own] += positive[i]
-        end = ends[own]
-        if last[own] == score[i]:
-            selected[end - 1] = rows[own]
-            true_positives[end - 1] = hits[own]
-        elif positive[i] > 0:
-            selected[end] = rows[own]
-            true_positives[end] = hits[own]
-            entry[end] = i
-            ends[own] = end + 1
+        if gain.size:
+            gained[own] += gain[i]
+        if last[own] != score[i]:
+            if positive[i] == 0:
+                continue
+            entry[ends[own]] = i
+            ends[own] += 1
             last[own] = score[i]
-    return selected, true_positives, entry, ends
-
-
-@kernel
-def part_totals(count: Counts, positive: Counts, part: Parts, parts: int) -> Int64s:
-    """Return rows and positive rows of each part of a dealt tally, shape (parts, 2)."""
-    totals = np.zeros((parts, 2), np.int64)
-    for i in range(part.size):
-        totals[part[i], 0] += count[i]
-        totals[part[i], 1] += positive[i]
-    return totals
+        point = ends[own] - 1
+        selected[point] = rows[own]
+        true_positives[point] = hits[own]
+        if gain.size:
+            worth[point] = gained[own]
+    return selected, true_positives, entry, worth, ends
 
 
 @kernel
@@ -358,3 +343,38 @@ def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bo
                 return False
         sums[place] += units[i]
     return True
+
+
+@kernel
+def count_cells(
+    keys: Words,
+    kind: NDArray[Any],
+    times: Counts,
+    units: Counts,
+    starts: Counts,
+    drops: Words,
+    rows: Counts,
+    sums: Counts,
+) -> None:
+    """Add rows to the counts of the cells that their keys lie in.
+
+    Parameters
+    ----------
+    keys
+        Bit patterns of float64 values, made to rise: 52 bits behind a power of two.
+    kind
+        What else tells rows apart: numbers below ``rows.shape[1]``.
+    times, units
+        How many rows each stands for (empty: one), and what they weigh together.
+    starts, drops
+        The first cell of each power of two, and how many of its 52 bits are cut.
+    rows, sums
+        Rows and weight, cells x kinds; without weights `sums` and `units` are empty.
+    """
+    behind = np.uint64((1 << 52) - 1)
+    for i in range(keys.size):
+        power = keys[i] >> np.uint64(52)
+        cell = starts[power] + np.int64((keys[i] & behind) >> drops[power])
+        rows[cell, kind[i]] += times[i] if times.size > 0 else np.int64(1)
+        if sums.size > 0:
+            sums[cell, kind[i]] += units[i]

@@ -66,14 +66,6 @@ def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
 
 
 @kernel
-def gather_rows(payload: Int64s, order: NDArray[np.int32], out: Int64s) -> None:
-    """Write the rows of `payload` in the order given."""
-    for i in range(order.size):
-        for c in range(payload.shape[1]):
-            out[i, c] = payload[order[i], c]
-
-
-@kernel
 def node_totals(payload: Int64s, spans: Int64s, out: Int64s) -> None:
     """Write the sums of each node, whose rows are ``spans[node, 0]`` up to ``spans[node, 1]``."""
     out[:] = 0

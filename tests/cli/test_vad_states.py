@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.methods.vad import rows as vad_rows
-from calibkit.methods.vad.fit import fit_vad
 from calibkit.methods.vad.rows import read_vad_rows
-from calibkit.methods.vad.run import finish
+from calibkit.methods.vad.run import finish, fit_vad
 from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.vad import VadOptions
 from calibkit.registry.states import read_state, state_of
@@ -61,7 +60,7 @@ def test_any_split_gives_the_bytes_of_the_whole(
     cuts: list[int], columns: dict[str, Any], random: Any
 ) -> None:
     options = VadOptions(**columns, min_rows=150)
-    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
+    whole = fit_vad(*read_vad_rows(Source.from_frame(FRAME), options), options)
     edges = sorted({0, *cuts, FRAME.height})
     parts = [FRAME[start:end] for start, end in pairwise(edges)]
     random.shuffle(parts)
@@ -80,9 +79,9 @@ def test_any_split_gives_the_bytes_of_the_whole(
 
 def test_windows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     options = VadOptions(by="country", threads=3)
-    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
+    whole = fit_vad(*read_vad_rows(Source.from_frame(FRAME), options), options)
     monkeypatch.setattr(vad_rows, "_SEGMENT_ROWS", 37)
-    again = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
+    again = fit_vad(*read_vad_rows(Source.from_frame(FRAME), options), options)
     assert again == whole
 
 

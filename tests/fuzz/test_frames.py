@@ -25,7 +25,7 @@ from tests.fuzz.frames import FRACTIONS, PROBABILITIES, REALS, SCALES, WEIGHTS, 
 from tests.fuzz.harness import run_quietly
 from tests.naive import maps as naive_maps
 from tests.naive import vad as naive_vad
-from tests.naive.dirichlet import histogram_costs
+from tests.naive.raters import histogram_costs
 
 SOME = settings(
     max_examples=int(os.environ.get("FRAMES", "25")),

@@ -17,21 +17,15 @@ from calibkit.numerics.quantile import level_edges
 from calibkit_kernels import (
     binomial,
     bootstrap,
-    decide,
-    grid_dp,
-    influence,
     isotonic,
     knapsack,
+    logistic,
     maps,
     normal,
     ranking,
-    regression,
     reliability,
-    smooth,
     splits,
     sums,
-    vad,
-    venn_abers,
 )
 from calibkit_kernels import tally as kernels
 
@@ -61,10 +55,10 @@ def tallies() -> Iterator[object]:
 
 def draws() -> Iterator[object]:
     for n in (0.0, 1.0, 15.0, 16.0, 1e3, 1e9):
-        yield splits.stirling_error(n)
-        yield splits.deviance(n, 1.05 * n + 1)
-        yield splits.deviance(n, 3 * n + 1)
-        yield splits.log_binomial(float(n // 3), n, 0.3) if n else 0.0
+        yield binomial.stirling_error(n)
+        yield binomial.deviance(n, 1.05 * n + 1)
+        yield binomial.deviance(n, 3 * n + 1)
+        yield binomial.log_probability(float(n // 3), n, 0.3, 0.7) if n else 0.0
     for i in range(50):
         yield splits.uniform(np.uint64(i), i)
         yield splits.hypergeometric(400, 700, 300, i / 50)
@@ -96,15 +90,15 @@ def searches() -> Iterator[object]:
     band = core.pareto_band(prefixes, slope, best, 6.25, window)
     assert band is not None
     yield from (band.selected, band.true_positives, band.choices)
-    yield grid_dp.rising_precision(hits[:30].copy(), selected[:30].copy())
+    yield knapsack.rising_precision(hits[:30].copy(), selected[:30].copy())
 
 
 def margins() -> Iterator[object]:
     score, *_ = _fixed_tally()
     threshold = np.resize([0.3, np.nan, -np.inf, 0.77], score.size)
     level = np.arange(score.size, dtype=np.uint16)
-    yield decide.margins(score, level, threshold, True)
-    yield decide.margins(score.astype(np.float32), level, threshold, False)
+    yield maps.margins(score, level, threshold, True)
+    yield maps.margins(score.astype(np.float32), level, threshold, False)
 
 
 def normals() -> Iterator[object]:
@@ -122,10 +116,10 @@ def metrics() -> Iterator[object]:
     reliability.expit(score * 40 - 20, logits)
     yield logits
     moments = np.zeros((80, 10))
-    smooth.residual_moments(score, count, positive, moments)
-    smooth.cosine_sums((np.arange(80) + 0.5) / 80, moments, cosines)
-    smooth.damped_series(cosines, 0.1, series)
-    yield from (moments, cosines, series, smooth.absolute_integral(series))
+    reliability.residual_moments(score, count, positive, moments)
+    reliability.cosine_sums((np.arange(80) + 0.5) / 80, moments, cosines)
+    reliability.damped_series(cosines, 0.1, series)
+    yield from (moments, cosines, series, reliability.absolute_integral(series))
 
 
 def calibrations() -> Iterator[object]:
@@ -147,28 +141,25 @@ def calibrations() -> Iterator[object]:
     yield out.copy()
     rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(count - positive))
     corners = np.empty(rows.size, np.int64)
-    venn_abers.next_corners(rows, hits, corners)
-    venn_abers.added_row_fits(rows, hits, corners, 1, True, out)
+    isotonic.next_corners(rows, hits, corners)
+    isotonic.added_row_fits(rows, hits, corners, 1, True, out)
     yield out
 
 
 def replicates() -> Iterator[object]:
     random = np.random.default_rng(9)
-    values, clipped = random.random((3, 150)), np.zeros(150, np.uint8)
+    values = random.random((3, 150))
     values[0, :3] = (0.0, 1.0, 1e-7)
     links, bins = np.empty_like(values), np.zeros((4200, 2), np.int64)
     for own, column in zip(links, values, strict=True):
-        vad.clipped_logits(column, 1e-6, own, clipped)
+        maps.log_odds(column, 1e-6, own)
         sums.sum_floats(own.view(np.int64), -2148, bins)
         sums.sum_products(own.view(np.int64), column.view(np.int64), -2148, bins)
-    square, rest, mean, spread = np.empty((4, 150))
-    vad.squares(links[0], square, rest)
-    vad.row_spreads(links, 0, 3, mean, spread)
-    yield from (links, clipped, bins, square, rest, spread)
+    yield from (links, bins)
     label, times = (values[2] > 0.5).astype(float), random.integers(0, 3, 150).astype(float)
     gradient, hessian = np.zeros(3), np.zeros((3, 3))
     inputs = np.ascontiguousarray(links.T)
-    yield regression.newton_sums(inputs, label, times, np.ones(3), gradient, hessian)
+    yield logistic.newton_sums(inputs, label, times, np.ones(3), gradient, hessian)
     yield from (gradient, np.tril(hessian))
 
 
@@ -178,12 +169,12 @@ def resampling() -> Iterator[object]:
     positive = rng.binomial(count, 0.4)
     score = np.linspace(0.97, 0.02, 40)
     plus, minus, out = np.empty(40), np.empty(40), np.empty(4)
-    influence.delong_shares(count, positive, 0, 0, 100, 90, plus, minus)
+    ranking.delong_shares(count, positive, 0, 0, 100, 90, plus, minus)
     yield from (plus.copy(), minus.copy())
-    influence.precision_shares(count, positive, 300, 120, 0.1, 0.05, plus, minus)
+    ranking.precision_shares(count, positive, 300, 120, 0.1, 0.05, plus, minus)
     yield from (plus.copy(), minus.copy())
-    influence.log_losses(score, count, positive, plus, minus)
-    yield influence.sum_of_squares(count, positive, plus, minus)
+    ranking.log_losses(score, count, positive, plus, minus)
+    yield ranking.sum_of_squares(count, positive, plus, minus)
     table = np.empty(80)
     bootstrap.draw_numbers(np.geomspace(0.1, 1e5, 80), np.uint64(3), table)
     drawn = table.reshape(-1, 2)

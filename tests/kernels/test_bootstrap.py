@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from calibkit.measures.resampling import _precision, _recall
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels.hashes import uniform
 from tests.conftest import INTERPRETED
@@ -138,6 +139,6 @@ def test_corp(table: np.ndarray) -> None:
 
 @given(tables, st.sampled_from([0.1, 0.5, 0.9, 1.0]))
 def test_thresholds(table: np.ndarray, bound: float) -> None:
-    found = kernels.largest_recall(table, bound), kernels.largest_precision(table, bound)
+    found = *_recall(bound, table), *_precision(bound, table)
     expected = naive.recall_at(table, bound), naive.precision_at(table, bound)
     assert list(found) == pytest.approx(list(expected), nan_ok=True)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import cells as kernels
+from calibkit_kernels import tally as kernels
 from tests.naive import cells as naive
 
 BITS = {1: 3, 2: 5}
@@ -41,13 +41,3 @@ def test_every_row_is_counted_in_its_cell(
             for (power, behind, own), amount in naive.count_cells(key, kind, amounts, BITS).items():
                 expected[starts[power] + behind, own] += amount
         assert counts.tolist() == expected.tolist()
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3)))
-def test_cells_that_hold_rows_are_listed(table: list[tuple[int, ...]]) -> None:
-    rows = np.array(table, np.int64).reshape(-1, 3)
-    size = np.count_nonzero(rows)
-    cell, kind = np.empty(size, np.int64), np.empty(size, np.uint32)
-    kernels.list_cells(rows, cell, kind)
-    expected = naive.list_cells(rows.tolist())
-    assert list(zip(cell.tolist(), kind.tolist(), strict=True)) == expected

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import decide
+from calibkit_kernels import maps
 from tests.naive import boundaries as naive
 
 special = st.sampled_from([math.inf, -math.inf, math.nan])
@@ -26,12 +26,12 @@ def same(found: list[float], expected: list[float]) -> bool:
 
 def margins(score: np.ndarray, threshold: np.ndarray, probability: bool) -> np.ndarray:
     """Return the margins of rows that each have a level, hence a threshold, of their own."""
-    return decide.margins(score, np.arange(score.size, dtype=np.uint16), threshold, probability)
+    return maps.margins(score, np.arange(score.size, dtype=np.uint16), threshold, probability)
 
 
 @given(probability)
 def test_logit(p: float) -> None:
-    assert same([decide.logit(p)], [naive.logit(p)])
+    assert same([maps.logit(p)], [naive.logit(p)])
 
 
 @given(st.lists(st.tuples(probability, probability | special), max_size=8))
@@ -58,7 +58,7 @@ def test_the_sign_survives_between_neighbours() -> None:
 
 def test_between_neighbours_of_one_logit_the_margin_is_the_slope_times_their_distance() -> None:
     pairs = [(math.nextafter(t, 1.0), t) for t in np.linspace(0.01, 0.99, 999).tolist()]
-    tied = [(s, t) for s, t in pairs if decide.logit(s) == decide.logit(t)]
+    tied = [(s, t) for s, t in pairs if maps.logit(s) == maps.logit(t)]
     assert len(tied) > 10
     score, threshold = np.array(tied).T.copy()
     expected = (score - threshold) / (threshold * (1.0 - threshold))
@@ -82,13 +82,3 @@ def test_margins_of_other_scores_are_differences(
 def test_equal_infinities_are_equal() -> None:
     infinite = np.array([math.inf])
     assert margins(infinite, infinite, False).tolist() == [0.0]
-
-
-@given(st.lists(st.tuples(raw, st.integers(0, 2)), max_size=8), st.tuples(*[raw | special] * 3))
-def test_a_score_reaches_the_threshold_of_its_level(
-    rows: list[tuple[float, int]], thresholds: tuple[float, float, float]
-) -> None:
-    score = np.array([s for s, _ in rows], np.float64)
-    level = np.array([k for _, k in rows], np.uint16)
-    found = decide.reaches(score, level, np.array(thresholds))
-    assert found.tolist() == naive.reaches(score.tolist(), level.tolist(), thresholds)

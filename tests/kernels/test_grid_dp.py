@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import grid_dp
+from calibkit_kernels import knapsack
 from tests.naive.boundaries import naive_gains, naive_pareto, naive_precision_frontier
 
 Levels = tuple[list[list[int]], list[list[int]]]
@@ -30,7 +30,7 @@ def table_of(best: dict[int, int], size: int) -> list[int | None]:
 
 
 def reached(values: np.ndarray, scale: int = 1) -> list[int | None]:
-    return [int(v) if v > grid_dp.UNREACHABLE // 2 else None for v in values]
+    return [int(v) if v > knapsack.UNREACHABLE // 2 else None for v in values]
 
 
 @given(levels())
@@ -38,7 +38,7 @@ def test_tables_hold_the_largest_gain_of_every_cost(problem: Levels) -> None:
     gains, costs = problem
     values = [np.zeros(1, np.int64)]
     for gain, cost in zip(gains, costs, strict=True):
-        values.append(grid_dp.add_level(values[-1], np.array(gain), np.array(cost)))
+        values.append(knapsack.add_level(values[-1], np.array(gain), np.array(cost)))
     best = naive_gains(gains, costs)
     assert reached(values[-1]) == table_of(best, values[-1].size)
 
@@ -46,7 +46,7 @@ def test_tables_hold_the_largest_gain_of_every_cost(problem: Levels) -> None:
     left, rest = targets.copy(), values[-1][targets]
     for level in range(len(gains) - 1, -1, -1):
         gain, cost = np.array(gains[level]), np.array(costs[level])
-        chosen = grid_dp.trace_level(values[level], gain, cost, left, rest)
+        chosen = knapsack.trace_level(values[level], gain, cost, left, rest)
         assert chosen.min() >= 0
         left, rest = left - cost[chosen], rest - gain[chosen]
     assert not left.any() and not rest.any()
@@ -56,7 +56,7 @@ def test_a_table_longer_than_a_block_is_the_convolution_of_its_levels() -> None:
     rng = np.random.default_rng(5)
     first = np.cumsum(rng.integers(0, 9, 5000))
     gains, costs = np.cumsum(rng.integers(0, 9, 4)), np.array([0, 3, 3, 4000])
-    best = grid_dp.add_level(first, gains, costs)
+    best = knapsack.add_level(first, gains, costs)
     by_choice = np.full((4, 9000), np.iinfo(np.int64).min)
     for t in range(4):
         by_choice[t, costs[t] : costs[t] + 5000] = first + gains[t]
@@ -65,7 +65,7 @@ def test_a_table_longer_than_a_block_is_the_convolution_of_its_levels() -> None:
 
 def test_a_cost_nothing_attains_is_not_traced() -> None:
     one = np.zeros(1, np.int64)
-    chosen = grid_dp.trace_level(
+    chosen = knapsack.trace_level(
         one, np.array([0, 5]), np.array([0, 2]), np.array([1]), np.array([3])
     )
     assert chosen.tolist() == [-1]
@@ -80,7 +80,7 @@ def test_nested_levels_never_rise(problem: Levels, data: st.DataObject) -> None:
     best = naive_gains(
         [level[lowest:] for level in gains], [level[lowest:] for level in costs], mono=True
     )
-    values, last = grid_dp.nested_levels(np.array(gains), np.array(costs), limit, lowest)
+    values, last = knapsack.nested_levels(np.array(gains), np.array(costs), limit, lowest)
     assert reached(values) == table_of(best, limit + 1)
     assert (last >= lowest) == (limit in best)
     if last >= 0 and len(gains) > 1:  # the levels before can make up the rest
@@ -105,23 +105,17 @@ def test_merging_keeps_what_nothing_dominates(
     first: list[tuple[int, int]], second: list[tuple[int, int]]
 ) -> None:
     a, b = as_rows(first, 1), as_rows(second, 2)
-    merged = grid_dp.merge_pareto(a, b)
+    merged = knapsack.merge_pareto(a, b)
     assert [tuple(row[:2]) for row in merged[::-1].tolist()] == naive_pareto({*first, *second})
     known = {tuple(row[:2]) for row in a.tolist()}
     assert all(tag == (1 if (x, y) in known else 2) for x, y, tag in merged.tolist())
-
-
-@given(st.lists(st.integers(-1, 9)), st.integers(-1, 3))
-def test_undominated_costs_are_running_records(values: list[int], above: int) -> None:
-    kept = grid_dp.undominated_costs(np.array(values, np.int64), above)
-    assert kept.tolist() == [i for i, v in enumerate(values) if v > max([above, *values[:i]])]
 
 
 @given(totals, st.sampled_from(SCALES))
 def test_rising_precision_is_the_upper_envelope(points: list[tuple[int, int]], scale: int) -> None:
     ordered = naive_pareto({(h, h + r) for h, r in points} | {(0, 0)})
     hits, rows = (np.array(ordered, np.int64) * scale).T.copy()
-    kept = grid_dp.rising_precision(hits, rows)
+    kept = knapsack.rising_precision(hits, rows)
     expected = [(h * scale, r * scale) for h, r in naive_precision_frontier(set(ordered))]
     assert list(zip(hits[kept].tolist(), rows[kept].tolist(), strict=True)) == expected
 
@@ -130,4 +124,4 @@ def test_precisions_that_floats_confuse_are_told_apart() -> None:
     large = 2**52
     hits, rows = np.array([large - 2, large - 1]), np.array([large - 1, large])
     assert Fraction(large - 2, large - 1) < Fraction(large - 1, large)
-    assert grid_dp.rising_precision(hits, rows).tolist() == [False, True]
+    assert knapsack.rising_precision(hits, rows).tolist() == [False, True]

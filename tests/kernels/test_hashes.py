@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from calibkit_kernels import hashes as kernels
 from tests.naive import boundaries as naive
+from tests.naive import keys
 
 word = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63, 2**64 - 1])
+words = st.lists(word, max_size=12)
+
+
+def array(numbers: list[int]) -> np.ndarray:
+    return np.array(numbers, np.uint64)
 
 
 @given(word)
@@ -27,10 +33,33 @@ def test_mixing_gives_the_known_stream() -> None:
 
 
 @given(st.lists(st.tuples(word, word), max_size=8), word)
-def test_absorbing_and_summing(rows: list[tuple[int, int]], salt: int) -> None:
+def test_absorbing(rows: list[tuple[int, int]], salt: int) -> None:
     hashes, words = np.array(rows, np.uint64).reshape(-1, 2).T.copy()
     expected = naive.absorb(hashes.tolist(), words.tolist(), salt)
     kernels.absorb(hashes, words, np.uint64(salt))
     assert hashes.tolist() == expected
-    assert int(kernels.total(hashes)) == naive.total(expected)
-    assert int(kernels.total(hashes[::-1].copy())) == naive.total(expected)
+
+
+@given(st.lists(word | st.just(7), max_size=12))
+def test_equal_rows_have_keys_of_their_own(hashes: list[int]) -> None:
+    hashes.sort()
+    found = array(hashes)
+    kernels.number_rows(found)
+    assert found.tolist() == keys.number_rows(hashes)
+    assert len(set(found.tolist())) == len(hashes)
+
+
+@given(words, word, words)
+def test_counts_of_keys(own: list[int], salt: int, steps: list[int]) -> None:
+    steps.sort()
+    found = np.empty(len(own), np.uint8)
+    kernels.keyed_counts(array(own), np.uint64(salt), array(steps), found)
+    assert found.tolist() == keys.keyed_counts(own, salt, steps)
+
+
+@given(words, word, st.integers(1, 100))
+def test_folds_of_keys(own: list[int], salt: int, folds: int) -> None:
+    parts = np.empty(len(own), np.uint8)
+    kernels.keyed_folds(array(own), np.uint64(salt), folds, parts)
+    assert parts.tolist() == keys.keyed_folds(own, salt, folds)
+    assert all(part < folds for part in parts)

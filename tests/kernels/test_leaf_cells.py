@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import forest, leaf_cells, leaf_maps
+from calibkit_kernels import leaf_cells, leaf_maps
 from tests.naive import trees as naive
 
 #: A tree: the root, a leaf at its left, and two leaves below its right.
@@ -111,7 +111,7 @@ def test_forests_add_the_probability_at_every_depth(table: list[Any], shrinkage:
     lines = random.normal(size=(2, 5, 4))
     lines[..., 2] = [50.0, 20.0, 30.0, 0.0, 30.0]
     out = np.zeros((3, 1, score.size))
-    forest.add_probabilities(
+    leaf_maps.add_probabilities(
         score / 4, part.astype(np.int32), ends.astype(np.int32), above, lines,
         np.array([shrinkage]), out,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import boosting, leaf_maps, maps
+from calibkit_kernels import leaf_maps, maps
 from tests.naive import trees as naive
 
 scores = st.integers(-40, 40).map(lambda k: k / 8)
@@ -168,11 +168,11 @@ def test_cells_are_compared_with_their_positive_rates(table: list[Any], least: f
 def test_gradients_are_whole_units_of_their_definition(table: list[Any]) -> None:
     score, label, weight = arrays(table)
     out = np.empty((score.size, 3), np.int64)
-    boosting.newton_rows(score, label, weight.astype(np.int64), 2.0**20, out)
+    leaf_maps.newton_rows(score, label, weight.astype(np.int64), 2.0**20, out)
     expected = naive.newton_rows(score.tolist(), label.tolist(), weight.tolist(), 2.0**20)
     assert np.abs(out - np.array(expected)).max() <= 1
     sums = np.zeros((LEAVES, 3), np.int64)
-    boosting.leaf_sums(weight, out, sums)
+    leaf_maps.leaf_sums(weight, out, sums)
     assert sums.tolist() == naive.leaf_sums(weight.tolist(), out.tolist(), LEAVES)
 
 
@@ -182,18 +182,18 @@ def test_steps_move_scores_leaf_by_leaf(table: list[Any]) -> None:
     steps = np.array([[1.0, 0.5], [1.0, -0.25], [0.5, 0.0], [2.0, 1.0]])
     expected = naive.move_scores(score.tolist(), leaf.tolist(), steps.tolist())
     moved = score.copy()
-    boosting.move_scores(moved, leaf, steps)
+    leaf_maps.move_scores(moved, leaf, steps)
     assert moved.tolist() == expected
     weight = (leaf % 3).astype(np.int64)
     loss = naive.total_loss(expected, label.tolist(), weight.tolist())
-    assert boosting.total_loss(moved, label, weight) == pytest.approx(loss, rel=1e-12)
+    assert leaf_maps.total_loss(moved, label, weight) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("score", [-800.0, -30.0, 0.0, 30.0, 800.0])
 def test_nothing_overflows_far_out(score: float) -> None:
     assert maps.expit_of(score) == pytest.approx(naive.probability(score))
     for positive in (True, False):
-        loss = boosting.label_loss(score, positive)
+        loss = leaf_maps.label_loss(score, positive)
         assert loss == pytest.approx(naive.label_loss(score, positive), rel=1e-9)
         assert math.isfinite(loss)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.curves import pieces
-from calibkit_kernels import maps, venn_abers
+from calibkit_kernels import isotonic, maps
 from tests.naive import maps as naive
 
 probabilities = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-9]), min_size=1)
@@ -101,19 +101,11 @@ def test_steps_between_knots_of_any_size(knots: list[float]) -> None:
     assert filled(maps.step_map, knots, *steps, 0.0).tolist() == values[1:].tolist()
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1))
-def test_merged_intervals(pairs: list[tuple[float, float]]) -> None:
-    low, high = (list(column) for column in zip(*pairs, strict=True))
-    found = filled(maps.merged_interval, low, np.array(high), 0.0)
-    assert found == pytest.approx(naive.merged_interval(low, high, 0.0))
-    assert maps.mass_outside(np.array(low), np.arange(len(low)), 0.2, 0.7) == naive.mass_outside(
-        low, range(len(low)), 0.2, 0.7
-    )
-
-
-def test_an_interval_of_both_certainties_merges_in_the_middle() -> None:
-    assert filled(maps.merged_interval, [1.0], np.array([0.0]), 0.0).tolist() == [0.5]
-    assert naive.merged_interval([1.0], [0.0], 0.0) == [0.5]
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_rows_outside_a_range_are_counted(values: list[float]) -> None:
+    count = np.arange(len(values))
+    found = maps.mass_outside(np.array(values), count, 0.2, 0.7)
+    assert found == naive.mass_outside(values, count.tolist(), 0.2, 0.7)
 
 
 def test_probabilities_of_any_log_odds() -> None:
@@ -127,11 +119,11 @@ def test_fits_with_a_row_added(pairs: list[tuple[int, int]], weight: int, scale:
     count, positive = (np.array(column) * scale for column in zip(*pairs, strict=True))
     rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(positive))
     corners = np.empty(rows.size, np.int64)
-    venn_abers.next_corners(rows, hits, corners)
+    isotonic.next_corners(rows, hits, corners)
     assert corners.tolist() == naive.lower_hull_after(rows.tolist(), hits.tolist())
     for complement in (False, True):
         out = np.empty(count.size)
-        venn_abers.added_row_fits(rows, hits, corners, weight * scale, complement, out)
+        isotonic.added_row_fits(rows, hits, corners, weight * scale, complement, out)
         assert out.tolist() == naive.fits_with_a_row_added(
             count.tolist(), positive.tolist(), weight * scale, complement
         )

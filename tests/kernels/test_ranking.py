@@ -27,8 +27,7 @@ def test_sums_count_pairs_and_precisions(counts: type, data: list[naive.Row]) ->
     count, positive = arrays(data, counts)
     pairs, precisions = ranking.ranking_sums(count, positive, 0, 0)
     assert pairs == naive.pairs_ranked_right(data)
-    total, good, _ = naive.totals(data)
-    assert ranking.count_entries(count, positive) == (total, good)
+    _, good, _ = naive.totals(data)
     expected = naive.average_precision(data)
     assert precisions == pytest.approx(0.0 if expected is None else expected * good, abs=1e-12)
 
@@ -36,7 +35,7 @@ def test_sums_count_pairs_and_precisions(counts: type, data: list[naive.Row]) ->
 @given(rows, st.integers(0, 7))
 def test_stretches_add_up_to_the_whole(data: list[naive.Row], cut: int) -> None:
     count, positive = arrays(data)
-    above = ranking.count_entries(count[:cut], positive[:cut])
+    above = int(count[:cut].sum()), int(positive[:cut].sum())
     parts = [
         ranking.ranking_sums(count[:cut], positive[:cut], 0, 0),
         ranking.ranking_sums(count[cut:], positive[cut:], *above),

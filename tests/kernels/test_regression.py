@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels.regression import newton_sums
-from tests.naive import regression as naive
+from calibkit_kernels.logistic import newton_sums
+from tests.naive import logistic as naive
 
 number = st.floats(-3, 3)
 

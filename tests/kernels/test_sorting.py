@@ -87,7 +87,8 @@ def test_one_pass_counts_and_scatters_by_one_digit(values: list[int], byte: int)
 
     places = np.cumsum(counts) - counts
     out = np.empty_like(array)
-    sorting.scatter_words(array, out, shift, mask, places.copy())
+    none = np.empty(0, np.uint32)
+    sorting.scatter_pairs(array, none, out, none, shift, mask, places.copy())
     order = naive.sort_stably(digits)
     assert out.tolist() == [values[i] for i in order]
 

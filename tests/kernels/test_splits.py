@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit_kernels import splits
+from calibkit_kernels import binomial, splits
 from tests.conftest import INTERPRETED
 from tests.naive import boundaries as naive
 from tests.naive.boundaries import Entry
@@ -43,7 +43,7 @@ def test_uniform_numbers_are_spread_evenly() -> None:
 
 @given(st.integers(0, 400) | st.sampled_from(LARGE))
 def test_the_error_of_stirlings_formula(n: int) -> None:
-    found = splits.stirling_error(float(n))
+    found = binomial.stirling_error(float(n))
     assert found == pytest.approx(float(naive.stirling_error(n)), rel=1e-12, abs=5e-14)
 
 
@@ -51,20 +51,7 @@ def test_the_error_of_stirlings_formula(n: int) -> None:
 def test_deviance_without_cancellation(mean: int, ratio: float) -> None:
     x = float(round(mean * ratio))
     expected = float(naive.deviance(x, float(mean)))
-    assert splits.deviance(x, float(mean)) == pytest.approx(expected, rel=1e-11)
-
-
-@given(
-    st.integers(1, 200) | st.sampled_from(LARGE),
-    st.floats(1e-3, 1 - 1e-3),
-    st.floats(-4, 4),
-)
-def test_log_of_binomial_probabilities(n: int, p: float, spread: float) -> None:
-    k = round(n * p + spread * math.sqrt(n * p * (1 - p)))
-    k = min(max(k, 0), n)
-    expected = float(naive.log_binomial(k, n, p))
-    # A probability off by 1e-9 of itself is far below what any number of seeds could show.
-    assert splits.log_binomial(float(k), float(n), p) == pytest.approx(expected, abs=1e-9)
+    assert binomial.deviance(x, float(mean)) == pytest.approx(expected, rel=1e-11)
 
 
 small = st.integers(0, 40)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from calibkit.numerics.newton import newton_step
 from calibkit_kernels import maps, surface
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels.maps import LEAST
 from tests.naive import surface as naive
 
 NOT_DEALT = np.empty(0, np.uint8)

@@ -20,6 +20,7 @@ from calibkit.numerics.quantile import (
 from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
 from tests.naive import boundaries as naive
+from tests.naive import gains
 from tests.naive.boundaries import Entry
 
 LEVELS = 3
@@ -80,14 +81,6 @@ def test_levels_count_the_edges_at_or_below(
     assert out.tolist() == naive.assign_levels(array.astype(np.float64).tolist(), minimum, edges)
 
 
-@given(rows)
-def test_tags_hold_level_and_label(data: list[Row]) -> None:
-    _, level, label, _, _ = columns(data)
-    out = np.empty(len(level), np.uint32)
-    kernels.make_tags(np.array(level, np.uint16), np.array(label, np.uint8), out)
-    assert out.tolist() == naive.make_tags(level, label)
-
-
 def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np.uint64]:
     """Return falling-order keys less the smallest, tags, both as sorted, and that smallest key."""
     score, level, label, _, _ = columns(data)
@@ -95,7 +88,8 @@ def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np
     unsigned = np.uint32 if floats is np.float32 else np.uint64
     sorting.falling_keys(np.array(score, floats).view(unsigned), keys)
     smallest = keys.min()
-    pairs = sorted(zip((keys - smallest).tolist(), naive.make_tags(level, label), strict=True))
+    tags = [2 * own + positive for own, positive in zip(level, label, strict=True)]
+    pairs = sorted(zip((keys - smallest).tolist(), tags, strict=True))
     return [key for key, _ in pairs], [tag for _, tag in pairs], smallest
 
 
@@ -120,10 +114,12 @@ def test_sorted_rows_are_grouped(floats: type, counts: type, data: list[Row], co
         lines = zip(*(array[:size].tolist() for array in found), strict=True)
         assert list(lines) == expected
 
-    check(partial(kernels.group_pairs, np.array(keys, np.uint64), np.array(tags, np.uint32)))
+    apart = np.array(keys, np.uint64), np.array(tags, np.uint32), np.uint64(0)
+    check(partial(kernels.group_words, *apart))
     if keys[-1] < 2**61:
         words = [key * 8 + tag for key, tag in zip(keys, tags, strict=True)]
-        check(partial(kernels.group_words, np.array(words, np.uint64), np.uint64(3)))
+        together = np.array(words, np.uint64), np.empty(0, np.uint32), np.uint64(3)
+        check(partial(kernels.group_words, *together))
 
 
 @given(rows, st.booleans())
@@ -144,15 +140,13 @@ def test_weighted_rows_are_grouped(floats: type, data: list[Row], with_part: boo
     for array, kept in zip(found[:4], arrays(expected)[:4], strict=True):
         assert array.tolist() == kept.tolist()
     assert found[4].tolist() == ([entry[2] for entry in expected] if with_part else [])
-
-
-@given(rows)
-@count_types
-def test_totals_of_levels(counts: type, data: list[Row]) -> None:
-    entries = undealt(data)
-    _, level, count, positive, _ = arrays(entries, counts=counts)
-    found = kernels.level_totals(level, count, positive, LEVELS)
-    assert found.tolist() == naive.level_totals(entries, LEVELS)
+    gain = [3 * i % 7 - 3 for i in range(len(order))]
+    columns_of = (np.array(score), np.array(level, np.uint16), np.array(weight, np.int64))
+    parts = np.array(part if with_part else [], np.uint8)
+    worth = kernels.group_gains(
+        np.array(order, np.uint32), *columns_of, parts, np.array(gain), len(expected)
+    )
+    assert worth.tolist() == gains.group_gains(score, level, weight, used, gain)
 
 
 @given(rows, st.sampled_from([-1, 0, 1]), st.booleans())
@@ -167,14 +161,19 @@ def test_prefixes_end_in_scores_with_a_positive(
     offsets = np.array([0, *np.cumsum(sizes)])
     if together:
         offsets = offsets[[0, -1]]
-    selected, hits, entry, ends = kernels.prefix_points(
-        score, level, count, positive, part, excluded, offsets
+    gain = np.arange(score.size) % 7 - 3
+    selected, hits, entry, worth, ends = kernels.prefix_points(
+        score, level, count, positive, part, gain, excluded, offsets
     )
     found = [
         [(int(selected[i]), int(hits[i]), float(score[entry[i]])) for i in range(start, end)]
         for start, end in zip(offsets, ends, strict=False)
     ]
     assert found == naive.prefix_points(entries, LEVELS, excluded, together=together)
+    cuts = [[cut for _, _, cut in points] for points in found]
+    own = [(*entry[:3], value) for entry, value in zip(entries, gain.tolist(), strict=True)]
+    worths = [worth[a:b].tolist() for a, b in zip(offsets, ends, strict=False)]
+    assert worths == gains.prefix_gains(own, cuts, excluded, together=together)
 
 
 thresholds = st.lists(score | st.just(math.nan), min_size=LEVELS, max_size=LEVELS)
@@ -188,14 +187,6 @@ def test_selected_rows_are_counted(
     entries = dealt(data)
     found = kernels.count_selected(*arrays(entries, floats), wanted, np.array(cuts))
     assert found == naive.count_selected(entries, cuts, wanted)
-
-
-@given(rows)
-@count_types
-def test_totals_of_parts(counts: type, data: list[Row]) -> None:
-    entries = dealt(data)
-    _, _, count, positive, part = arrays(entries, counts=counts)
-    assert kernels.part_totals(count, positive, part, 3).tolist() == naive.part_totals(entries, 3)
 
 
 @given(rows, st.integers(1, 9))
@@ -239,10 +230,9 @@ def test_counts_of_one_byte_hold_255_rows(rows: int) -> None:
     words, tags = np.zeros(rows, np.uint64), np.ones(rows, np.uint32)
     bits, level = np.empty(rows, np.uint64), np.empty(rows, np.uint16)
     count, positive = np.empty(rows, np.uint8), np.empty(rows, np.uint8)
-    pairs = kernels.group_pairs(words, tags, np.uint64(0), bits, level, count, positive)
-    fits = rows == 255
-    assert pairs == (1 if fits else -1)
-    assert not fits or (count[0], positive[0]) == (255, 255)
-    packed = words * np.uint64(2) + np.uint64(1)
-    shift = np.uint64(1)
-    assert kernels.group_words(packed, shift, np.uint64(0), bits, level, count, positive) == pairs
+    packed, none = words * np.uint64(2) + np.uint64(1), tags[:0]
+    fits, room = rows == 255, (np.uint64(0), bits, level, count, positive)
+    for sorted_ in ((words, tags, np.uint64(0)), (packed, none, np.uint64(1))):
+        count[0] = positive[0] = 0
+        assert kernels.group_words(*sorted_, *room) == (1 if fits else -1)
+        assert not fits or (count[0], positive[0]) == (255, 255)

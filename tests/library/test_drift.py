@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.columns.columns import read_score_rows
-from calibkit.drift.drift import drift
+from calibkit.drift.drift import fit as drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.problem.quantiles import (

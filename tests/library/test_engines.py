@@ -39,9 +39,9 @@ from calibkit.errors import (
 )
 from calibkit.files.sources import open_source
 from calibkit.methods.calibrators import run
-from calibkit.methods.vad.fit import fit_vad
 from calibkit.methods.vad.rows import read_vad_rows
 from calibkit.methods.vad.run import finish as finish_vad
+from calibkit.methods.vad.run import fit_vad
 from calibkit.methods.vad.run import state as vad_state
 from calibkit.numerics.row_hash import data_hash
 from calibkit.options.calibrate import CalibrateOptions
@@ -82,7 +82,7 @@ def files(tmp_path: Path) -> Path:
 
 def whole(files: Path) -> bytes:
     rows = read_vad_rows(open_source([str(files)]), OPTIONS)
-    return fit_vad(rows, OPTIONS).model.to_json()
+    return fit_vad(*rows, OPTIONS).model.to_json()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

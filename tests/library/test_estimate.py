@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from calibkit.drift.counts import Counts
-from calibkit.drift.estimate import RATES, Basis, Cells, estimate
+from calibkit.drift.estimate import RATES, Cells, estimate
+from calibkit.drift.rows import Sums, added, cell_sums
+from calibkit.drift.rows import cells as listed
 from calibkit.measures.influence import Level
 
 Floats = NDArray[np.float64]
@@ -35,7 +36,7 @@ def drawn(rows: int, seed: int) -> tuple[Floats, NDArray[np.bool_], np.random.Ge
 
 
 def values(cells: Cells, assumed: str, base_rate: float = 1 / 3) -> dict[str, float]:
-    found = estimate(cells, Basis(1e9, base_rate), assumed, Level(0.95))
+    found = estimate(cells, (1e9, base_rate), assumed, Level(0.95))
     return {name: float(rate.value or math.nan) for name, rate in found.items()}
 
 
@@ -86,7 +87,7 @@ def test_intervals_hold_what_labels_show(assumed: str) -> None:
             known=known.astype(float),
             ratio=counts / known,
         )
-        found = estimate(cells, Basis(q.size, float(label.mean())), assumed, Level(0.95))
+        found = estimate(cells, (q.size, float(label.mean())), assumed, Level(0.95))
         chosen = at >= 15
         truth = {
             "precision": labels[chosen].mean(),
@@ -107,7 +108,7 @@ def test_a_calibrator_of_few_rows_is_less_sure() -> None:
     q, selected, _ = drawn(2000, 3)
     wide = []
     for ratio in (1e-9, 1.0, 10.0):
-        found = estimate(cells_of(q, selected, ratio), Basis(2000, 0.3), "covariate", Level(0.95))
+        found = estimate(cells_of(q, selected, ratio), (2000, 0.3), "covariate", Level(0.95))
         wide.append([float(r.high or 1) - float(r.low or 0) for r in found.values()])
     few, even, none = wide[2], wide[1], wide[0]
     assert all(a > 1.8 * b > 2.3 * c for a, b, c in zip(few, even, none, strict=True))
@@ -115,13 +116,11 @@ def test_a_calibrator_of_few_rows_is_less_sure() -> None:
 
 def test_nothing_selected_and_no_rows() -> None:
     q = np.array([0.1, 0.2])
-    found = estimate(cells_of(q, np.zeros(2, np.bool_)), Basis(9, 0.5), "covariate", Level(0.9))
+    found = estimate(cells_of(q, np.zeros(2, np.bool_)), (9, 0.5), "covariate", Level(0.9))
     assert found["precision"].value is None
     assert found["recall"].value == 0.0
     empty = cells_of(np.empty(0), np.empty(0, np.bool_))
-    assert all(
-        r.value is None for r in estimate(empty, Basis(9, 0.5), "prior", Level(0.9)).values()
-    )
+    assert all(r.value is None for r in estimate(empty, (9, 0.5), "prior", Level(0.9)).values())
 
 
 def test_cells_add_up_whatever_the_cut() -> None:
@@ -129,16 +128,14 @@ def test_cells_add_up_whatever_the_cut() -> None:
     chance = np.where(selected, draw.random(500).round(1), 0.0)
     place, weight = draw.integers(0, 20, 500), draw.integers(1, 4, 500).astype(float)
 
-    def counted(own: slice) -> Counts:
-        found = Counts()
-        found.set_cells(q[own], place[own], chance[own], weight[own])
-        return found
+    def counted(own: slice) -> Sums:
+        return cell_sums(q[own], place[own], chance[own], weight[own])
 
     whole = counted(slice(None))
     parts = [counted(slice(start, start + 70)) for start in range(0, 500, 70)]
-    assert parts[0].merge(*parts[1:]).cells() == whole.cells()
-    rows, sums = np.array([cell[3:] for cell in whole.cells()]).sum(axis=0)
+    assert listed(added(parts)) == listed(whole)
+    rows, sums = np.array([cell[3:] for cell in listed(whole)]).sum(axis=0)
     assert rows == pytest.approx(weight.sum(), rel=1e-12)
     assert sums == pytest.approx(weight @ q, rel=1e-12)
-    taken = sum(cell[3] for cell in whole.cells() if cell[2])
+    taken = sum(cell[3] for cell in listed(whole) if cell[2])
     assert taken == pytest.approx(weight @ chance, rel=1e-12)

@@ -12,8 +12,8 @@ import pytest
 
 from calibkit.apply.apply import apply_model
 from calibkit.files.sources import open_source
-from calibkit.methods.vad.fit import fit_vad
 from calibkit.methods.vad.rows import read_vad_rows
+from calibkit.methods.vad.run import fit_vad
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.vad import VadOptions
@@ -37,7 +37,7 @@ def test_three_members(link: str, replicates: str) -> None:
     own = wanted[f"{link}/{replicates}"]
     options = VadOptions(link=link, replicates=replicates, members=("f*",))
     rows = read_vad_rows(open_source([str(folder / "validation.parquet")]), options)
-    model = fit_vad(rows, options).model
+    model = fit_vad(*rows, options).model
     assert close(model.lambda_, own["lam"])
     assert close(model.mean, own["mean1"])
     assert close(model.fit.variance, own["var_y"])
@@ -56,7 +56,7 @@ def test_in_tandem(link: str) -> None:
     own = expected("p15_vad_plus")[link]
     test, train = (str(folder / f"val_{name}.parquet") for name in ("test", "train"))
     options = VadOptions(link=link, members=("f*",), calibrated="calibrated", train_input=train)
-    model = fit_vad(read_vad_rows(open_source([test]), options), options).model
+    model = fit_vad(*read_vad_rows(open_source([test]), options), options).model
     assert close(model.lambda_, own["lam"])
     frame = pl.read_parquet(folder / "test.parquet")
     assert frame.columns == ["calibrated"]

@@ -160,7 +160,7 @@ def test_a_boundary_that_draws_counts_rows_by_their_chance() -> None:
     model = ck.fit_boundary(rows, fpr=0.2, method="stochastic")
     options = WatchOptions(model=model, state="none.state", precision=0.5)
     source = Source.from_frame(rows)
-    (found,) = count(plan(options, source), source).nights
+    ((found,), _) = count(plan(options, source), source)
     applied = model.apply(rows, key="row-number")
     chance, label = applied["decision_probability"], applied["label"].cast(pl.Int64)
     assert sum(share * ones for share, _, ones in found.cells) == pytest.approx(
@@ -168,7 +168,7 @@ def test_a_boundary_that_draws_counts_rows_by_their_chance() -> None:
     )
     assert found.rows == 1_500
     for batch in (97, 1_000):
-        assert count(plan(options, source), source, batch).nights == (found,)
+        assert count(plan(options, source), source, batch)[0] == (found,)
 
 
 def test_in_python(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
         cells = ((0.0, rows - hits - 3_000, hits - 7_000), (1.0, 3_000, 7_000))
         shard = Shard(f"{draw.integers(2**60):016x}", rows)
         own = tuple((n, k, s) for n, k, s in bins.tolist())
-        state = state.add([Night(night, cells, (shard,), own)]).state
+        state = state.add([Night(night, cells, (shard,), own)])[0]
     state.check()
     assert len(state.to_json()) < 100_000
     assert [test.name for test in judge(state).tests] == ["precision", "calibration"]

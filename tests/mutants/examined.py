@@ -30,25 +30,25 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "share = 0.5 if away == 0.0 else 1.0 if away >= 0.0 else 0.0",
     ): "0 is taken before",
     (
-        "dirichlet.py",
+        "raters.py",
         "log_rising",
         "while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE):",
         "while False:",
     ): "the series that follows takes all factors, to the same digits",
     (
-        "gains.py",
+        "tally.py",
         "group_gains",
         "last = 0",
         "last = 1",
     ): "not read before it is set",
     (
-        "grid_dp.py",
+        "knapsack.py",
         "nested_levels",
         "if size > 0:",
         "if True:",
     ): "a short cut: without it the loop has no turns",
     (
-        "grid_dp.py",
+        "knapsack.py",
         "rising_precision",
         "if best < 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0:",
         "if best <= 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0:",
@@ -84,7 +84,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "if True:",
     ): "adds 0",
     (
-        "splits.py",
+        "binomial.py",
         "deviance",
         "if abs(x - mean) < 0.1 * (x + mean):",
         "if abs(x - mean) <= 0.1 * (x + mean):",
@@ -96,7 +96,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "while u >= 0.0 and (above <= high or below > low):",
     ): "looks once more at a value that cannot occur",
     (
-        "venn_abers.py",
+        "isotonic.py",
         "added_row_fits",
         "size, left, right = (0, 0, 0)",
         "size, left, right = (0, 0, 1)",

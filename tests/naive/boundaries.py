@@ -224,11 +224,6 @@ def absorb(hashes: list[int], words: list[int], salt: int) -> list[int]:
     return [mix(h ^ mix((w + salt) % WORD)) for h, w in zip(hashes, words, strict=True)]
 
 
-def total(hashes: list[int]) -> int:
-    """Return the sum modulo 2^64."""
-    return sum(hashes) % WORD
-
-
 def falling_ranks(values: list[float]) -> list[int]:
     """Return the rank of each value from the largest down; equal values share one."""
     distinct = sorted(set(values), reverse=True)
@@ -237,8 +232,8 @@ def falling_ranks(values: list[float]) -> list[int]:
 
 def pack(keys: list[int], level: list[int], label: list[int], tag_bits: int) -> list[int]:
     """Return the words ``key, level, label`` side by side."""
-    tags = make_tags(level, label)
-    return [key * 2**tag_bits + tag for key, tag in zip(keys, tags, strict=True)]
+    rows = zip(keys, level, label, strict=True)
+    return [key * 2**tag_bits + 2 * own + positive for key, own, positive in rows]
 
 
 def turn_round(score: list[float], second: list[int]) -> list[int] | None:
@@ -246,11 +241,6 @@ def turn_round(score: list[float], second: list[int]) -> list[int] | None:
     if score != sorted(score):
         return None
     return sorted(range(len(score)), key=lambda row: (-score[row], second[row]))
-
-
-def make_tags(level: list[int], label: list[int]) -> list[int]:
-    """Return level and label in one number."""
-    return [2 * i + y for i, y in zip(level, label, strict=True)]
 
 
 def sort_stably(words: list[int]) -> list[int]:
@@ -434,16 +424,6 @@ def deviance(x: float, mean: float) -> Decimal:
         return (a * (a / b).ln() if a else Decimal(0)) + b - a
 
 
-def log_binomial(k: int, n: int, p: float) -> Decimal:
-    """Return the log of the binomial probability of k in n."""
-    with localcontext() as context:
-        context.prec = 60
-        chance = Decimal(p)
-        ways = log_factorial(n) - log_factorial(k) - log_factorial(n - k)
-        hits = k * chance.ln() if k else Decimal(0)
-        return ways + hits + ((n - k) * (1 - chance).ln() if n > k else Decimal(0))
-
-
 def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
     """Return the outcome whose share of [0, 1) holds u; shares lie from the mode outward."""
     low, high = max(0, sample - bad), min(good, sample)
@@ -614,11 +594,6 @@ def margins(score: list[float], threshold: list[float], *, probability: bool) ->
     return out
 
 
-def reaches(score: list[float], level: list[int], thresholds: tuple[float, ...]) -> list[int]:
-    """Return 1 where a score reaches the threshold of its level."""
-    return [int(s >= thresholds[k]) for s, k in zip(score, level, strict=True)]
-
-
 #: The twins of kernels whose name they do not bear.
 TWINS = {
     "falling_keys": "falling_ranks",
@@ -627,17 +602,14 @@ TWINS = {
     "count_heads": "order_statistics",
     "gather_heads": "order_statistics",
     "count_digits": "sort_stably",
-    "scatter_words": "sort_stably",
     "scatter_pairs": "sort_stably",
     "group_words": "tally",
-    "group_pairs": "tally",
     "group_weighted": "tally",
-    "count_pairs": "combine",
+    "near_pairs": "combine",
     "add_level": "naive_gains",
     "trace_level": "naive_gains",
     "nested_levels": "naive_gains",
     "merge_pareto": "naive_pareto",
-    "undominated_costs": "naive_pareto",
     "rising_precision": "naive_precision_frontier",
 }
 

@@ -14,8 +14,3 @@ def count_cells(
         power, behind = divmod(key, 2**52)
         found[power, behind // 2 ** (52 - bits.get(power, 0)), own] += amount
     return found
-
-
-def list_cells(rows: list[list[int]]) -> list[tuple[int, int]]:
-    """Return the places of all numbers in a table that are not 0."""
-    return [(i, j) for i, row in enumerate(rows) for j, number in enumerate(row) if number]

@@ -17,11 +17,6 @@ def affine_rows(inputs: Matrix, weights: Matrix, intercept: list[float]) -> Matr
     return [[b + dot(row, w) for w, b in zip(weights, intercept, strict=True)] for row in inputs]
 
 
-def scaled_rows(inputs: Matrix, scale: list[float], intercept: list[float]) -> Matrix:
-    """Return each row scaled column by column."""
-    return [[x * s + b for x, s, b in zip(row, scale, intercept, strict=True)] for row in inputs]
-
-
 def outer_sums(left: Matrix, right: Matrix) -> Matrix:
     """Return sums over rows of products of all pairs of columns."""
     return [

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the worths of entries, of prefixes and of boundaries."""
+"""The worths of entries, of prefixes and of boundaries, slow and obvious."""
 
 from __future__ import annotations
 

@@ -19,8 +19,6 @@ TWINS = {
     "gap_statistics": "gaps",
     "corp_statistics": "corp",
     "mean_folded_bias": "folded_bias",
-    "largest_recall": "recall_at",
-    "largest_precision": "precision_at",
 }
 
 Rows = list[tuple[float, int]]

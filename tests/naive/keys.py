@@ -28,11 +28,3 @@ def keyed_folds(keys: Sequence[int], salt: int, folds: int) -> list[int]:
 def keyed_counts(keys: Sequence[int], salt: int, steps: Sequence[int]) -> list[int]:
     """Return how many steps the word of each key reaches."""
     return [sum(word >= step for step in steps) for word in keyed_words(keys, salt)]
-
-
-def spread_rows(hashes: Sequence[int], first: Sequence[int], last: Sequence[int]) -> list[int]:
-    """Return the range that each hash picks."""
-    return [
-        low + (own // 2**32) * (high - low + 1) // 2**32
-        for own, low, high in zip(hashes, first, last, strict=True)
-    ]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 TWINS = {
-    "line_sums": "logistic_sums",
     "plane_sums": "logistic_sums",
     "add_blocks": "column_totals",
     "thin_points": "neighbour_means",
@@ -87,3 +86,26 @@ def share_classes(
         shares = [high] * hits + [low] * (rows - hits)
         found.append((size * math.fsum(shares), size * math.fsum(1 - s for s in shares)))
     return found
+
+
+def newton_sums(
+    inputs: Sequence[Sequence[float]],
+    label: Sequence[int],
+    times: Sequence[int],
+    weights: Sequence[float],
+) -> tuple[float, list[float], list[list[float]]]:
+    """Return minus the log-likelihood, its gradient and its second derivatives."""
+    links = [math.fsum(x * w for x, w in zip(row, weights, strict=True)) for row in inputs]
+    chances = [1.0 / (1.0 + math.exp(-link)) for link in links]
+    loss = math.fsum(
+        n * math.log1p(math.exp(-link if y else link))
+        for n, y, link in zip(times, label, links, strict=True)
+    )
+    rows = list(zip(inputs, label, times, chances, strict=True))
+    size = range(len(weights))
+    gradient = [math.fsum(n * (p - y) * row[k] for row, y, n, p in rows) for k in size]
+    hessian = [
+        [math.fsum(n * p * (1.0 - p) * row[k] * row[j] for row, _, n, p in rows) for j in size]
+        for k in size
+    ]
+    return loss, gradient, hessian

@@ -6,7 +6,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-TWINS = {"next_corners": "lower_hull_after", "added_row_fits": "fits_with_a_row_added"}
+TWINS = {
+    "parts_of": "log_parts",
+    "next_corners": "lower_hull_after",
+    "added_row_fits": "fits_with_a_row_added",
+}
 
 Values = Sequence[float]
 
@@ -102,17 +106,6 @@ def bucket_starts(knots: Values, buckets: int) -> list[int]:
 def step_map(score: Values, knots: Values, values: Values, clip: float) -> list[float]:
     """Return the value after as many knots as are at or below the score."""
     return [inside(values[sum(knot <= s for knot in knots)], clip) for s in score]
-
-
-def step_map_above(score: Values, knots: Values, values: Values, clip: float) -> list[float]:
-    """Return the value after as many knots as are below the score."""
-    return [inside(values[sum(knot < s for knot in knots)], clip) for s in score]
-
-
-def merged_interval(low: Values, high: Values, clip: float) -> list[float]:
-    """Return p1 / (1 - p0 + p1)."""
-    pairs = [(1 - p0 + p1, p1) for p0, p1 in zip(low, high, strict=True)]
-    return [inside(p1 / whole if whole else 0.5, clip) for whole, p1 in pairs]
 
 
 def mass_outside(value: Values, count: Sequence[int], low: float, high: float) -> int:

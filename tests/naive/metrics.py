@@ -14,7 +14,6 @@ Row = tuple[float, int]
 Entry = tuple[float, int, int]  # score, rows, positive rows
 
 TWINS = {
-    "count_entries": "totals",
     "ranking_sums": "pairs_ranked_right",
     "range_sums": "totals",
     "loss_sums": "loss_sums_of_rows",

@@ -9,7 +9,6 @@ TWINS = {
     "bin_of": "bin_place",
     "fixed": "units",
     "add_bin_sums": "class_losses",
-    "calibration_influence": "influence",
 }
 
 
@@ -118,3 +117,24 @@ def disagreement_loss(phi: float, share: Fraction) -> Fraction:
     """Return the expected squared error of a predicted disagreement."""
     p = Fraction(phi)
     return share * (1 - p) ** 2 + (1 - share) * p**2
+
+
+def log_rising(x: float, n: int) -> tuple[float, float]:
+    """Return ln [x (x+1) ... (x+n-1)] and its derivative in ln x."""
+    return (
+        math.fsum(math.log(x + j) for j in range(n)),
+        x * math.fsum(1 / (x + j) for j in range(n)),
+    )
+
+
+def histogram_costs(
+    probabilities: list[float], counts: list[int], log_strength: float
+) -> tuple[float, float]:
+    """Return the cost of one histogram and its derivative in ln alpha0."""
+    a = math.exp(log_strength)
+    cost, slope = log_rising(a, sum(counts))
+    for p, y in zip(probabilities, counts, strict=True):
+        if y:
+            own, change = log_rising(a * p, y)
+            cost, slope = cost - own, slope - change
+    return cost, slope

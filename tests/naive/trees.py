@@ -12,7 +12,6 @@ Row = Sequence[Value]
 
 #: Kernels that are steps of what one twin does whole.
 TWINS = {
-    "gather_rows": "grown_tree",
     "node_totals": "grown_tree",
     "fill_histogram": "grown_tree",
     "node_histogram": "grown_tree",

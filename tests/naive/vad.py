@@ -6,14 +6,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-#: What the kernels compute of each row.
-TWINS = {
-    "clipped_logits": "link",
-    "row_spreads": "row_spread",
-    "squares": "square",
-    "shrink": "debias",
-}
-
 EPSILON = 1e-6
 
 
@@ -21,17 +13,6 @@ def link(value: float) -> float:
     """Return the logit of a probability moved into [EPSILON, 1 - EPSILON]."""
     p = min(max(value, EPSILON), 1.0 - EPSILON)
     return math.log(p / (1.0 - p))
-
-
-def row_spread(values: Sequence[float]) -> float:
-    """Return the sum of squares about the mean."""
-    mean = math.fsum(values) / len(values)
-    return math.fsum((value - mean) ** 2 for value in values)
-
-
-def square(value: float) -> Fraction:
-    """Return the square without rounding."""
-    return Fraction(value) ** 2
 
 
 def estimate(
@@ -55,9 +36,3 @@ def estimate(
         middle = sum(own, Fraction(0)) / len(own)
         within += Fraction(weight) * sum(((gap - middle) ** 2 for gap in own), Fraction(0))
     return means[0], variance / total, within / total / (len(members) - first - 1)
-
-
-def debias(value: float, shrinkage: float, mean: float) -> float:
-    """Return a link shrunk towards a mean."""
-    factor = max(shrinkage, 0.0)
-    return factor * value + (1.0 - factor) * mean

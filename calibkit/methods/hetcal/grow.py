@@ -136,7 +136,7 @@ class Grower:
 
     def _add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
         """Add the nodes of a level, and return the sums of each."""
-        kernels.gather_rows(self.payload, self.rows, self.vectors)
+        np.take(self.payload, self.rows, axis=0, out=self.vectors, mode="clip")
         totals = np.zeros((count, self.payload.shape[1]), np.int64)
         kernels.node_totals(self.vectors, spans, totals)
         self.tree.nodes += [Node(rows, second, depth) for rows, second in totals[:, :2].tolist()]

@@ -30,9 +30,8 @@ from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree
 from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
-from calibkit_kernels import boosting as kernels
 from calibkit_kernels import criteria
-from calibkit_kernels import leaf_maps as leaf_kernels
+from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -262,7 +261,7 @@ def _written(booster: Booster, made: Steps, final: Line, checked: CrossValidated
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
-        leaf_kernels.leaf_probabilities(score, root, line, probability[own])
+        kernels.leaf_probabilities(score, root, line, probability[own])
     return Found(
         parts, probability, leaf, booster.depth, booster.least, checked=checked, final=final
     )

@@ -19,9 +19,7 @@ from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.trees import Tree, ends_of
 from calibkit.numerics.sums import ExactSum
 from calibkit.summaries.arrays import Arrays
-from calibkit_kernels import hashes as hash_kernels
-from calibkit_kernels.decide import LEAST
-from calibkit_kernels.vad import clipped_logits
+from calibkit_kernels.maps import LEAST, log_odds
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
@@ -92,7 +90,7 @@ class Totals:
         self.rows += hashes.size
         self.positives += data.positive_rows
         self.clipped += clipped
-        self.hash += int(hash_kernels.total(hashes))
+        self.hash += int(hashes.sum())
         self.dtype, self.options = str(data.score.dtype), data.options
         self.remarks += data.remarks
         if data.weight is not None:
@@ -188,9 +186,9 @@ def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:
     """
     if scale != "probability":
         return score.astype(np.float64), 0
-    logits, clipped = np.empty(score.size), np.zeros(score.size, np.uint8)
-    clipped_logits(score, LEAST, logits, clipped)
-    return logits, int(np.count_nonzero(clipped))
+    exact, logits = score.astype(np.float64), np.empty(score.size)
+    log_odds(exact, LEAST, logits)
+    return logits, int(np.count_nonzero((exact < LEAST) | (exact > 1.0 - LEAST)))
 
 
 def need_both_classes(rows: HetcalRows) -> None:

@@ -41,7 +41,7 @@ from calibkit.options.hetcal import (
     SHRINKAGES,
     HetcalOptions,
 )
-from calibkit_kernels import forest, leaf_cells
+from calibkit_kernels import leaf_cells
 from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
@@ -449,7 +449,7 @@ def _forest_gains(
     for one in tried:
         fresh = np.equal(one.counts[own], 0) if bagged else np.ones(score.size, np.bool_)
         above = np.stack([one.tree.ancestors(depth) for depth in grid.depths])
-        forest.add_probabilities(
+        kernels.add_probabilities(
             score, np.where(fresh, places, -1).astype(np.int32), one.ends[own], above, one.lines,
             np.array(grid.shrinkages), total,
         )  # fmt: skip

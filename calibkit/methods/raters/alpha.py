@@ -18,7 +18,7 @@ from calibkit.numerics.newton import FLAT_OF_MANY, quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit.runtime.threads import in_order
 from calibkit_kernels.dense import BLOCK_ROWS, affine_rows, column_sums, outer_sums, paired_sums
-from calibkit_kernels.dirichlet import histogram_costs
+from calibkit_kernels.raters import histogram_costs
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -7,7 +7,6 @@ from typing import cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder
@@ -18,7 +17,6 @@ from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.methods.vad.moments import from_link, to_link
 from calibkit.models.applier import Applier, Reads, Request, find_columns
-from calibkit_kernels.vad import shrink
 
 
 class VadApplier:
@@ -57,21 +55,16 @@ class VadApplier:
             values = self.inner.values(frame, where, self.inner_reads, request)[0].to_numpy()
             scale = "probability"
         links = np.empty(values.size)
-        to_link(values, scale, model.link, links, np.zeros(values.size, np.uint8))
-        shrunk = np.empty(values.size)
-        shrink(links, self._code(frame), *self._lines(), shrunk)
-        return [pl.Series(from_link(shrunk, scale, model.link))]
-
-    def _code(self, frame: pl.DataFrame) -> NDArray[np.int64]:
-        """Return the line of each row: 0 for all rows together, then one a segment."""
-        groups = self.model.groups
-        if groups is None:
-            return np.zeros(frame.height, np.int64)
-        return known_codes(frame[self.model.columns["by"].name], tuple(groups.values)) + 1
-
-    def _lines(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return factor and offset of each line; below 0 a factor counts as 0."""
-        lines = self.model.lines()
-        factor = np.array([max(shrinkage, 0.0) for shrinkage, _ in lines])
-        mean = np.array([mean for _, mean in lines])
-        return factor, (1.0 - factor) * mean
+        to_link(values, scale, model.link, links)
+        # Below 0 a factor counts as 0.
+        lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
+        factor, offset = np.array([(share, (1.0 - share) * mean) for share, mean in lines]).T
+        if model.groups is None:
+            links *= factor[0]
+            links += offset[0]
+        else:  # the first line is that of all rows together
+            names = tuple(model.groups.values)
+            line = known_codes(frame[model.columns["by"].name], names) + 1
+            links *= factor[line]
+            links += offset[line]
+        return [pl.Series(from_link(links, scale, model.link))]

@@ -17,10 +17,9 @@ from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.scales import measure
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
 from calibkit.options.vad import VadOptions
-from calibkit_kernels import sums, vad
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels import sums
+from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.reliability import expit
-from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[Any]
 
@@ -32,28 +31,30 @@ _WIDTH = 2048 - LEAST_PRODUCT
 
 _UNIT = 1 << -LEAST_PRODUCT
 
+#: By it a float is split into two halves of 26 bits (Dekker, A floating-point technique, 1971).
+_SPLITTER = 134217729.0
+
 #: Numbers beyond this have squares that float64 does not hold.
 LARGEST: Final = 1e150
 
 
 def to_link(
-    values: Floats,
-    scale: str,
-    link: str,
-    out: NDArray[np.float64],
-    clipped: NDArray[np.uint8],
-) -> None:
+    values: Floats, scale: str, link: str, out: NDArray[np.float64]
+) -> NDArray[np.bool_] | None:
     """Write values of a scale on the scale of a link.
 
-    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken, and
-    `clipped` is set to 1 there.  Logits and raw numbers are never clipped.
+    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; returns where, None:
+    nowhere.  Logits and raw numbers are never clipped.
     """
     if link == "logit" and scale == "probability":
-        clipped_logits(values, LEAST, out, clipped)
-    elif link == "identity" and scale == "logit":
+        exact = values.astype(np.float64, copy=False)
+        log_odds(exact, LEAST, out)
+        return (exact < LEAST) | (exact > 1.0 - LEAST)
+    if link == "identity" and scale == "logit":
         expit(values, out)
     else:
         out[:] = values
+    return None
 
 
 def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.float64]:
@@ -63,38 +64,6 @@ def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.
         expit(values, found)
         return found
     return values if scale == "raw" else np.clip(values, 0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Predictions, row by row.
-
-    Attributes
-    ----------
-    members
-        The replicates, first the one in service.
-    extra
-        A further prediction, calibrated probabilities, of which only the mean is wanted; or None.
-    weight
-        Non-negative, or None.
-    """
-
-    members: Sequence[Floats]
-    extra: Floats | None = None
-    weight: NDArray[np.float64] | None = None
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return int(self.members[0].size)
-
-    def take(self, rows: NDArray[np.int64] | slice) -> Columns:
-        """Return some of the rows."""
-        return Columns(
-            [column[rows] for column in self.members],
-            None if self.extra is None else self.extra[rows],
-            None if self.weight is None else self.weight[rows],
-        )
 
 
 @dataclass(frozen=True)
@@ -164,64 +133,69 @@ def first_of(options: VadOptions) -> int:
     return 1 if options.replicates == "bootstrap" else 0
 
 
-def sum_moments(columns: Columns, options: VadOptions) -> Moments:
-    """Return the sums over all rows, on the scale of the link."""
-    sums = _Sums(columns, options)
-    for start in range(0, columns.rows, _BLOCK):
-        sums.add(columns.take(slice(start, start + _BLOCK)))
-    return sums.finish()
+def sum_moments(
+    predictions: Sequence[Floats],
+    options: VadOptions,
+    weight: NDArray[np.float64] | None = None,
+    *,
+    extra: bool = False,
+) -> Moments:
+    """Return the sums over rows, on the scale of the link.
 
-
-class _Sums:
-    """The summary of predictions: room for one block of links, and the sums over all so far."""
-
-    def __init__(self, like: Columns, options: VadOptions) -> None:
-        self.options, self.first = options, first_of(options)
-        self.members = len(like.members)
-        self.columns = self.members + (like.extra is not None)
-        self.links = np.empty((self.columns, _BLOCK))
-        # Square, its rounding, spread; the means of rows are of no use.
-        self.derived = np.empty((4, _BLOCK))
-        self.bins = np.zeros((self.columns + 2, _WIDTH, 2), np.int64)
-        self.weight, self.clipped = ExactSum(), ExactSum()
-
-    def add(self, block: Columns) -> None:
-        """Add a block of rows."""
-        size, options = block.rows, self.options
-        # Contiguous for every size: a kernel is compiled for each layout.
-        links = self.links.reshape(-1)[: self.columns * size].reshape(self.columns, size)
-        square, rest, spread, mean = self.derived[:, :size]
-        clipped = np.zeros(size, np.uint8)
-        predictions = [*block.members, *([] if block.extra is None else [block.extra])]
+    The predictions are the replicates, first the one in service; `extra`: then comes a further one,
+    calibrated probabilities, of which only the mean is wanted.  Rows count by their weight, if any.
+    """
+    members, first = len(predictions) - extra, first_of(options)
+    bins = np.zeros((len(predictions) + 2, _WIDTH, 2), np.int64)
+    rows, clipped = ExactSum(), ExactSum()
+    room = np.empty(len(predictions) * _BLOCK)  # taken once: fresh memory costs more than the sums
+    for start in range(0, predictions[0].size, _BLOCK):
+        own = slice(start, start + _BLOCK)
+        size = predictions[0][own].size
+        links, moved = room[: len(predictions) * size].reshape(-1, size), np.zeros(size, np.bool_)
         for place, values in enumerate(predictions):
-            scale = measure(options.scale) if place < self.members else "probability"
-            to_link(values, scale, options.link, links[place], clipped)
-        vad.squares(links[0], square, rest)
-        vad.row_spreads(links, self.first, self.members, mean, spread)
-        weight = block.weight
-        for place, values in enumerate(links):
-            self._sum(values, weight, place)
-        self._sum(square, weight, self.columns)
-        self._sum(rest, weight, self.columns)
-        self._sum(spread, weight, self.columns + 1)
-        if weight is None:
-            self.weight.units += size * _UNIT
-            self.clipped.units += int(np.count_nonzero(clipped)) * _UNIT
+            scale = measure(options.scale) if place < members else "probability"
+            outside = to_link(values[own], scale, options.link, links[place])
+            if outside is not None:
+                moved |= outside
+        square, rest = _squares(links[0])
+        spread = _spreads(links[first:members])
+        times = None if weight is None else weight[own]
+        columns = [*enumerate(links), (-2, square), (-2, rest), (-1, spread)]
+        for place, values in columns:
+            if times is None:
+                sums.sum_floats(values.view(np.int64), LEAST_PRODUCT, bins[place])
+            else:
+                bits = values.view(np.int64), times.view(np.int64)
+                sums.sum_products(*bits, LEAST_PRODUCT, bins[place])
+        if times is None:
+            rows.units += size * _UNIT
+            clipped.units += int(np.count_nonzero(moved)) * _UNIT
         else:
-            self.weight.add(weight)
-            self.clipped.add(weight[clipped > 0])
+            rows.add(times)
+            clipped.add(times[moved])
+    totals = (bins_total(part) for part in bins)
+    return Moments(members, first, (rows.units, clipped.units, *totals))
 
-    def _sum(
-        self, values: NDArray[np.float64], weight: NDArray[np.float64] | None, place: int
-    ) -> None:
-        bits, bins = values.view(np.int64), self.bins[place]
-        if weight is None:
-            sums.sum_floats(bits, LEAST_PRODUCT, bins)
-        else:
-            sums.sum_products(bits, weight.view(np.int64), LEAST_PRODUCT, bins)
 
-    def finish(self) -> Moments:
-        """Return the sums so far."""
-        totals = (bins_total(part) for part in self.bins)
-        sums = (self.weight.units, self.clipped.units, *totals)
-        return Moments(self.members, self.first, sums)
+def _squares(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return two numbers for each value that together are its square, without rounding."""
+    high = _SPLITTER * values - (_SPLITTER * values - values)
+    low = values - high
+    square = values * values
+    return square, ((high * high - square) + 2.0 * high * low) + low * low
+
+
+def _spreads(links: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of squares of each column about its mean, added row by row.
+
+    numpy's own sums take another order where there is one column only.
+    """
+    mean, spread = np.zeros((2, links.shape[1]))
+    for own in links:
+        mean += own
+    mean /= len(links)
+    for own in links:
+        apart = own - mean
+        spread += np.square(apart, out=apart)
+    return spread

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -16,17 +16,16 @@ from calibkit.columns.columns import score_column
 from calibkit.columns.numeric import numeric_column, weight_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import NothingLeft, Remark, RowFinder, Rows, merge_remarks, read_rows
-from calibkit.columns.segments import Segments, read_segments
+from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
-from calibkit.methods.vad.moments import LARGEST, Columns, Moments, sum_moments
+from calibkit.methods.vad.moments import LARGEST, Moments, sum_moments
 from calibkit.models.applier import Request
 from calibkit.models.scales import measure
 from calibkit.numerics.row_hash import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions
-from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import work_through
 from calibkit.summaries.summary import merge_all
 
@@ -42,18 +41,10 @@ _BYTES: Final = 48
 
 
 class Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is known of rows besides their moments.
+    """What is known of rows besides their moments: how many were used and read, what was dropped.
 
-    Attributes
-    ----------
-    rows, rows_read
-        How many rows were used and read.
-    hash
-        The sum of the hashes of the rows over the columns used, each by its place.
-    twins
-        Of each replicate, whether it equals the first one in every row.
-    remarks
-        What was dropped and why.
+    `hash` is the sum of the hashes of the rows over the columns used, each by its place; `twins` says
+    of each replicate whether it equals the first one in every row.
     """
 
     rows: int
@@ -67,18 +58,9 @@ class Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class MemberSummary:
     """Rows of replicate predictions, summed up.
 
-    Attributes
-    ----------
-    names, dtypes
-        The replicates, and what they are: float32 or float64.
-    score_dtype
-        That of the calibrated probabilities; None without any.
-    moments
-        The sums of each segment, by its name; of all rows under None where none were asked for.
-    counted
-        What else is known of the rows.
-    files, warnings
-        The inputs, and what is to be said of them; of all rows together.
+    `names` and `dtypes` are those of the replicates, `score_dtype` that of calibrated probabilities;
+    None without any.  `moments` are the sums of each segment by its name, or of all rows under None.
+    `files` and `warnings` are the inputs, and what is to be said of them.
     """
 
     names: tuple[str, ...]
@@ -125,31 +107,13 @@ class MemberSummary:
         return (*self.warnings, *(remark.text for remark in self.counted.remarks), *twins)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VadRows:
-    """What is known of the rows of a fit: those to shrink, in tandem those like the training rows."""
+def read_vad_rows(
+    source: Source, options: VadOptions
+) -> tuple[MemberSummary, MemberSummary | None]:
+    """Go through the rows of a fit: those to shrink, and in tandem those like the training rows.
 
-    test: MemberSummary
-    train: MemberSummary | None
-    options: VadOptions
-
-
-def read_vad_rows(source: Source, options: VadOptions) -> VadRows:
-    """Go through the rows of a fit, after refusing what cannot work.
-
-    Parameters
-    ----------
-    source
-        Unlabelled rows of the distribution that the model will be applied to.
-    options
-        What to fit, on which columns; in tandem with rows of the distribution of the training rows.
-
-    Raises
-    ------
-    UsageError
-        Options that exclude each other, or columns that are not there.
-    DataError
-        Values that are missing, infinite, out of range or of the wrong type.
+    Raises `UsageError` for options that exclude each other and columns that are not there, `DataError`
+    for values that are missing, infinite, out of range or of the wrong type.
     """
     given = options.train_input
     if options.tandem and given is None:
@@ -162,20 +126,17 @@ def read_vad_rows(source: Source, options: VadOptions) -> VadRows:
     train = None if given is None else source.beside(given, "--train-input")
     names = member_names(source, options)
     need_members(names, options)
-    test, other = _summarised(source, names, options), None
-    if train is not None:
-        own = replace(options, members=names, calibrated=None, calibrator=None, train_input=None)
-        other = _summarised(train, member_names(train, own), own)
-    return VadRows(test=test, train=other, options=options)
+    test = _summarised(source, names, options)
+    if train is None:
+        return test, None
+    own = replace(options, members=names, calibrated=None, calibrator=None, train_input=None)
+    return test, _summarised(train, member_names(train, own), own)
 
 
 def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
     """Return the columns of the replicates, first the one in service.
 
-    Raises
-    ------
-    UsageError
-        A pattern that matches nothing, a column of lists, or one column in two roles.
+    Raises `UsageError` for a pattern that matches nothing, a column of lists, a column in two roles.
     """
     found: dict[str, None] = {}
     for pattern in options.names:
@@ -224,37 +185,33 @@ def _summarised(source: Source, names: Sequence[str], options: VadOptions) -> Me
         beside += others
     # In the order in which they are checked.
     columns = list(dict.fromkeys([*names, *(name for name in beside if name is not None)]))
-    windows = source.windows(columns, rows=_window_rows(len(columns), options, source.memory))
-    found: MemberSummary | None = None
-    remarks: list[Remark] = []
-    lost = 0
+    size = _ROWS if options.by is None else _SEGMENT_ROWS
+    if source.memory is not None:
+        room = source.memory.room // (_BYTES * len(columns) * (options.workers + 2))
+        size = max(_FEWEST_ROWS, min(size, room))
 
     def work(window: Source) -> MemberSummary:
         rows = read_rows(window, columns, missing=columns if options.on_missing == "drop" else ())
         return _summary(rows, window, names, options)
 
-    for part in work_through(options.workers, work, windows, columns):
+    parts: list[MemberSummary] = []
+    lost: list[NothingLeft] = []
+    for part in work_through(options.workers, work, source.windows(columns, rows=size), columns):
         if isinstance(part, NothingLeft):
-            remarks += part.remarks
-            lost += part.rows or 0
+            lost.append(part)
         else:
-            found = part if found is None else found.merge(part)
-    if found is None:
-        raise NothingLeft(source.parts[0].path, lost, merge_remarks(remarks))
+            parts = [merge_all([*parts, part])]
+    remarks = [remark for one in lost for remark in one.remarks]
+    dropped = sum(one.rows or 0 for one in lost)
+    if not parts:
+        raise NothingLeft(source.parts[0].path, dropped, merge_remarks(remarks))
+    counted = parts[0].counted
     counted = msgspec.structs.replace(
-        found.counted,
-        remarks=merge_remarks((*found.counted.remarks, *remarks)),
-        rows_read=found.counted.rows_read + lost,
+        counted,
+        remarks=merge_remarks((*counted.remarks, *remarks)),
+        rows_read=counted.rows_read + dropped,
     )
-    return replace(found, counted=counted, files=tuple(source.paths), warnings=source.warnings)
-
-
-def _window_rows(columns: int, options: VadOptions, memory: Memory | None) -> int:
-    most = _ROWS if options.by is None else _SEGMENT_ROWS
-    if memory is None:
-        return most
-    room = memory.room // (_BYTES * columns * (options.workers + 2))
-    return max(_FEWEST_ROWS, min(most, room))
+    return replace(parts[0], counted=counted, files=tuple(source.paths), warnings=source.warnings)
 
 
 def _summary(
@@ -262,64 +219,55 @@ def _summary(
 ) -> MemberSummary:
     """Check the rows of a window, and return their summary."""
     frame, where = rows.frame, rows.where
-    members = [_prediction(frame[name], where, options.scale) for name in names]
-    fixed, weight, segments = options.calibrated, None, None
-    extra = None if fixed is None else _prediction(frame[fixed], where, "probability")
+    used = {
+        f"{place}": _prediction(frame[name], where, options) for place, name in enumerate(names)
+    }
+    members = list(used.values())
+    if options.calibrated is not None:
+        used["fixed"] = score_column(frame[options.calibrated], where, "probability")
     if options.weight is not None:
-        weight = weight_column(frame[options.weight], where)
+        used["weight"] = weight_column(frame[options.weight], where)
+    order: Mapping[str | None, NDArray[np.int64] | slice] = {None: slice(None)}
     if options.by is not None:
         segments = read_segments(frame[options.by], where)
+        sizes = np.bincount(segments.code, minlength=len(segments.names))
+        rows_of = np.split(np.argsort(segments.code, kind="stable"), np.cumsum(sizes)[:-1])
+        order = dict(zip(segments.names, rows_of, strict=True))
+        used["by"] = np.array([_number(name) for name in segments.names])[segments.code]
     if options.map is not None:
         applier = calibrator_applier(cast(CalibratorModel, options.map))
         request = Request(columns={"score": names[0]})
         reads = applier.reads(source, request)
-        extra = applier.values(frame, where, reads, request)[0].to_numpy()
-    columns = Columns(members, extra, weight)
+        used["fixed"] = applier.values(frame, where, reads, request)[0].to_numpy()
+    extra, weight = used.get("fixed"), used.get("weight")
+    predictions = members if extra is None else [*members, extra]
+
+    def moments(own: NDArray[np.int64] | slice) -> Moments:
+        mass = None if weight is None else weight[own]
+        columns = [column[own] for column in predictions]
+        return sum_moments(columns, options, mass, extra=extra is not None)
+
     return MemberSummary(
         names=tuple(names),
         dtypes=tuple(str(member.dtype) for member in members),
         score_dtype=None if extra is None else str(extra.dtype),
-        moments={name: sum_moments(own, options) for name, own in _by_segment(columns, segments)},
+        moments={name: moments(own) for name, own in order.items()},
         counted=Counted(
-            rows=columns.rows,
+            rows=members[0].size,
             rows_read=rows.rows_read,
-            hash=_hash(columns, segments),
+            hash=data_hash(used),  # each column by its place
             twins=(True, *(np.array_equal(members[0], other) for other in members[1:])),
             remarks=rows.remarks,
         ),
     )
 
 
-def _prediction(column: pl.Series, where: RowFinder, scale: str) -> Floats:
+def _prediction(column: pl.Series, where: RowFinder, options: VadOptions) -> Floats:
     """Return predictions as their scale allows them."""
-    if measure(scale) == "probability":
-        return score_column(column, where, scale)
+    if measure(options.scale) == "probability":
+        return score_column(column, where, options.scale)
     advice = "such numbers have squares that float64 does not hold; scale them down"
     return numeric_column(column, where, low=-LARGEST, high=LARGEST, advice=advice)
-
-
-def _by_segment(
-    columns: Columns, segments: Segments | None
-) -> Iterator[tuple[str | None, Columns]]:
-    if segments is None:
-        yield None, columns
-        return
-    size = np.bincount(segments.code, minlength=len(segments.names))
-    order = np.argsort(segments.code, kind="stable")
-    ends = np.cumsum(size)
-    for name, count, end in zip(segments.names, size, ends, strict=True):
-        yield name, columns.take(order[end - count : end])
-
-
-def _hash(columns: Columns, segments: Segments | None) -> str:
-    """Return the hash of the rows over the columns used, each by its place."""
-    used = {f"{place}": values for place, values in enumerate(columns.members)}
-    for role, values in (("fixed", columns.extra), ("weight", columns.weight)):
-        if values is not None:
-            used[role] = values
-    if segments is not None:
-        used["by"] = np.array([_number(name) for name in segments.names])[segments.code]
-    return data_hash(used)
 
 
 def _number(name: str) -> float:

@@ -1,33 +1,44 @@
-"""A fit of ``vad`` from its rows to its model (see `calibkit.summaries.runs.Fit`), and its states."""
+"""A fit of ``vad`` from its rows, or from states of them, to its model.
+
+Rows that are selected because their predictions are high have predictions that are too high, even
+where the model is unbiased: of two rows equally good, the one whose error is positive is taken.
+With replicates of the model the variance of these errors can be told apart from the variance of what
+is predicted, without a label.
+
+Fan, Si, Zhang, "Calibration matters: tackling maximization bias in large-scale advertising
+recommendation systems", algorithm 1 (VAD) and section 6.2 (in tandem with a calibrator, VAD+).
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import polars as pl
 
-from calibkit.errors import ModelError, UsageError
+from calibkit.columns.numeric import weightless
+from calibkit.columns.patterns import natural_key
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.vad.fit import columns_of, fit_vad
-from calibkit.methods.vad.model import VadModel
+from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel
 from calibkit.methods.vad.moments import Moments, first_of
 from calibkit.methods.vad.rows import (
     Counted,
     MemberSummary,
-    VadRows,
     member_names,
     need_members,
     read_vad_rows,
 )
 from calibkit.models.lineage import makers_in, name_makers, record_makers
+from calibkit.models.model import Column
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.runs import Fitted, Plan
+from calibkit.summaries.runs import Fitted, Plan, provenance
 from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
 
 KIND: Final = "vad"
@@ -37,17 +48,135 @@ _SEGMENT: Final = "segment"
 #: What messages call the input of the rows like the training rows, whose name a state does not keep.
 _TRAIN: Final = "--train-input"
 _HASH = re.compile("[0-9a-f]{16}")
-_NUMBER = re.compile("-?[0-9a-f]+")
-
-#: More hexadecimal digits than any sum of products of float64 has.
-_MOST_DIGITS: Final = 2000
+#: A whole number, hexadecimal: no sum of products of float64 has more digits.
+_NUMBER = re.compile("-?[0-9a-f]{1,2000}")
 
 
 def fit(options: VadOptions, source: Source) -> Fitted[VadModel]:
     """Return the model of all rows."""
-    fitted = fit_vad(read_vad_rows(source, options), options)
+    fitted = fit_vad(*read_vad_rows(source, options), options)
     record_makers(fitted.model, source)
     return fitted
+
+
+def fit_vad(
+    test: MemberSummary, train: MemberSummary | None, options: VadOptions
+) -> Fitted[VadModel]:
+    """Fit a shrinkage on unlabelled rows of replicate predictions; see `read_vad_rows`.
+
+    With F the links of the members, lambda = 1 - E[var over replicates] / Var[F_1]; in tandem that of
+    the rows divided by that of the rows of the training distribution.  Raises `DataError` for weights
+    that are all 0, and where lambda of the training distribution is not positive.
+    """
+    for summary in (test, train):
+        if summary is not None and not summary.whole.weight:
+            raise weightless(summary.files[0], options.weight, summary.counted.rows)
+    pooled = _segment(test.whole, None if train is None else train.whole)
+    if pooled is None:
+        assert train is not None
+        file = train.files[0]
+        raise DataError(
+            f"{file}: lambda of the training distribution is "
+            f"{train.whole.estimate().lambda_:.6g}, not positive: the replicates differ more than "
+            "the predictions vary; use vad without a calibrator",
+            file=file,
+        )
+    shaped: dict[str, Any] = {
+        "link": options.link,
+        "replicates": options.replicates,
+        "on_missing": options.on_missing,
+    }
+    groups = None
+    if options.by is not None:
+        shaped |= {"min_rows": options.min_rows}
+        groups = _groups(test.moments, None if train is None else train.moments, options.min_rows)
+    if train is not None:
+        shaped |= {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
+    model = VadModel(
+        kind=VadModel.KIND,
+        version=VadModel.VERSION,
+        columns=_columns_of(test, options),
+        link=options.link,
+        lambda_=pooled.lambda_,
+        mean=pooled.mean,
+        members=list(test.names),
+        replicates=options.replicates,
+        calibrator=None if options.map is None else options.map.as_dict(),
+        groups=groups,
+        fit=pooled.fit,
+        tags=dict(options.tags or {}),
+        provenance=provenance(options, shaped, test.counted.rows, test.counted.hash, test.files),
+    )
+    told = (*test.told(), *(() if train is None else train.told()), *_warnings(model))
+    details = (f"{test.counted.rows:,} rows used of {test.counted.rows_read:,} read",)
+    return Fitted(model, tuple(dict.fromkeys(told)), details=details)
+
+
+def _segment(test: Moments, train: Moments | None) -> Segment | None:
+    """Return the shrinkage that two sets of rows give; None where that of training is not positive."""
+    found = test.estimate()
+    if train is None:
+        return found
+    other = train.estimate()
+    if other.lambda_ <= 0:
+        return None
+    seen = {name: getattr(other.fit, name) for name in Seen.__struct_fields__}
+    found.fit.train = TrainSeen(**seen, lambda_train=other.lambda_)
+    found.fit.lambda_test = found.lambda_
+    found.lambda_ /= other.lambda_
+    return found
+
+
+def _groups(
+    parts: Mapping[str | None, Moments],
+    others: Mapping[str | None, Moments] | None,
+    min_rows: int,
+) -> SegmentTable:
+    """Return the segments that are large enough, in the natural order of their names."""
+    values: dict[str, Segment] = {}
+    names = sorted((name for name in parts if name is not None), key=natural_key)
+    for name in names:
+        train = None if others is None else others.get(name)
+        few = parts[name].weight < min_rows or (train is not None and train.weight < min_rows)
+        if few or (others is not None and train is None):
+            continue
+        found = _segment(parts[name], train)
+        if found is not None:
+            values[name] = found
+    pooled = [name for name in names if name not in values]
+    return SegmentTable(min_rows=min_rows, values=values, pooled=pooled)
+
+
+def _columns_of(test: MemberSummary, options: VadOptions) -> dict[str, Column]:
+    """Return the columns by role: `score` is what a row is shrunk from."""
+    if options.calibrated is not None:
+        score = Column(options.calibrated, dtype=test.score_dtype, scale="probability")
+    else:
+        score = Column(test.names[0], dtype=test.dtypes[0], scale=options.scale)
+    beside = {"by": options.by, "weight": options.weight}
+    return {"score": score} | {r: Column(name) for r, name in beside.items() if name is not None}
+
+
+def _warnings(model: VadModel) -> Iterator[str]:
+    groups = model.groups
+    fits = [model.fit, *([] if groups is None else (one.fit for one in groups.values.values()))]
+    names = ["", *([] if groups is None else (f"--by {name}: " for name in groups.values))]
+    for where, (shrinkage, _), fit in zip(names, model.lines(), fits, strict=True):
+        if shrinkage < 0:
+            yield (
+                f"{where}lambda is {shrinkage:.4g}, below 0: the replicates differ more than the "
+                "predictions vary; it is applied as 0, which gives every row the same probability"
+            )
+        elif fit.variance == 0:
+            yield f"{where}the first member is constant: nothing to shrink, lambda = 1"
+    if groups is not None and groups.pooled:
+        shown = ", ".join(map(repr, groups.pooled[:10]))
+        more = f" and {len(groups.pooled) - 10} more" if len(groups.pooled) > 10 else ""
+        column = model.columns["by"].name
+        yield (
+            f"column {column!r}: {shown}{more}: fewer than {groups.min_rows} rows; shrunk as all "
+            "rows together"
+        )
 
 
 def plan(options: VadOptions, source: Source) -> Plan:
@@ -61,23 +190,19 @@ def plan(options: VadOptions, source: Source) -> Plan:
 
 def state(options: VadOptions, source: Source) -> State:
     """Return the state of the rows of one shard; see `read_vad_rows`."""
-    rows = read_vad_rows(source, options)
-    test, other = rows.test, rows.train
+    test, other = read_vad_rows(source, options)
+    train = None
+    if other is not None:
+        sums = _table(other).to_dict(as_series=False)
+        train = Train(names=other.names, dtypes=other.dtypes, summed=other.counted, sums=sums)
+    columns = {role: own.name for role, own in _columns_of(test, options).items()}
     problem = Problem(
         asked=plain(replace(options, train_input=None, threads=None)),
         names=test.names,
         dtypes=test.dtypes,
         score_dtype=test.score_dtype,
-        train=None
-        if other is None
-        else Train(
-            names=other.names,
-            dtypes=other.dtypes,
-            score_dtype=None,
-            summed=other.counted,
-            sums=_table(other).to_dict(as_series=False),
-        ),
-        makers=makers_in(source, {role: own.name for role, own in columns_of(rows).items()}),
+        train=train,
+        makers=makers_in(source, columns),
     )
     files = test.files if options.provenance == "names" else ()
     shard = Shard(test.counted.hash, test.counted.rows_read, tuple(files))
@@ -87,16 +212,11 @@ def state(options: VadOptions, source: Source) -> State:
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
-    """Return the model of the rows of a merged state: its sums are all that a fit needs.
-
-    Raises
-    ------
-    ModelError, DataError
-        As `rows_of` and `calibkit.methods.vad.fit.fit_vad`.
-    """
-    rows = rows_of(state)
-    fitted = fit_vad(rows, rows.options)
-    name_makers(fitted.model, _problem(state).makers, state.header.text)
+    """Return the model of the rows of a merged state: its sums are all that a fit needs."""
+    assert isinstance(state, VadState)
+    test, train, problem, options = state.rows_of()
+    fitted = fit_vad(test, train, options)
+    name_makers(fitted.model, problem.makers, state.header.text)
     return fitted
 
 
@@ -105,7 +225,7 @@ class Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     names: tuple[str, ...]
     dtypes: tuple[str, ...]
-    score_dtype: None
+    score_dtype: None = None
     summed: Counted
     sums: dict[str, list[str | None]]
 
@@ -127,47 +247,38 @@ class VadState(SummedState):
     def check(self) -> None:
         """Raise `ModelError` for a state that holds no sums of replicate predictions."""
         try:
-            rows_of(self)
+            self.rows_of()
         except UsageError as error:
             raise ModelError(f"a damaged state: {error}") from None
 
     def summed(self) -> MemberSummary:
         """Return the sums that it holds; errors as `rows_of`."""
-        return rows_of(self).test
+        return self.rows_of()[0]
 
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
         """Return payload and table of the summary."""
         summary: MemberSummary = self.summary
         return msgspec.to_builtins(summary.counted), _table(summary)
 
+    def rows_of(self) -> tuple[MemberSummary, MemberSummary | None, Problem, VadOptions]:
+        """Return what `fit_vad` needs, and what shapes the model.
 
-def _problem(state: State) -> Problem:
-    return from_plain(state.header.options, Problem, state.path)
-
-
-def rows_of(state: State) -> VadRows:
-    """Return what `calibkit.methods.vad.fit.fit_vad` needs.
-
-    Raises
-    ------
-    ModelError
-        Where parts of the state contradict each other.
-    """
-    assert isinstance(state, VadState)
-    problem = _problem(state)
-    options = options_from_plain(problem.asked, VadOptions, state.path)
-    files = tuple(sorted({name for shard in state.header.shards for name in shard.files}))
-    files = files or (state.path,)
-    if state.summary is not None:
-        test = replace(state.summary, files=files, warnings=())
-    else:
-        counted = from_plain(state.header.payload, Counted, state.path)
-        test = _summary(state.table, counted, problem, options, files)
-    train, other = None, problem.train
-    if other is not None:
-        train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
-    need_members(problem.names, options)
-    return VadRows(test=test, train=train, options=options)
+        Raises `ModelError` where parts of the state contradict each other.
+        """
+        problem = from_plain(self.header.options, Problem, self.path)
+        options = options_from_plain(problem.asked, VadOptions, self.path)
+        files = tuple(sorted({name for shard in self.header.shards for name in shard.files}))
+        files = files or (self.path,)
+        if self.summary is not None:
+            test = replace(self.summary, files=files, warnings=())
+        else:
+            counted = from_plain(self.header.payload, Counted, self.path)
+            test = _summary(self.table, counted, problem, options, files)
+        train, other = None, problem.train
+        if other is not None:
+            train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
+        need_members(problem.names, options)
+        return test, train, problem, options
 
 
 def _table(summary: MemberSummary) -> pl.DataFrame:
@@ -217,6 +328,6 @@ def _summary(
 
 
 def _whole(text: object) -> int:
-    if not isinstance(text, str) or len(text) > _MOST_DIGITS or not _NUMBER.fullmatch(text):
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         raise ModelError(f"a damaged state: {str(text)[:40]!r} is no whole number")
     return int(text, 16)

@@ -79,25 +79,11 @@ class Counted:
         return Night(period, cells, (Shard(hash_text(self.total), self.rows),), scores)
 
 
-@dataclass(frozen=True)
-class Found:
-    """The nights of the inputs, in order, and what there is to say of rows that do not count."""
-
-    nights: tuple[Night, ...]
-    remarks: tuple[Remark, ...] = ()
-
-
 def plan(options: WatchOptions, source: Source) -> Reading:
     """Return how the rows of a source are read.
 
-    Raises
-    ------
-    ModelError
-        A model that is no boundary.
-    UsageError
-        A column that is not there.
-    DataError
-        A column that another model made than that of the fit, or nights of no kind.
+    Raises `ModelError` for a model that is no boundary, `UsageError` for a column that is not there,
+    `DataError` for a column that another model made than that of the fit.
     """
     model = options.fitted
     if model.kind != "boundary":
@@ -147,13 +133,12 @@ def _calendar(options: WatchOptions, source: Source) -> Calendar:
     return next(iter(found.values()), "run")
 
 
-def count(reading: Reading, source: Source, rows: int | None = None) -> Found:
-    """Return what there is to count of each night, reading so many rows at a time.
+def count(
+    reading: Reading, source: Source, rows: int | None = None
+) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
+    """Return the nights of the inputs, in order, and what there is to say of rows that do not count.
 
-    Raises
-    ------
-    DataError
-        Values out of range or of the wrong type, a row without a night.
+    So many rows are read at a time.
     """
     allowed = _BATCH if source.memory is None else source.memory.batch
     columns = list(dict.fromkeys([*reading.columns.values(), *reading.reads.optional]))
@@ -161,15 +146,13 @@ def count(reading: Reading, source: Source, rows: int | None = None) -> Found:
     remarks, tonight = list[Remark](), list[int]()
     for window in source.windows(columns, rows=rows or allowed):
         remarks += _count_window(reading, window, columns, nights, tonight)
-    late = max(tonight, default=None)
-    if late is not None:
-        young = sum(nights.pop(place).rows for place in sorted(nights) if place > late)
+    if tonight:
+        young = sum(nights.pop(place).rows for place in sorted(nights) if place > max(tonight))
         remarks.append(
             Remark("", "row", "younger than --maturity left out, for a later night", young)
         )
-    periods = {place: period_at(place, reading.calendar) for place in sorted(nights)}
-    found = tuple(nights[place].night(period) for place, period in periods.items())
-    return Found(found, tuple(one for one in merge_remarks(remarks) if one.count))
+    found = (nights[place].night(period_at(place, reading.calendar)) for place in sorted(nights))
+    return tuple(found), tuple(one for one in merge_remarks(remarks) if one.count)
 
 
 def _count_window(
@@ -179,26 +162,36 @@ def _count_window(
     nights: dict[int, Counted],
     tonight: list[int],
 ) -> list[Remark]:
-    """Add the rows of a window to the nights; return what is to be said of others."""
-    options = reading.options
+    """Add the rows of a window to the nights; return what is to be said of others.
+
+    `tonight` gets the last night that the window knows of, where rows wait to be of age.
+    """
+    options, calendar = reading.options, reading.calendar
     frame, where = window.read(columns), RowFinder(window)
+    arrival = options.labelled_at or options.period
+    if options.maturity is not None and arrival is not None:
+        known = np.flatnonzero(_there(frame[arrival]))
+        if known.size:
+            own = places_of(frame[arrival].gather(known), replace(where, kept=known), calendar)
+            tonight.append(int(own.max()))
     remarks = []
     present = present_in([frame[name] for name in reading.reads.needed.values()])
+    labelled_at = None if options.labelled_at is None else _there(frame[options.labelled_at])
+    labelled = None if options.unlabelled == "error" else _there(frame[options.label])
+    kept = np.arange(frame.height)
     for mask, after in (
         (present, "without a value that the boundary reads left out"),
-        (_arrived(options, frame), "whose label has not arrived left out"),
-        (_labelled(options, frame), "without a label left out (--unlabelled drop)"),
+        (labelled_at, "whose label has not arrived left out"),
+        (labelled, "without a label left out (--unlabelled drop)"),
     ):
         if mask is not None:
-            kept = mask if where.kept is None else mask[where.kept]
-            remarks.append(Remark("", "row", after, int(np.count_nonzero(~kept))))
-            places = np.flatnonzero(kept) if where.kept is None else where.kept[kept]
-            where = replace(where, kept=places)
-    tonight += _tonight(reading, frame, RowFinder(window))
-    if where.kept is not None:
-        frame = frame[where.kept]
-    if not frame.height:
+            left = kept[mask[kept]]
+            remarks.append(Remark("", "row", after, kept.size - left.size))
+            kept = left
+    if not kept.size:
         return remarks
+    if kept.size < frame.height:
+        frame, where = frame[kept], replace(where, kept=kept)
     label, _ = label_column(
         frame[options.label], where, positive=options.positive, must_occur=False
     )
@@ -206,7 +199,13 @@ def _count_window(
     added = dict(zip(reading.applier.added, values, strict=True))
     selected: pl.Series = added[_CHANCE if _CHANCE in added else "decision"]
     chance = selected.cast(pl.Float64).to_numpy()
-    places = _nights(reading, frame, where)
+    # A row counts on the night its label arrived, and with an age to wait for when it is of age.
+    places = np.zeros(frame.height, np.int64)
+    if arrival is not None:
+        places = places_of(frame[arrival], where, calendar)
+    if options.maturity is not None and options.period is not None:
+        of_age = places_of(frame[options.period], where, calendar) + options.maturity
+        places = of_age if options.labelled_at is None else np.maximum(places, of_age)
     used = frame.select(
         *(pl.col(name).alias(role) for role, name in reading.reads.needed.items()),
         *(pl.col(name).alias(f"by {name}") for name in reading.reads.optional),
@@ -228,58 +227,14 @@ def _count_window(
     return remarks
 
 
-def _arrived(options: WatchOptions, frame: pl.DataFrame) -> NDArray[np.bool_] | None:
-    """Return which labels have arrived; None: all."""
-    if options.labelled_at is None:
-        return None
-    absent = missing_mask(frame[options.labelled_at], empty=True)
-    return None if absent is None else ~absent
-
-
-def _labelled(options: WatchOptions, frame: pl.DataFrame) -> NDArray[np.bool_] | None:
-    if options.unlabelled == "error":
-        return None
-    absent = missing_mask(frame[options.label], empty=True)
-    return None if absent is None else ~absent
-
-
-def _nights(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> Places:
-    """Return the night on which each row counts.
-
-    It is that on which its label arrived, and with an age to wait for no sooner than it is of age.
-    """
-    options = reading.options
-    arrived = options.labelled_at or options.period
-    if arrived is None:
-        return np.zeros(frame.height, np.int64)
-    nights = places_of(frame[arrived], where, reading.calendar)
-    if options.maturity is None or options.period is None:
-        return nights
-    of_age = places_of(frame[options.period], where, reading.calendar) + options.maturity
-    return of_age if options.labelled_at is None else np.maximum(nights, of_age)
-
-
-def _tonight(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> list[int]:
-    """Return the last night that a window knows of, where rows wait to be of age."""
-    options = reading.options
-    name = options.labelled_at or options.period
-    if options.maturity is None or name is None:
-        return []
-    absent = missing_mask(frame[name], empty=True)
-    if absent is not None:
-        where = replace(where, kept=np.flatnonzero(~absent))
-        frame = frame.filter(~pl.Series(absent))
-    return [int(places_of(frame[name], where, reading.calendar).max())] if frame.height else []
+def _there(column: pl.Series) -> NDArray[np.bool_]:
+    """Return which rows of a column have a value."""
+    absent = missing_mask(column, empty=True)
+    return np.ones(len(column), np.bool_) if absent is None else ~absent
 
 
 def places_of(column: pl.Series, where: RowFinder, calendar: Calendar) -> Places:
-    """Return the place in time of each night of a column.
-
-    Raises
-    ------
-    DataError
-        A value that is missing, or no night of this kind.
-    """
+    """Return the place in time of each night of a column; refuse what is none."""
     absent = missing_mask(column, empty=True)
     if absent is not None:
         where.refuse(column, absent, "no night", "fill these rows, or leave them out")

@@ -7,7 +7,6 @@ of a night and their order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Final, Literal
 
@@ -69,17 +68,18 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     def merge(self, *others: Night) -> Night:
         """Return the night with the rows of all."""
-        found: dict[float, tuple[int, int]] = {}
-        for part in (self, *others):
+        parts = (self, *others)
+        found: dict[float, list[int]] = {}
+        for part in parts:
             for chance, negatives, positives in part.cells:
-                before = found.get(chance, (0, 0))
-                found[chance] = (before[0] + negatives, before[1] + positives)
-        cells = tuple((chance, *found[chance]) for chance in sorted(found))
-        shards = tuple(sorted(shard for part in (self, *others) for shard in part.shards))
-        scores = tuple(
-            (sum(n for n, _, _ in bins), sum(k for _, k, _ in bins), sum(s for _, _, s in bins))
-            for bins in zip(*(part.scores for part in (self, *others)), strict=True)
-        )
+                counts = found.setdefault(chance, [0, 0])
+                counts[0] += negatives
+                counts[1] += positives
+        cells = tuple((chance, below, above) for chance, (below, above) in sorted(found.items()))
+        shards = tuple(sorted(shard for part in parts for shard in part.shards))
+        together = zip(*(part.scores for part in parts), strict=True)
+        columns = (zip(*bins, strict=True) for bins in together)
+        scores = tuple((sum(rows), sum(hits), sum(units)) for rows, hits, units in columns)
         return Night(self.period, cells, shards, scores)
 
 
@@ -143,37 +143,32 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         places = [place_of(night.period) for night in self.nights]
         if places != sorted(set(places)):
             raise ModelError("a damaged state of a watch: its nights are not in order")
+        bins = BINS if self.calibration else 0
         for night in self.nights:
             counted = sum(negatives + positives for _, negatives, positives in night.cells)
             chances = [chance for chance, _, _ in night.cells]
-            if counted != night.rows or chances != sorted(set(chances)):
-                raise ModelError(f"a damaged state of a watch: night {night.period}")
-            bins = BINS if self.calibration else 0
-            if len(night.scores) != bins or (
-                bins and sum(n for n, _, _ in night.scores) != counted
+            if (
+                counted != night.rows
+                or chances != sorted(set(chances))
+                or not all(0.0 <= chance <= 1.0 for chance in chances)
+                or len(night.scores) != bins
+                or (bins and sum(n for n, _, _ in night.scores) != counted)
+                or any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores)
             ):
                 raise ModelError(f"a damaged state of a watch: night {night.period}")
-            if any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores):
-                raise ModelError(f"a damaged state of a watch: night {night.period}")
-            if chances and not 0.0 <= chances[0] <= chances[-1] <= 1.0:
-                raise ModelError(f"a damaged state of a watch: night {night.period}")
 
-    def add(self, fresh: Sequence[Night]) -> Added:
-        """Return the state with further rows, each night as one shard.
+    def add(self, fresh: Sequence[Night]) -> tuple[WatchState, int]:
+        """Return the state with further rows, each night as one shard, and how many it had already.
 
         The rows of the last night are added to it unless it has them already; nights that all are
-        in the state as they are, the last one too, change nothing: a run is made again.
-
-        Raises
-        ------
-        ModelError
-            Rows of a night before the last.
+        in the state as they are, the last one too, change nothing: a run is made again.  Raises
+        `ModelError` for rows of a night before the last.
         """
         nights, known, last = list(self.nights), 0, self.last
         held = {(night.period, shard) for night in nights for shard in night.shards}
         again = {(night.period, shard) for night in fresh for shard in night.shards}
         if nights and again <= held and nights[-1].period in {night.period for night in fresh}:
-            return Added(self, sum(night.rows for night in fresh))
+            return self, sum(night.rows for night in fresh)
         for night in sorted(fresh, key=lambda one: place_of(one.period)):
             place = place_of(night.period)
             if last is None or place > last:
@@ -190,15 +185,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
                 known += night.rows
             else:
                 nights[len(self.nights) - 1] = self.nights[-1].merge(night)
-        return Added(msgspec.structs.replace(self, nights=tuple(nights)), known)
-
-
-@dataclass(frozen=True)
-class Added:
-    """A state with further rows, and how many of them it had already."""
-
-    state: WatchState
-    known: int = field(default=0)
+        return msgspec.structs.replace(self, nights=tuple(nights)), known
 
 
 def new_state(
@@ -218,13 +205,7 @@ def new_state(
 
 
 def read_state(data: bytes, file: str | None = None) -> WatchState:
-    """Return the state that a file holds.
-
-    Raises
-    ------
-    ModelError
-        For any other file, a newer version, and numbers that contradict each other.
-    """
+    """Return the state that a file holds; refuse other files and versions, and damaged ones."""
     found = decode_as(data, WatchState, "a state of `calibkit watch`", file)
     try:
         if found.magic != MAGIC:
@@ -261,10 +242,7 @@ def refuse_other(found: WatchState, wanted: WatchState, file: str) -> None:
 def merge_states(states: Sequence[tuple[str, WatchState]]) -> WatchState:
     """Return the state of the nights and shards of all states, each with what messages call it.
 
-    Raises
-    ------
-    ModelError
-        States of different things, or a shard that two of them hold.
+    Raises `ModelError` for states of different things, and a shard that two of them hold.
     """
     first = states[0][1]
     nights: dict[int, list[Night]] = {}

@@ -17,18 +17,10 @@ from calibkit.files.inputs import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.watch import residuals
-from calibkit.methods.watch.bets import (
-    PROMISES,
-    Estimate,
-    Evidence,
-    Promise,
-    estimate,
-    evidence,
-)
+from calibkit.methods.watch.bets import PROMISES, Evidence, Promise, estimate, evidence
 from calibkit.methods.watch.rows import Reading, count, plan
 from calibkit.methods.watch.state import (
     MAGIC,
-    Night,
     WatchState,
     merge_states,
     new_state,
@@ -201,34 +193,23 @@ def watch(options: WatchOptions, source: Source, *, batch: int | None = None) ->
     """
     planned = plan(options, source)
     state = current(options, planned)
-    found = count(planned, source, batch)
-    added = state.add(_as_run(found.nights, state))
+    nights, remarks = count(planned, source, batch)
     notes = tuple(source.warnings)
-    if not found.nights:
+    if not nights:
         notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")
-    return replace(judge(added.state), known=added.known, remarks=found.remarks, warnings=notes)
-
-
-def _as_run(nights: tuple[Night, ...], state: WatchState) -> tuple[Night, ...]:
-    """Return the rows of a run without nights as the next night, or as the last if it has them."""
-    if state.calendar != "run" or not nights:
-        return nights
-    (night,) = nights
-    last = state.last or 0
-    if state.nights and night.shards[0] in state.nights[-1].shards:
-        return (msgspec.structs.replace(night, period=last),)
-    return (msgspec.structs.replace(night, period=last + 1),)
+    elif state.calendar == "run":  # the next night, or the last if it has these rows
+        (night,) = nights
+        known = bool(state.nights) and night.shards[0] in state.nights[-1].shards
+        place = (state.last or 0) + (not known)
+        nights = (msgspec.structs.replace(night, period=place),)
+    state, again = state.add(nights)
+    return replace(judge(state), known=again, remarks=remarks, warnings=notes)
 
 
 def current(options: WatchOptions, planned: Reading) -> WatchState:
     """Return the state of a file, or a new one where there is none.
 
-    Raises
-    ------
-    ModelError
-        No state, or one of another model, bound or confidence.
-    UsageError
-        Nothing that is promised.
+    Raises `ModelError` for no state and one of another model, bound or confidence.
     """
     promises, confidence = promised(options)
     fresh = new_state(
@@ -249,10 +230,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
 def promised(options: WatchOptions) -> tuple[list[Promise], float]:
     """Return what is promised, and with which confidence: as the line says, else as the model does.
 
-    Raises
-    ------
-    UsageError
-        A model without a promise that rows could refute one by one.
+    Raises `UsageError` for a model without a promise that rows could refute one by one.
     """
     fit = getattr(options.fitted, "fit", None)
     certificate = getattr(fit, "certificate", None)
@@ -303,32 +281,28 @@ def judge(state: WatchState) -> Watched:
     ]
     if state.calibration:
         scores = [night.scores for night in state.nights]
-        proof = residuals.evidence(scores)
-        judged.append((CALIBRATION, 0.0, proof, residuals.estimate(scores, alpha)))
-    tests = tuple(
-        _tested(state, name, bound, alpha, proof, rate) for name, bound, proof, rate in judged
-    )
-    return Watched(state, tests, _advice(tests, [proof for _, _, proof, _ in judged]))
-
-
-def _tested(
-    state: WatchState, name: str, bound: float, alpha: float, proof: Evidence, rate: Estimate
-) -> Tested:
-    at = proof.passed(1.0 / alpha)
-    return Tested(
-        name=name,
-        bound=bound,
-        alpha=alpha,
-        e_value=proof.e_value,
-        threshold=1.0 / alpha,
-        highest=proof.highest,
-        refuted=None if at is None else state.nights[at].period,
-        since=None if at is None else state.nights[proof.since(at)].period,
-        estimate=rate.value,
-        low=rate.low,
-        high=rate.high,
-        rows=rate.rows,
-    )
+        rate = residuals.estimate(scores, alpha)
+        judged.append((CALIBRATION, 0.0, residuals.evidence(scores), rate))
+    tests = []
+    for name, bound, proof, rate in judged:
+        at = proof.passed(1.0 / alpha)
+        tests.append(
+            Tested(
+                name=name,
+                bound=bound,
+                alpha=alpha,
+                e_value=proof.e_value,
+                threshold=1.0 / alpha,
+                highest=proof.highest,
+                refuted=None if at is None else state.nights[at].period,
+                since=None if at is None else state.nights[proof.since(at)].period,
+                estimate=rate.value,
+                low=rate.low,
+                high=rate.high,
+                rows=rate.rows,
+            )
+        )
+    return Watched(state, tuple(tests), _advice(tests, [proof for _, _, proof, _ in judged]))
 
 
 def are_states(inputs: Sequence[str]) -> bool:

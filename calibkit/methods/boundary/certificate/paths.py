@@ -32,9 +32,9 @@ from calibkit.methods.boundary.solvers.surface_fit import fit_surface
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.numerics.newton import newton
 from calibkit.summaries.tally import Tally, count_rows
-from calibkit_kernels.decide import LEAST, logit
 from calibkit_kernels.dense import affine_rows, outer_sums
-from calibkit_kernels.regression import newton_sums
+from calibkit_kernels.logistic import newton_sums
+from calibkit_kernels.maps import LEAST, logit
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

@@ -18,7 +18,7 @@ from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.summaries.edges import assign
-from calibkit_kernels.decide import margins, reaches
+from calibkit_kernels.maps import margins
 
 Floats = NDArray[Any]
 Rows = NDArray[np.int64] | slice
@@ -128,7 +128,7 @@ def probabilities(
     found = np.empty(score.size)
     for rule, rows, own, level in _by_rule(model, score, uncertainty, by):
         thresholds = level_thresholds(rule)
-        chance = reaches(own, level, thresholds).astype(np.float64)
+        chance = (own >= thresholds[level]).astype(np.float64)
         if rule.randomise is not msgspec.UNSET and rule.tie_probability is not msgspec.UNSET:
             share = np.array(rule.tie_probability)[level]
             if rule.randomise == "tie":
@@ -136,7 +136,7 @@ def probabilities(
             else:
                 assert rule.random_thresholds is not msgspec.UNSET
                 wide = np.array([threshold_value(value) for value in rule.random_thresholds])
-                within = (chance == 0.0) & (reaches(own, level, wide) == 1)
+                within = (chance == 0.0) & (own >= wide[level])
                 chance = np.where(within, share, chance)
         found[rows] = chance
     return found
@@ -147,7 +147,7 @@ def reviewed(model: BoundaryModel, score: Floats, uncertainty: Floats | None) ->
     assert model.review_thresholds is not msgspec.UNSET
     level, lowest = row_levels(model, score, uncertainty), level_thresholds(model)
     review = np.array([threshold_value(value) for value in model.review_thresholds])
-    return (reaches(score, level, review) > reaches(score, level, lowest)).astype(np.bool_)
+    return (score >= review[level]) & ~(score >= lowest[level])
 
 
 def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.uint8]:
@@ -176,6 +176,6 @@ def decide(
     decision, margin = np.empty(score.size, np.uint8), np.empty(score.size)
     for rule, rows, own, level in _by_rule(model, score, uncertainty, by):
         thresholds = level_thresholds(rule)
-        decision[rows] = reaches(own, level, thresholds)
+        decision[rows] = own >= thresholds[level]
         margin[rows] = margins(own, level, thresholds, probability)
     return decision, margin

@@ -30,7 +30,7 @@ from calibkit.methods.boundary.solvers.grid_methods import (
 )
 from calibkit.methods.boundary.solvers.methods import grid_counts
 from calibkit.summaries.tally import Points
-from calibkit_kernels import grid_dp
+from calibkit_kernels import knapsack
 
 Int64s = NDArray[np.int64]
 
@@ -64,7 +64,7 @@ def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier
     more than `MOST_STEPS` steps is refused.
     """
     whole = pareto_frontier(positives, totals)
-    kept = grid_dp.rising_precision(whole.true_positives, whole.selected)
+    kept = knapsack.rising_precision(whole.true_positives, whole.selected)
     hits, rows = whole.true_positives[kept], whole.selected[kept]
     return GridFrontier(hits, rows, whole._keys[kept], whole._trace)
 
@@ -89,18 +89,24 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
     return _from_table(prefixes, by_rows=by_rows < by_hits)
 
 
+def _undominated_costs(values: Int64s, above: int) -> Int64s:
+    """Return the costs whose value exceeds `above` and the value of every smaller cost."""
+    highest = np.maximum.accumulate(np.append(above, values))
+    return np.flatnonzero(highest[1:] > highest[:-1])
+
+
 def _from_table(prefixes: LevelPrefixes, *, by_rows: bool) -> GridFrontier:
     """Most true positives for every number of rows, or fewest rows for every number of those."""
     if by_rows:
         tables = LevelTables.fill(prefixes.hits, prefixes.rows)
         best = tables.values[-1]
-        keys = rows = grid_dp.undominated_costs(best, -1)
+        keys = rows = _undominated_costs(best, -1)
         hits = best[rows]
     else:
         tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
         best = tables.values[-1]
         # From the most true positives down, a total is kept if it has fewer rows than all before.
-        falling = grid_dp.undominated_costs(best[::-1].copy(), grid_dp.UNREACHABLE)
+        falling = _undominated_costs(best[::-1], knapsack.UNREACHABLE)
         keys = hits = (best.size - 1 - falling)[::-1].copy()
         rows = -best[hits]
     hits, rows = hits * prefixes.hits_unit, rows * prefixes.rows_unit
@@ -166,7 +172,7 @@ def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[
                     "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points "
                     "on the concave hull alone."
                 )
-            shifted = grid_dp.merge_pareto(before, shifted)
+            shifted = knapsack.merge_pareto(before, shifted)
             rank += 1
         stack.append((rank, shifted))
     return stack[0][1], steps

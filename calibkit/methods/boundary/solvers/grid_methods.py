@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit_kernels import grid_dp
+from calibkit_kernels import knapsack
 from calibkit_kernels.exact import largest_ratio
 
 Int64s = NDArray[np.int64]
@@ -66,7 +66,7 @@ class LevelTables:
         """Compute the tables of all levels."""
         values = [np.zeros(1, np.int64)]
         for gain, cost in zip(gains, costs, strict=True):
-            values.append(grid_dp.add_level(values[-1], gain, cost))
+            values.append(knapsack.add_level(values[-1], gain, cost))
         return cls(gains, costs, values)
 
     def trace(self, targets: Int64s) -> Int64s:
@@ -75,7 +75,7 @@ class LevelTables:
         values = self.values[-1][targets]
         for level in range(len(self.gains) - 1, -1, -1):
             gain, cost = self.gains[level], self.costs[level]
-            chosen = grid_dp.trace_level(self.values[level], gain, cost, targets, values)
+            chosen = knapsack.trace_level(self.values[level], gain, cost, targets, values)
             choices[:, level] = chosen
             targets, values = targets - cost[chosen], values - gain[chosen]
         return choices
@@ -189,7 +189,7 @@ def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     take = np.zeros(gains.shape[0], np.int64)
     lowest = 0
     for level in range(gains.shape[0] - 1, -1, -1):
-        _, lowest = grid_dp.nested_levels(gains[: level + 1], costs[: level + 1], target, lowest)
+        _, lowest = knapsack.nested_levels(gains[: level + 1], costs[: level + 1], target, lowest)
         take[level] = lowest
         target -= int(costs[level, lowest])
     return take
@@ -225,7 +225,7 @@ def _dpmt(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     unit = common_unit(rows)
     costs = np.tile(np.arange(gains.shape[1]), (gains.shape[0], 1)) if by_bins else rows // unit
     if mono:
-        best, _ = grid_dp.nested_levels(gains, costs, int(costs[:, -1].sum()), 0)
+        best, _ = knapsack.nested_levels(gains, costs, int(costs[:, -1].sum()), 0)
     else:
         tables = LevelTables.fill(list(gains), list(costs))
         best = tables.values[-1]

@@ -27,7 +27,7 @@ from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface, r
 from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import sorting
 from calibkit_kernels import surface as kernels
-from calibkit_kernels.decide import LEAST
+from calibkit_kernels.maps import LEAST
 
 Floats = NDArray[np.float64]
 
