@@ -1,149 +1,336 @@
 """Every method, an entry each: its models, what is made of them, its fit and its states.
 
-This is the one place that knows all methods.  An entry says where its parts stand, and loads each when
-it is asked for; the tables are what rooms below (through `calibkit.models.kinds`) and above look up.
+This is the one place that knows all methods.  Each function loads what it returns, when it is used;
+the tables at the end are what the rooms below (through `calibkit.models.kinds`) and above look up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from calibkit.models.kinds import IN_PYTHON, VIEWS, View
+from calibkit.models.kinds import IN_PYTHON, VIEWS, Kind, View
 from calibkit.models.kinds import KINDS as GIVEN
 
 if TYPE_CHECKING:
+    from calibkit.bins.run import Binned
+    from calibkit.bundles.model import BundleModel
+    from calibkit.drift.drift import Drift
+    from calibkit.evaluation.findings import Evaluated
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
+    from calibkit.methods.hetcal.model import HetcalModel
+    from calibkit.methods.raters.model import AlphaModel
+    from calibkit.methods.vad.model import VadModel
     from calibkit.models.applier import Applier
-    from calibkit.summaries.runs import Fit
+    from calibkit.models.page import Page
+    from calibkit.options.alpha_cal import AlphaOptions
+    from calibkit.options.bin import BinOptions
+    from calibkit.options.boundary import BoundaryOptions
+    from calibkit.options.calibrate import CalibrateOptions
+    from calibkit.options.drift import DriftOptions
+    from calibkit.options.evaluate import EvaluateOptions
+    from calibkit.options.hetcal import HetcalOptions
+    from calibkit.options.vad import VadOptions
+    from calibkit.summaries.runs import Fit, Run
     from calibkit.summaries.states import State
 
-#: A module, and what is meant in it.
-Place = tuple[str, str]
+Translate = Callable[..., dict[str, Any]]
 
 
-def _loaded(place: Place) -> Any:
-    module, name = place
-    return getattr(import_module(module), name)
+class Method(Protocol):
+    """What has states."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """Where the parts of a method stand; what makes no model has fewer.
-
-    Attributes
-    ----------
-    model, applies
-        The class of its models, and what makes of one an `Applier`.
-    exports
-        What writes a model into a program.
-    shows
-        The module of its view.
-    runs
-        The module of its fit.
-    states
-        The class of its states.
-    """
-
-    model: Place = ("", "")
-    applies: Place = ("", "")
-    exports: Place = ("", "")
-    shows: str = ""
-    runs: str = ""
-    states: Place = ("", "")
-
-    def structure(self) -> Any:
-        """Return the class of its models."""
-        return _loaded(self.model)
-
-    def applier(self, model: Any) -> Applier:
-        """Return what a model does with rows."""
-        found: Applier = _loaded(self.applies)(model)
-        return found
-
-    def translate(self) -> Callable[..., dict[str, Any]]:
-        """Return what writes a model into a program, from which exports are printed."""
-        found: Callable[..., dict[str, Any]] = _loaded(self.exports)
-        return found
-
-    def view(self) -> View:
-        """Return how a result is shown."""
-        found: Any = import_module(self.shows)
-        return found  # type: ignore[no-any-return]
-
-    def run(self) -> Fit[Any, Any]:
+    def run(self) -> Run[Any, Any]:
         """Return what makes the result of rows, or of a state."""
-        found: Any = import_module(self.runs)
-        return found  # type: ignore[no-any-return]
 
     def state(self) -> type[State]:
         """Return the class of its states."""
-        found: type[State] = _loaded(self.states)
-        return found
 
 
-_SCORE_STATE = ("calibkit.summaries.score_states", "ScoreState")
+class Alpha:
+    """``alpha-cal``: distributions over class probabilities, from votes."""
 
-alpha = Method(
-    model=("calibkit.methods.raters.model", "AlphaModel"),
-    applies=("calibkit.methods.raters.application", "AlphaApplier"),
-    exports=("calibkit.exports.maps", "translate_alpha"),
-    shows="calibkit.views.alpha",
-    runs="calibkit.methods.raters.run",
-    states=("calibkit.methods.raters.run", "AlphaState"),
-)
-boundary = Method(
-    model=("calibkit.methods.boundary.result.model", "BoundaryModel"),
-    applies=("calibkit.methods.boundary.application", "BoundaryApplier"),
-    exports=("calibkit.exports.boundary", "translate"),
-    shows="calibkit.views.boundary",
-    runs="calibkit.methods.boundary.run",
-    states=_SCORE_STATE,
-)
-bundle = Method(
-    model=("calibkit.bundles.model", "BundleModel"),
-    applies=("calibkit.bundles.application", "BundleApplier"),
-    exports=("calibkit.exports.bundle", "translate"),
-    shows="calibkit.views.bundle",
-)
-calibrator = Method(
-    model=("calibkit.maps.calibrator", "CalibratorModel"),
-    applies=("calibkit.maps.application", "calibrator_applier"),
-    exports=("calibkit.exports.maps", "translate_calibrator"),
-    shows="calibkit.views.calibrator",
-    runs="calibkit.methods.calibrators.run",
-    states=_SCORE_STATE,
-)
-hetcal = Method(
-    model=("calibkit.methods.hetcal.model", "HetcalModel"),
-    applies=("calibkit.methods.hetcal.application", "HetcalApplier"),
-    exports=("calibkit.exports.hetcal", "translate"),
-    shows="calibkit.views.hetcal",
-    runs="calibkit.methods.hetcal.run",
-    states=("calibkit.methods.hetcal.run", "HetcalState"),
-)
-vad = Method(
-    model=("calibkit.methods.vad.model", "VadModel"),
-    applies=("calibkit.methods.vad.application", "VadApplier"),
-    exports=("calibkit.exports.maps", "translate_vad"),
-    shows="calibkit.views.vad",
-    runs="calibkit.methods.vad.run",
-    states=("calibkit.methods.vad.run", "VadState"),
-)
-evaluation = Method(
-    shows="calibkit.views.metrics", runs="calibkit.evaluation.run", states=_SCORE_STATE
-)
-comparison = Method(
-    shows="calibkit.views.drift",
-    runs="calibkit.drift.drift",
-    states=("calibkit.drift.drift", "DriftState"),
-)
-grid = Method(runs="calibkit.bins.run", states=_SCORE_STATE)
+    def structure(self) -> type[AlphaModel]:
+        from calibkit.methods.raters.model import AlphaModel
+
+        return AlphaModel
+
+    def applier(self, model: AlphaModel) -> Applier:
+        from calibkit.methods.raters.application import AlphaApplier
+
+        return AlphaApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.maps import translate_alpha
+
+        return translate_alpha
+
+    def view(self) -> View:
+        from calibkit.views import alpha
+
+        return alpha
+
+    def run(self) -> Fit[AlphaOptions, AlphaModel]:
+        from calibkit.methods.raters import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.methods.raters.run import AlphaState
+
+        return AlphaState
+
+
+class Boundary:
+    """``boundary``: score thresholds, one an uncertainty level."""
+
+    def structure(self) -> type[BoundaryModel]:
+        from calibkit.methods.boundary.result.model import BoundaryModel
+
+        return BoundaryModel
+
+    def applier(self, model: BoundaryModel) -> Applier:
+        from calibkit.methods.boundary.application import BoundaryApplier
+
+        return BoundaryApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.boundary import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import boundary
+
+        return boundary
+
+    def run(self) -> Fit[BoundaryOptions, BoundaryModel]:
+        from calibkit.methods.boundary import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+class Bundle:
+    """``bundle``: several models as one; it is put together, not fitted."""
+
+    def structure(self) -> type[BundleModel]:
+        from calibkit.bundles.model import BundleModel
+
+        return BundleModel
+
+    def applier(self, model: BundleModel) -> Applier:
+        from calibkit.bundles.application import BundleApplier
+
+        return BundleApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.bundle import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import bundle
+
+        return bundle
+
+
+class Calibrator:
+    """``calibrate``: a map from scores, or from class probabilities, to probabilities."""
+
+    def structure(self) -> type[CalibratorModel]:
+        from calibkit.maps.calibrator import CalibratorModel
+
+        return CalibratorModel
+
+    def applier(self, model: CalibratorModel) -> Applier:
+        from calibkit.maps.application import calibrator_applier
+
+        return calibrator_applier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.maps import translate_calibrator
+
+        return translate_calibrator
+
+    def view(self) -> View:
+        from calibkit.views import calibrator
+
+        return calibrator
+
+    def run(self) -> Fit[CalibrateOptions, CalibratorModel]:
+        from calibkit.methods.calibrators import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+class ClassCalibrator(Calibrator):
+    """``calibrate --probs``: the rows of class probabilities are kept, not counted."""
+
+    def state(self) -> type[State]:
+        from calibkit.methods.calibrators.run import ClassState
+
+        return ClassState
+
+
+class Hetcal:
+    """``hetcal``: a partition of the rows by their features, each part with a map of its own."""
+
+    def structure(self) -> type[HetcalModel]:
+        from calibkit.methods.hetcal.model import HetcalModel
+
+        return HetcalModel
+
+    def applier(self, model: HetcalModel) -> Applier:
+        from calibkit.methods.hetcal.application import HetcalApplier
+
+        return HetcalApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.hetcal import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import hetcal
+
+        return hetcal
+
+    def run(self) -> Fit[HetcalOptions, HetcalModel]:
+        from calibkit.methods.hetcal import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.methods.hetcal.run import HetcalState
+
+        return HetcalState
+
+
+class Vad:
+    """``vad``: scores without the bias of selection."""
+
+    def structure(self) -> type[VadModel]:
+        from calibkit.methods.vad.model import VadModel
+
+        return VadModel
+
+    def applier(self, model: VadModel) -> Applier:
+        from calibkit.methods.vad.application import VadApplier
+
+        return VadApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.maps import translate_vad
+
+        return translate_vad
+
+    def view(self) -> View:
+        from calibkit.views import vad
+
+        return vad
+
+    def run(self) -> Fit[VadOptions, VadModel]:
+        from calibkit.methods.vad import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.methods.vad.run import VadState
+
+        return VadState
+
+
+class Evaluation:
+    """``evaluate``: metrics, which are no model."""
+
+    def view(self) -> View:
+        from calibkit.views import metrics
+
+        return metrics
+
+    def run(self) -> Run[EvaluateOptions, Evaluated]:
+        from calibkit.evaluation import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+class Comparison:
+    """``drift``: new rows against those of a fit, which is no model."""
+
+    def view(self) -> View:
+        from calibkit.views import drift
+
+        return drift
+
+    def run(self) -> Run[DriftOptions, Drift]:
+        from calibkit.drift import drift
+
+        return drift
+
+    def state(self) -> type[State]:
+        from calibkit.drift.drift import DriftState
+
+        return DriftState
+
+
+class Grid:
+    """``bin``: a table of counts, which is no model."""
+
+    def run(self) -> Run[BinOptions, Binned]:
+        from calibkit.bins import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+alpha, boundary, bundle, calibrator = Alpha(), Boundary(), Bundle(), Calibrator()
+hetcal, vad, evaluation, comparison, grid = Hetcal(), Vad(), Evaluation(), Comparison(), Grid()
+
+
+def watch_view() -> View:
+    """Return how a watch is shown."""
+    from calibkit.views import watch
+
+    return watch
+
+
+def report_view() -> View:
+    """Return how the findings of ``validate`` are shown."""
+    from calibkit.views import validation
+
+    return validation
+
+
+def html_of_page() -> Callable[[Page], str]:
+    """Return what shows a page in a notebook."""
+    from calibkit.reports.html import plain
+
+    return plain
+
 
 #: The kinds of models.
-KINDS: Final[Mapping[str, Method]] = {
+KINDS: Final[Mapping[str, Kind]] = {
     "alpha": alpha,
     "boundary": boundary,
     "bundle": bundle,
@@ -158,9 +345,7 @@ STATES: Final[Mapping[str, Method]] = {
     "bin": grid,
     "boundary": boundary,
     "calibrate": calibrator,
-    "calibrate --probs": replace(
-        calibrator, states=("calibkit.methods.calibrators.run", "ClassState")
-    ),
+    "calibrate --probs": ClassCalibrator(),
     "drift": comparison,
     "evaluate": evaluation,
     "hetcal": hetcal,
@@ -193,7 +378,6 @@ def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
 def give() -> None:
     """Fill the tables of `calibkit.models.kinds`."""
     GIVEN.update(KINDS)
-    VIEWS.update({"Drift": comparison.view, "Metrics": evaluation.view})
-    VIEWS["Report"] = Method(shows="calibkit.views.validation").view
-    VIEWS["Watched"] = Method(shows="calibkit.views.watch").view
-    IN_PYTHON["html"] = partial(_loaded, ("calibkit.reports.html", "plain"))
+    VIEWS.update({"Drift": comparison.view, "Metrics": evaluation.view, "Report": report_view})
+    VIEWS["Watched"] = watch_view
+    IN_PYTHON["html"] = html_of_page

@@ -1,9 +1,8 @@
-"""Every kind of simulation, by the name of its command and of its module, loaded when it is used."""
+"""Every kind of simulation, by the name of its command; they are loaded when one is used."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from calibkit.options import simulate as kinds
@@ -22,6 +21,13 @@ KINDS: Final[Mapping[str, type[kinds.SimulateOptions]]] = {
 
 def simulate(options: kinds.SimulateOptions) -> pl.DataFrame:
     """Return the rows of a simulation, of the kind that its options are of."""
-    name = next(name for name, kind in KINDS.items() if kind is type(options))
-    frame: pl.DataFrame = import_module(f"calibkit.simulate.{name}").simulate(options)
-    return frame
+    from calibkit.simulate import partitions, posterior, raters, selection
+
+    if isinstance(options, kinds.PosteriorOptions):
+        return posterior.simulate(options)
+    if isinstance(options, kinds.SelectionOptions):
+        return selection.simulate(options)
+    if isinstance(options, kinds.RatersOptions):
+        return raters.simulate(options)
+    assert isinstance(options, kinds.PartitionsOptions)
+    return partitions.simulate(options)
