@@ -26,12 +26,9 @@ _score_bins = partial(of_bins, metavar="L", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BinnedPlot(PlotOptions, shared.Threaded):
+class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
     """Rows with a label, in bins of uncertainty and score."""
 
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
 

@@ -171,13 +171,10 @@ class JudgedPlot(PlotOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorePlot(JudgedPlot, shared.Threaded):
+class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
     scores: own.Scores = None
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     weight_kind: shared.WeightKind = "frequency"
 
     @property
