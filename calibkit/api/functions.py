@@ -106,7 +106,7 @@ def options_function(
         @functools.wraps(work)
         def function(*first: P.args, **given: P.kwargs) -> R:
             with in_python(names_of(kind)):
-                _refuse_unknown(work.__name__, kind, given)
+                refuse_unknown(work.__name__, kind, given)
                 return work(options(*first, **given))
 
         found: Callable[P, R] = _described(function, kind, frame=False)
@@ -122,7 +122,8 @@ def _described(function: Any, kind: type[Options], *, frame: bool = True) -> Any
     return function
 
 
-def _refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
+def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
+    """Raise a `UsageError` for a keyword of a function that is no option of its class."""
     known = [option.name for option in options_of(kind)]
     for keyword in given:
         if keyword not in known:
@@ -147,7 +148,7 @@ def _opened(
     of_files = said.keys() - {"date_format"}
     if of_files and not isinstance(frame, str | os.PathLike):
         raise UsageError(f"{name}: {min(of_files)} is for the name of a file of text; leave it out")
-    _refuse_unknown(name, kind, given)
+    refuse_unknown(name, kind, given)
     columns = {option.name for option in options_of(kind) if option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
