@@ -139,7 +139,7 @@ def bias_points(source: Source, options: BiasOptions) -> Points:
 
 def draw_bias(shown: Points, sheet: Sheet) -> None:
     """Draw the bias above and the calibration error below, over the share of the rows."""
-    above, below = sheet.panels(2, heights=[3, 2], sharex=True)
+    above, below = sheet.panels(3, 2)
     above.axhline(0.0, zorder=1, **sheet.guide)
     series = shown.table.partition_by("score", maintain_order=True)
     tops = shown.table["top"].unique().sort()

@@ -69,7 +69,7 @@ def points(source: Source, options: EceAtOptions) -> Points:
 
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw ECE@j above and the cumulative one below, over the score bins."""
-    above, below = sheet.panels(2, sharex=True)
+    above, below = sheet.panels(1, 1)
     series = shown.table.partition_by("score", maintain_order=True)
     marked = series[0].height <= 30
     for place, own in enumerate(series):

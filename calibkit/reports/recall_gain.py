@@ -96,7 +96,7 @@ def points(source: Source, options: RecallGainOptions) -> Points:
 
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw the gain of each method above, and by how much precision misses the bound below."""
-    above, below = sheet.panels(2, heights=[3, 2], sharex=True)
+    above, below = sheet.panels(3, 2)
     for panel in (above, below):
         panel.axhline(0.0, zorder=1, **sheet.guide)
     table = shown.table.with_columns(
