@@ -134,9 +134,9 @@ def _check_lines(options: CurveOptions) -> None:
 
 def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
     """Return each score of rows, counted."""
-    read = {"label": rows.label, "weight": rows.weight}
+    label, weight, how = rows.label, rows.weight, options.settings
     return [
-        view_of(Sample(score=score, **read), name, ALL, options.settings)
+        view_of(Sample(score=score, label=label, weight=weight), name, ALL, how)
         for name, score in rows.scores.items()
     ]
 
