@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def _boxes(
     return found
 
 
-def spread(table: list[list[object]], most: int) -> list[list[object]]:
+def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[object]]:
     """Return at most so many lines of a table: the first, the last and some between."""
     if len(table) <= most:
         return table
