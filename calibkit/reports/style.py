@@ -191,11 +191,11 @@ class Sheet:
                 draw(row[other], low, high, lw=1.0, **look)
 
     def whiskers(
-        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series
+        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series, **look: Any
     ) -> None:
-        """Draw the intervals of line `place`, those that are known."""
+        """Draw the intervals of line `place`, those that are known, `look` over its own look."""
         x, bottom, top = _known(x, low, high)
-        panel.vlines(x, bottom, top, color=self.line(place)["color"], lw=1.0)
+        panel.vlines(x, bottom, top, **{"color": self.line(place)["color"], "lw": 1.0} | look)
 
     def band(
         self,
@@ -257,6 +257,11 @@ class Sheet:
         for panel in panels:
             if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
                 panel.locator_params(axis="x", nbins=ticks)
+
+
+def aside(place: int, count: int) -> float:
+    """Return how far one of several points with the same x stands aside, as a share of the axis."""
+    return (place - (count - 1) / 2) * 0.012
 
 
 def _known(x: ArrayLike, low: pl.Series, high: pl.Series) -> list[np.ndarray]:
