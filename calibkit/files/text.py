@@ -33,7 +33,15 @@ from calibkit.files.inputs import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
-from calibkit.files.values import Counts, Kind, counts_of, exactly, floats_of, kinds_of
+from calibkit.files.values import (
+    Counts,
+    Kind,
+    counts_of,
+    exactly,
+    floats_of,
+    kinds_of,
+    points_of,
+)
 
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
@@ -137,7 +145,9 @@ class _Text:
             nulls = {name: number - blank for name, number in nulls.items()}
         empty = frozenset(name for name, number in nulls.items() if number == count)
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
-        seen = counts_of(rows, list(self._first_kinds(rows, texts)), self.dialect)
+        for first in (one for one in _FIRST_ROWS if one < count):
+            texts = list(self._kinds(rows.head(first), texts))
+        seen = counts_of(rows, texts, self.dialect)
         return _Columns(self, rows, count, empty, seen, commas)
 
     def _parsed(self, *, guess: bool) -> tuple[pl.LazyFrame, int, dict[str, int], frozenset[str]]:
@@ -165,36 +175,30 @@ class _Text:
 
         Polars would read points as decimal marks there too, and text for missing values as NaN.
         """
-        rows, certain = (
-            self.scan(infer_schema=False),
-            Kind(floats_of(self.dialect), ",", voting=True),
-        )
-        found = [name for name, one in self._first_kinds(rows, names).items() if one == certain]
+        rows, kinds = self.scan(infer_schema=False), dict[str, Kind]()
+        for first in _FIRST_ROWS:
+            kinds = self._kinds(rows.head(first), names)
+            names = list(kinds)
+        certain = Kind(floats_of(self.dialect), ",", voting=True)
+        found = [name for name, one in kinds.items() if one == certain]
         if not found or self.dialect.delimiter == ",":
             return frozenset()
         odd = rows.select(exactly(name).str.contains("[.nN]").any() for name in found)
         known = odd.collect(engine="streaming").row(0, named=True)
         return frozenset(name for name in found if not known[name])
 
-    def _first_kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, Kind]:
-        """Return what the first values of columns are that may be something else than text."""
-        kinds: dict[str, Kind] = {}
-        for first in _FIRST_ROWS:
-            kinds = self._kinds(rows.head(first), names)
-            kinds = {n: one for n, one in kinds.items() if one.kind != pl.String or not one.sure}
-            names = list(kinds)
-        return kinds
-
     def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, Kind]:
-        return kinds_of(counts_of(rows, names, self.dialect), self.dialect)
+        """Return the kinds of those columns that may be something else than text."""
+        kinds = kinds_of(counts_of(rows, names, self.dialect), self.dialect)
+        return {n: one for n, one in kinds.items() if one.kind != pl.String or not one.sure}
 
-    def marked(self, names: Sequence[str]) -> dict[str, Kind]:
-        """Return the kinds of columns in which polars took points for decimal marks."""
+    def marked(self, names: Sequence[str], count: int) -> dict[str, Kind]:
+        """Return what columns of so many rows tell whose points polars took for decimal marks."""
         found: dict[str, Kind] = {}
         rows = self.scan(infer_schema=False)
-        for part in (*map(rows.head, _FIRST_ROWS), rows):
+        for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows):
             names = [name for name in names if name not in found or not found[name].voting]
-            found |= self._kinds(part, names)
+            found |= points_of(part, names, self.dialect)
         return found
 
     def _refuse_ragged(self, width: int) -> int:
@@ -286,7 +290,7 @@ class _Columns:
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
         """Return how columns were read, where others have such decimal marks."""
-        kinds = self._kinds(votes) | self.text.marked(self.guessed)
+        kinds = self._kinds(votes) | self.text.marked(self.guessed, self.count)
         marks = {one.decimal for one in kinds.values() if one.voting}
         taken = {kinds[name].decimal for name in columns if name in kinds and kinds[name].open}
         null_values = self.text.dialect.null_values
