@@ -265,14 +265,6 @@ def total_loss(scores: Sequence[float], labels: Sequence[int], weights: Sequence
     )
 
 
-def leaf_losses(
-    scores: Sequence[float], ends: Sequence[int], labels: Sequence[int], lines: Any
-) -> list[tuple[float, float]]:
-    """Return linear score and log loss of each row under the map of its leaf."""
-    moved = move_scores(scores, ends, lines)
-    return [(z, label_loss(z, label == 1)) for z, label in zip(moved, labels, strict=True)]
-
-
 def paired_gains(
     before: Sequence[float], after: Sequence[float], repeats: Sequence[int]
 ) -> tuple[float, float]:

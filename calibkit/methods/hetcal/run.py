@@ -16,7 +16,7 @@ from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
-from calibkit.methods.hetcal.features import Features, read_features
+from calibkit.methods.hetcal.features import Features, feature_columns, read_features
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -83,7 +83,7 @@ class HetcalState(RowState):
 
 def state(options: HetcalOptions, source: Source) -> State:
     """Return the rows of a shard, with the columns that the fit uses, and those to grow on."""
-    names = tuple(feature_columns(source, options))
+    names = tuple(feature_names(source, options))
     makers = makers_in(source, _roles(options, source, "feature_"))
     train = None if options.in_turn else _train(options, source)
     if train is not None:
@@ -116,7 +116,7 @@ def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Re
             window, options.columns, uncertainty=False, finite_scores=True, features=beside
         )
         assert rows.others is not None and rows.where is not None
-        read_features(rows.others, features, rows.where)
+        read_features(rows.others, feature_columns(source, features), rows.where)
         for name in dealt:
             refuse_missing(rows.others[name], rows.where)
 
@@ -127,7 +127,7 @@ def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Re
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
     """Return the column of each role; those of features begin with a word."""
     columns = resolve(source, options.columns, label=True, uncertainty=False)
-    names = feature_columns(source, options)
+    names = feature_names(source, options)
     return columns.roles | {f"{feature}{place}": name for place, name in enumerate(names, 1)}
 
 
@@ -136,7 +136,7 @@ def _train(options: HetcalOptions, source: Source) -> Source | None:
     return None if options.train is None else source.beside(options.train, _TRAIN)
 
 
-def feature_columns(source: Source, options: HetcalOptions) -> list[str]:
+def feature_names(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles."""
     taken = {options.score: "--score", options.label: "--label"}
     if options.weight is not None:
@@ -153,7 +153,7 @@ def _fit(
     options: HetcalOptions, source: Source, train: Source | None, memory: Memory | None
 ) -> Fitted[HetcalModel]:
     """Read rows and fit a calibration by parts; see `calibkit.methods.hetcal.run.fit_hetcal`."""
-    names = feature_columns(source, options)
+    names = feature_names(source, options)
     warnings, details = list[str](), list[str]()
 
     def read(part: Source, known: Features | None, prefix: str) -> HetcalRows:
@@ -201,7 +201,7 @@ def fit_hetcal(
         found = in_turn.fit(moved, options, folds)
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
-        growth = Growth.of(train or rows, options, own=train is None)
+        growth = Growth(train or rows, options.criterion, own=train is None)
         found = trees_fit.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,
