@@ -165,21 +165,6 @@ def score_losses(score: Floats, label: NDArray[np.uint8], weight: Floats, out: F
 
 
 @kernel
-def paired_gains(before: Floats, after: Floats, repeats: Floats, out: Floats) -> None:
-    """Write the sum of how much losses fall, and of its square, into two places.
-
-    A row is `repeats` equal ones that share its loss; rows of none have no loss.
-    """
-    first = second = 0.0
-    for i in range(before.size):
-        if repeats[i] > 0.0:
-            fall = before[i] - after[i]
-            first += fall
-            second += fall * fall / repeats[i]
-    out[0], out[1] = first, second
-
-
-@kernel
 def probability_losses(
     probability: Floats, label: NDArray[np.uint8], weight: Floats, least: float, out: Floats
 ) -> None:

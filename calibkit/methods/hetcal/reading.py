@@ -46,7 +46,7 @@ MOST_ROWS: Final = 2**31
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """Rows as they were read: their columns, their linear scores, and their features by value."""
 
     data: ScoreRows
@@ -80,16 +80,6 @@ class _Window:
         return found
 
 
-def dealing_columns(options: HetcalOptions) -> list[str]:
-    """Return the columns that deal rows to folds."""
-    return [name for name in (options.groups, options.time) if name is not None]
-
-
-def used_columns(options: HetcalOptions, beside: Sequence[str]) -> list[str]:
-    """Return the columns of scores, labels and weights, and those beside them."""
-    return [options.score, options.label, *([options.weight] if options.weight else []), *beside]
-
-
 def read_hetcal_rows(
     source: Source,
     options: HetcalOptions,
@@ -108,24 +98,38 @@ def read_hetcal_rows(
             f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
         )
     columns = known.columns if known else feature_columns(source, names)
-    return _Reader(source, options, columns, known, memory).rows()
+    return Reader(source, options, columns, known, memory).rows()
 
 
 @dataclass(frozen=True)
-class _Reader:
+class Reader:
     """Reads rows; see `read_hetcal_rows`."""
 
     source: Source
     options: HetcalOptions
     columns: tuple[Column, ...]
-    known: Features | None
-    memory: Memory | None
+    known: Features | None = None
+    memory: Memory | None = None
+
+    @property
+    def dealing(self) -> list[str]:
+        """The columns that deal rows to folds."""
+        return [name for name in (self.options.groups, self.options.time) if name is not None]
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns beside those of scores, labels and weights."""
+        return [column.name for column in self.columns] + self.dealing
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        options = self.options
+        return [*filter(None, (options.score, options.label, options.weight)), *self.beside]
 
     def rows(self) -> HetcalRows:
         """Return the rows: a pass says what the columns hold, the next one stores."""
-        beside = [column.name for column in self.columns] + dealing_columns(self.options)
-        used = used_columns(self.options, beside)
-        passes = Passes(self.source, used, lambda source: self._window(source, beside), self.memory)
+        passes = Passes(self.source, self.used, self.window, self.memory)
         totals, times = Totals(self.options.columns), TimeParts()
         features, scores = self._look(passes, totals, times)
         arrays, unit = Arrays(None if passes.whole else self.memory), totals.unit
@@ -133,7 +137,7 @@ class _Reader:
         fields = {"score": np.float64, "label": np.uint8}
         if self.options.weight is not None:
             fields["weight"] = np.uint8 if unit == ROW and totals.top <= 8 else np.int64
-        if dealing_columns(self.options):
+        if self.dealing:
             fields["part"] = np.uint8
         if self.known is not None:
             fields["values"] = np.float64, len(self.columns)
@@ -174,20 +178,24 @@ class _Reader:
             warnings=(*self.source.warnings, *said, *arrays.warnings),
         )
 
-    def _window(self, source: Source, beside: Sequence[str]) -> _Window:
+    def window(self, source: Source) -> Window:
         """Read and check the rows of a window."""
         data = read_score_rows(
-            source, self.options.columns, uncertainty=False, finite_scores=True, features=beside
+            source,
+            self.options.columns,
+            uncertainty=False,
+            finite_scores=True,
+            features=self.beside,
         )
         others, where = data.others, data.where
         known = None if self.known is None else self.known.categories
         assert others is not None and where is not None and data.label is not None
         values, categories = read_features(others, self.columns, where, known)
         linear, clipped = linear_scores(data.score, measure(self.options.scale))
-        return _Window(data, data.label, where, others, linear, clipped, values, categories)
+        return Window(data, data.label, where, others, linear, clipped, values, categories)
 
     def _look(
-        self, passes: Passes[_Window], totals: Totals, times: TimeParts
+        self, passes: Passes[Window], totals: Totals, times: TimeParts
     ) -> tuple[Features, ColumnSummaries]:
         """Go through the rows once: return the features, and a summary of scores and features."""
         text = [column.kind == "category" and self.known is None for column in self.columns]
@@ -220,7 +228,7 @@ class _Reader:
         ]
         return Features(self.columns, tuple(categories), tuple(found)), summaries
 
-    def _stored(self, window: _Window, features: Features, times: TimeParts) -> Columns:
+    def _stored(self, window: Window, features: Features, times: TimeParts) -> Columns:
         """Return the columns of a window as they are stored, beside the weight."""
         values = window.values_among(features.categories)
         hashes = window.hashes(values, features.categories)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import read_score_rows, resolve
+from calibkit.columns.columns import resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
-from calibkit.methods.hetcal.features import Features, feature_columns, read_features
+from calibkit.methods.hetcal.features import Features, feature_columns
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -25,7 +24,7 @@ from calibkit.methods.hetcal.maps import (
     pooled_line,
 )
 from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
-from calibkit.methods.hetcal.reading import dealing_columns, read_hetcal_rows, used_columns
+from calibkit.methods.hetcal.reading import Reader, read_hetcal_rows
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
 from calibkit.models.lineage import makers_in, record_makers
 from calibkit.models.model import Column
@@ -78,7 +77,8 @@ class HetcalState(RowState):
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit."""
         options = options_of(self, HetcalOptions)
-        return used_columns(options, [*dealing_columns(options), *options.patterns])
+        names = options.score, options.label, options.weight, options.groups, options.time
+        return [*filter(None, names), *options.patterns]
 
 
 def state(options: HetcalOptions, source: Source) -> State:
@@ -91,8 +91,8 @@ def state(options: HetcalOptions, source: Source) -> State:
         train.require(names, f"{_TRAIN}: --features")
     ignored = _TRAIN if options.in_turn and options.train is not None else None
     kept = replace(options, features=names, train=ignored)
-    grown = None if train is None else _reading(train, kept, [])
-    rows = _reading(source, kept, dealing_columns(kept))
+    grown = None if train is None else _reading(train, replace(kept, groups=None, time=None))
+    rows = _reading(source, kept)
     return row_state(HetcalState, kept, makers, rows, grown)
 
 
@@ -106,22 +106,17 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
     return finished(state, options, of)
 
 
-def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Reading:
+def _reading(source: Source, options: HetcalOptions) -> Reading:
     """Return what a state holds of an input: also the columns that deal its rows to folds."""
-    features = options.patterns
-    beside = [*features, *dealt]
+    reader = Reader(source, options, feature_columns(source, options.patterns))
 
     def check(window: Source) -> None:
-        rows = read_score_rows(
-            window, options.columns, uncertainty=False, finite_scores=True, features=beside
-        )
-        assert rows.others is not None and rows.where is not None
-        read_features(rows.others, feature_columns(source, features), rows.where)
-        for name in dealt:
+        rows = reader.window(window)
+        for name in reader.dealing:
             refuse_missing(rows.others[name], rows.where)
 
     files = source.paths if options.provenance == "names" else ()
-    return Reading(source, used_columns(options, beside), check, files)
+    return Reading(source, reader.used, check, files)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:

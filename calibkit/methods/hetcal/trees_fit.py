@@ -410,8 +410,10 @@ def _forest_gains(
     The latter as depth x shrinkage x 3: gain over the former, its square, loss.
     """
     score, label = rows.score[own], rows.label[own]
-    # As many equal rows as a row weighs, or one that stands for as many.
-    repeats = np.ones(score.size) if rows.options.sampled else rows.mass[own]
+    # As many equal rows as a row weighs, or one that stands for as many; one of none has no loss.
+    repeats = np.ones(score.size)
+    if not rows.options.sampled:
+        repeats = np.where(rows.mass[own] > 0.0, rows.mass[own], 1.0)
     places = np.searchsorted(folds.judged(), folds.part[own]).astype(np.int32)
     mass = np.where(folds.among(folds.judged())[own], rows.mass[own], 0.0)
     places[mass <= 0.0] = 0
@@ -431,6 +433,10 @@ def _forest_gains(
     for place in np.ndindex(total.shape[:2]):
         mean = np.where(seen > 0.0, total[place] / np.maximum(seen, 1.0), before)
         kernels.probability_losses(mean, label, mass, 1e-15, losses[1])
-        kernels.paired_gains(losses[0], losses[1], np.where(mass > 0.0, repeats, 0.0), found[place])
-        found[place][2] = kernels.sum_in_order(losses[1])
+        fall = losses[0] - losses[1]
+        found[place] = (
+            np.add.reduce(fall),
+            np.add.reduce(fall * fall / repeats),
+            kernels.sum_in_order(losses[1]),
+        )
     return float(kernels.sum_in_order(losses[0])), found
