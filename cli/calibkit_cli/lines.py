@@ -210,8 +210,7 @@ class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
     partial: bool = of_output(
-        "Write the summary of these rows, a .state file, for `calibkit merge` to put together.",
-        default=False,
+        "Write a summary of these rows, a .state file, for `calibkit merge`.", default=False
     )
 
     @property
