@@ -136,6 +136,8 @@ class RecallGainOptions(BinnedPlot):
     score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: shared.Seed = 0
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -162,6 +164,8 @@ class EceAtOptions(BinnedPlot):
     grid_score: own.GridScore = None
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int = _score_bins("Score bins.", default=20)
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
 
     @property
     def columns(self) -> shared.ColumnOptions:

@@ -108,7 +108,7 @@ def test_names_are_shown_as_they_are() -> None:
     figure = plots.draw(shown, Look(title="$x_1$ & <b>"))
     texts = [text.get_text().strip() for text in figure.legends[0].get_texts()]
     assert texts[:4] == ["$a_{b}$", "_hidden", "漢字", f"{'n' * 39}…"]
-    assert b"$x_1$ &amp; &lt;b&gt;" in style.to_svg(figure)
+    assert b"$x_1$ &amp; &lt;b&gt;" in style.to_bytes(figure)
     assert style.shown_name("/a/very/long/path" * 4 + "/model.json").endswith("/model.json")
 
 
@@ -182,7 +182,7 @@ def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
     alone = draw(rows(), **options.given())
     assert alone.figure is pyplot.gcf()
     assert alone.figure is not figure
-    assert style.to_svg(alone.figure) == plots.picture(points_of(kind))
+    assert style.to_bytes(alone.figure) == plots.picture(points_of(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,7 +201,7 @@ def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
     assert ck.plot.roc(scored(), ax=ax, title="Mine").get_title() == "Mine"
     with pytest.raises(UsageError, match="leave them out with ax"):
         ck.plot.roc(scored(), ax=ax, size=(4, 3))
-    png = style.to_png(ck.plot.roc(scored(), size=(4, 3), dark=True).figure)
+    png = style.to_bytes(ck.plot.roc(scored(), size=(4, 3), dark=True).figure, "png")
     assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
 
 
