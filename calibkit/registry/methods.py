@@ -261,9 +261,9 @@ class Evaluation:
         return metrics
 
     def run(self) -> Run[EvaluateOptions, Evaluated]:
-        from calibkit.evaluation import run
+        from calibkit.evaluation import evaluate
 
-        return run
+        return evaluate
 
     def state(self) -> type[State]:
         from calibkit.summaries.score_states import ScoreState
