@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from calibkit import __version__
 from calibkit.errors import ResourceError, UsageError
-from calibkit.runtime.kernels import tell_of_compiling
+from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 from .help_pages import arrange, name_no_types
@@ -241,6 +241,7 @@ def main() -> None:
     take_few_addresses()
     gc.set_threshold(GARBAGE)
     tell_of_compiling(say_it_compiles)
+    share_compiling(next(iter(sys.argv[1:]), ""))
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     end(run(sys.argv[1:]))
@@ -291,6 +292,7 @@ def end(code: int) -> NoReturn:
             stream.flush()
         except (OSError, ValueError):
             drop_stdout()
+    stop_sharing()
     scratch = sys.modules.get("calibkit.files.scratch")
     if scratch is not None:
         scratch.remove_all()
