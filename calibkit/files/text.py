@@ -33,7 +33,7 @@ from calibkit.files.inputs import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
-from calibkit.files.values import Counts, Kind, counts_of, floats_of, kinds_of
+from calibkit.files.values import Counts, Kind, counts_of, floats_of, kinds_of, points_of
 
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
@@ -134,7 +134,7 @@ class _Text:
             nulls = {name: number - blank for name, number in nulls.items()}
         empty = frozenset(name for name, number in nulls.items() if number == count)
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
-        for first in _FIRST_ROWS:
+        for first in (one for one in _FIRST_ROWS if one < count):
             kinds = self._kinds(rows.head(first), texts)
             texts = [name for name, one in kinds.items() if one.kind != pl.String or not one.sure]
         seen = counts_of(rows, texts, self.dialect)
@@ -158,13 +158,13 @@ class _Text:
     def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, Kind]:
         return kinds_of(counts_of(rows, names, self.dialect), self.dialect)
 
-    def marked(self, names: Sequence[str]) -> dict[str, Kind]:
-        """Return the kinds of columns in which polars took points for decimal marks."""
+    def marked(self, names: Sequence[str], count: int) -> dict[str, Kind]:
+        """Return what columns of so many rows tell whose points polars took for decimal marks."""
         found: dict[str, Kind] = {}
         rows = self.scan(infer_schema=False)
-        for part in (*map(rows.head, _FIRST_ROWS), rows):
+        for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows):
             names = [name for name in names if name not in found or not found[name].voting]
-            found |= self._kinds(part, names)
+            found |= points_of(part, names, self.dialect)
         return found
 
     def _refuse_ragged(self, width: int) -> int:
@@ -249,7 +249,7 @@ class _Columns:
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
         """Return how columns were read, where others have such decimal marks."""
-        kinds = self._kinds(votes) | self.text.marked(self.guessed)
+        kinds = self._kinds(votes) | self.text.marked(self.guessed, self.count)
         marks = {one.decimal for one in kinds.values() if one.voting}
         taken = {kinds[name].decimal for name in columns if name in kinds and kinds[name].open}
         null_values = self.text.dialect.null_values

@@ -111,8 +111,7 @@ def _counts(name: str, dialect: Dialect) -> dict[str, pl.Expr]:
         "filled": text.count(),
         "words": text.str.to_lowercase().is_in(_TRUE_FALSE).sum(),
         "floats": exactly(name).str.strip_chars(" \t").cast(floats, strict=False).count(),
-        "marks": text.str.contains("[.,]").sum(),
-        "unsure": text.str.contains(UNSURE).sum(),
+        **_marks(text),
         "groups": text.str.contains("[.,].*[.,]").any(),
     }
     counts |= {str(kind): text.cast(kind, strict=False).count() for kind in _WHOLE}
@@ -120,6 +119,26 @@ def _counts(name: str, dialect: Dialect) -> dict[str, pl.Expr]:
         number = _number(text, decimal, grouped=grouped).cast(floats, strict=False)
         counts[f"{decimal}{grouped}"] = number.count()
     return counts
+
+
+def _marks(text: pl.Expr) -> dict[str, pl.Expr]:
+    return {"marks": text.str.contains("[.,]").sum(), "unsure": text.str.contains(UNSURE).sum()}
+
+
+def points_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dict[str, Kind]:
+    """Return the kinds of columns whose texts all are numbers with decimal points, if with any."""
+    if not names:
+        return {}
+    seen = rows.select(pl.struct(**_marks(present(name, dialect))).alias(name) for name in names)
+    counts = seen.collect(engine="streaming").row(0, named=True)
+    return {
+        name: Kind(
+            floats_of(dialect),
+            voting=one["unsure"] < one["marks"],
+            open=0 < one["unsure"] == one["marks"],
+        )
+        for name, one in counts.items()
+    }
 
 
 def kinds_of(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
-from calibkit.options.option import Options
 from calibkit.options.shared import named_column, of_input, of_output
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def _share(value: Any, flag: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyOptions(shared.OfModel, Options):
+class ApplyOptions(shared.Elsewhere):
     """How a model is applied."""
 
     keep: shared.Names | None = of_output(
@@ -56,8 +55,6 @@ class ApplyOptions(shared.OfModel, Options):
         "SHARE",
         read=_share,
     )
-    score: shared.ScoreElsewhere = None
-    uncertainty: shared.UncertaintyElsewhere = None
     probs: shared.ProbsElsewhere = None
     on_missing: shared.OnMissingApply = "error"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -15,7 +15,6 @@ from calibkit.options.option import listed
 from calibkit.options.plot import (
     Boundaries,
     PlotOptions,
-    named_models,
     of_bins,
     of_picture,
     read_models,
@@ -26,12 +25,9 @@ _score_bins = partial(of_bins, metavar="L", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BinnedPlot(PlotOptions, shared.Threaded):
+class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
     """Rows with a label, in bins of uncertainty and score."""
 
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
 
@@ -105,11 +101,6 @@ class HeatmapOptions(GridPlot):
     boundary: Boundaries = of_bins(
         "A boundary to draw; may be repeated.", "MODEL", default=(), many="commas", read=read_models
     )
-
-    @property
-    def boundaries(self) -> list[tuple[str, Any]]:
-        """The boundaries, each with what a picture calls it."""
-        return named_models(cast("tuple[Any, ...]", self.boundary))
 
 
 @dataclass(frozen=True, kw_only=True)

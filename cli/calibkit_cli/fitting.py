@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
-from calibkit.options.option import Options, entries
+from calibkit.options.option import Options, options_of
 
 from . import declare
 from .console import Console
@@ -94,9 +94,9 @@ def check_paths(options: Options, line: StateLine, console: Console) -> None:
 def further_files(options: Options) -> dict[str, list[str]]:
     """Return the files that options name besides the inputs, by the flag of each."""
     named = {
-        entry.flag: getattr(options, entry.name)
-        for entry in entries(type(options))
-        if entry.option.path
+        option.flag: getattr(options, option.name)
+        for option in options_of(type(options))
+        if option.path
     }
     return {
         flag: [value] if isinstance(value, str) else list(value)
@@ -112,11 +112,11 @@ def _travelling(options: Any) -> Any:
     from calibkit.files.inputs import Named, find_files, is_remote
 
     absolute = {}
-    for entry in entries(type(options)):
-        value = getattr(options, entry.name)
-        if entry.option.path and value is not None:
+    for option in options_of(type(options)):
+        value = getattr(options, option.name)
+        if option.path and value is not None:
             names = [value] if isinstance(value, str) else list(value)
-            absolute[entry.name] = [
+            absolute[option.name] = [
                 path if is_remote(path) else Named(str(Path(path).absolute()), path)
                 for path, _ in find_files(names)
             ]

@@ -28,6 +28,13 @@ FEW = (
     *("size", "width", "height", "dark"),
 )
 
+#: The order of columns: what rows say, how much they count, and what they belong to.
+ROLES = (
+    *("key", "scores", "score", "baseline", "scale", "label", "positive", "unlabelled"),
+    *("uncertainty", "members", "probs", "counts", "features", "weight", "weight_kind"),
+    *("groups", "period", "time", "labelled_at", "by"),
+)
+
 #: What everybody needs of a command with so many options that others have to wait.
 EVERYDAY = {
     "boundary": "inputs score label uncertainty precision recall fpr capacity maximize minimize method "
@@ -52,8 +59,7 @@ class Page(TyperCommand):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        first = EVERYDAY.get(self.name or "", "").split()
-        self.params.sort(key=lambda param: (_place(param), *_order(param, first)))
+        self.params.sort(key=_place)
         self.help = _WRAPPED.sub(" ", self.help or "")
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -116,14 +122,12 @@ def _of_every_run() -> tuple[Any, ...]:
     return tuple(params)
 
 
-def _place(param: Any) -> int:
+def _place(param: Any) -> tuple[int, int]:
+    """Return where a panel stands, and where in it an option: those that are not named stay last."""
     panel = getattr(param, "rich_help_panel", None)
-    return 1 + LAST.index(panel) if panel in LAST else -(panel == COLUMNS)
-
-
-def _order(param: Any, first: list[str]) -> tuple[int, int]:
-    """Put everyday columns first, in their order; other panels keep theirs."""
-    return (0, first.index(param.name)) if param.name in first and _place(param) < 0 else (1, 0)
+    if panel == COLUMNS:
+        return -1, ROLES.index(param.name) if param.name in ROLES else len(ROLES)
+    return (1 + LAST.index(panel) if panel in LAST else 0), 0
 
 
 def _shorten(param: Any) -> None:

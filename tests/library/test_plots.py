@@ -15,7 +15,7 @@ import pytest
 import calibkit as ck
 from calibkit.errors import UsageError
 from calibkit.options.grid_plots import KINDS, GridPlot, HeatmapOptions, PositivityOptions
-from calibkit.options.plot import Look, ReliabilityOptions, RocOptions, read_size
+from calibkit.options.plot import Look, ReliabilityOptions, RocOptions
 from calibkit.reports import plots, style
 from calibkit.reports.grids import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
@@ -140,13 +140,13 @@ def test_too_many_lines_are_refused() -> None:
 
 
 def test_sizes() -> None:
-    assert read_size("6x4", None, None) == (6.0, 4.0)
-    assert read_size(None, 5.0, None) == (5.0, None)
+    assert RocOptions(size="6x4").look == Look(width=6.0, height=4.0)
+    assert RocOptions(width=5.0).look == Look(width=5.0)
     for text in ("6", "6x", "ax4", "-6x4"):
         with pytest.raises(UsageError, match="WIDTHxHEIGHT"):
-            read_size(text, None, None)
+            RocOptions(size=text)
     with pytest.raises(UsageError, match="--size is width and height"):
-        read_size("6x4", 5.0, None)
+        RocOptions(size="6x4", width=5.0)
     for size in (2.4, 41.0, float("nan")):
         with pytest.raises(UsageError, match=r"expected 2\.5 to 40"):
             Look(width=size)
