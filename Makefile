@@ -31,7 +31,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -212,6 +212,9 @@ dist: $(EQUIPPED)  ## build sdist and wheel (from that sdist) into dist/
 	rm -rf dist
 	PYTHONPATH=. $(BIN)/python release/write_sbom.py
 	$(BIN)/python -m build --outdir dist .
+
+dist-compiled: dist  ## a wheel in dist/ with compiled kernels too: for this Python, numba and system
+	PYTHONPATH=.:kernels:cli $(BIN)/python release/compile_kernels.py dist/*-py3-none-any.whl -o dist
 
 same-dist: dist  ## build twice: the same bytes
 	rm -rf build/dist
