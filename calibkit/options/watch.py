@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
-from calibkit.options.option import Options, inside, option
+from calibkit.options.option import inside, option
 from calibkit.options.shared import named_column, of_output
 
 of_promises = partial(option, group="Promises")
@@ -26,7 +26,7 @@ def _promise(metavar: str, text: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(shared.OfModel, Options):
+class WatchOptions(shared.OfModel, shared.Labelled):
     """What is promised of a boundary, which rows judge it, and when."""
 
     model: Annotated[
@@ -48,11 +48,6 @@ class WatchOptions(shared.OfModel, Options):
         read=_inner,
         text=str,
     )
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
-    score: shared.ScoreElsewhere = None
-    uncertainty: shared.UncertaintyElsewhere = None
     period: str | None = named_column(
         "Column with the night of a row: a date, a time or a whole number.",
         shown="none: each run is the next night",

@@ -54,14 +54,17 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:
     """Return the HTML page of an evaluation with curves; pictures of all rows where these fit."""
-    model, boundary = options.model, _boundary_of(options)
+    model = options.model
+    boundary = model if isinstance(model, BoundaryModel) else None
     drawn: list[Markup] = []
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
         fits = source.memory is None or source.rows <= source.memory.entries
         makers = [partial(_reliability, options, found)] if found.curves is not None else []
         if fits:
-            makers += [partial(_of_rows, options, source, *asked) for asked in _asked(options)]
+            makers += [
+                partial(_of_rows, options, source, *asked) for asked in _asked(options, boundary)
+            ]
         for make in makers:
             try:
                 shown = make()
@@ -91,13 +94,11 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     )
 
 
-def _boundary_of(options: EvaluateOptions) -> BoundaryModel | None:
-    return options.model if isinstance(options.model, BoundaryModel) else None
-
-
-def _asked(options: EvaluateOptions) -> Iterator[tuple[type[plot.PlotOptions], dict[str, Any]]]:
+def _asked(
+    options: EvaluateOptions, model: BoundaryModel | None
+) -> Iterator[tuple[type[plot.PlotOptions], dict[str, Any]]]:
     """Yield the pictures of a page that need the rows, with options of their own."""
-    model, names = _boundary_of(options), options.ranked
+    names = options.ranked
     if options.counts is not None:
         yield plot.DispersionOptions, {"probs": options.patterns}
     if options.patterns or len(names) > MOST_LINES:
