@@ -154,11 +154,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         return replace(self, method=name, optimize=None, groups=None, time=None)
 
     @property
-    def clipped_at(self) -> float | None:
-        """How far results stay inside (0, 1); None: as the method says."""
-        return self.clip
-
-    @property
     def entry(self) -> maps.ScoreMethod:
         """What is known of the method of scores."""
         return maps.AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]

@@ -152,11 +152,6 @@ class MapOptions(Threaded):
     seed: Seed = 0
 
     @property
-    def clipped_at(self) -> float | None:
-        """How far results stay inside (0, 1); None: as the method says."""
-        return None
-
-    @property
     def bin_count(self) -> int:
         """How many bins there are."""
         return self.bins or int(DEFAULTS["bins"])
