@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from calibkit.options.option import COLUMNS, ROLES
 from calibkit.options.shared import RUN
 from calibkit_cli import help_pages, main
 from calibkit_cli.main import COMMANDS, build_app
@@ -43,6 +44,19 @@ def test_output_input_and_run_come_last_in_this_order() -> None:
         shared = [panel for panel in panels if panel in help_pages.LAST]
         assert panels[len(panels) - len(shared) :] == shared
         assert shared == [panel for panel in help_pages.LAST if panel in shared]
+
+
+def test_columns_stand_in_one_order() -> None:
+    seen = set()
+    for command in [
+        *PLAIN.values(),
+        *(one for own in GROUPS.values() for one in own.commands.values()),
+    ]:
+        columns = [one.name for one in command.params if one.rich_help_panel == COLUMNS]
+        known = [name for name in columns if name in ROLES]
+        assert known == sorted(known, key=ROLES.index) == columns[: len(known)]
+        seen |= set(known)
+    assert seen == set(ROLES)
 
 
 EVERY_RUN = ["--seed", "3", "--threads", "2", "--memory", "1GB", "-q", "-v", "--warnings", "error"]
