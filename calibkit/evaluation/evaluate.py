@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import polars as pl
 
@@ -26,10 +27,12 @@ from calibkit.options.metrics import stem
 __all__ = ["Evaluated", "evaluate", "evaluate_rows"]
 
 
-def evaluate(options: EvaluateOptions, source: Source, *, curves: bool = False) -> Evaluated:
+def evaluate(
+    options: EvaluateOptions, source: Source, *, curves: bool | Literal["classes"] = False
+) -> Evaluated:
     """Return the metrics of rows; those of scores are counted where they do not fit.
 
-    `curves`: reliability diagrams too.
+    `curves`: reliability diagrams too; of votes those of disagreement, or of the ``classes``.
 
     Raises
     ------
@@ -45,8 +48,8 @@ def evaluate(options: EvaluateOptions, source: Source, *, curves: bool = False) 
     if options.patterns:
         from calibkit.evaluation.evaluate_classes import evaluate_classes
 
-        return evaluate_classes(options, source, curves=curves)
-    return evaluate_rows(options, read_evaluate_rows(options, source), curves=curves)
+        return evaluate_classes(options, source, curves=bool(curves))
+    return evaluate_rows(options, read_evaluate_rows(options, source), curves=bool(curves))
 
 
 def evaluate_rows(
