@@ -129,7 +129,10 @@ def points_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dic
     """Return the kinds of columns whose texts all are numbers with decimal points, if with any."""
     if not names:
         return {}
-    seen = rows.select(pl.struct(**_marks(present(name, dialect))).alias(name) for name in names)
+    seen = rows.select(
+        pl.struct(one.alias(key) for key, one in _marks(present(name, dialect)).items()).alias(name)
+        for name in names
+    )
     counts = seen.collect(engine="streaming").row(0, named=True)
     return {
         name: Kind(
