@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, o
 from calibkit.api.words import in_python, python_words
 from calibkit.errors import CalibkitWarning, UsageError, nearest
 from calibkit.models.model import Model
-from calibkit.options.option import Option, Options, names_of, options_of
-from calibkit.options.shared import COLUMNS, TextOptions
+from calibkit.options.option import COLUMNS, Option, Options, names_of, options_of
+from calibkit.options.shared import TextOptions
 from calibkit.summaries.runs import Fitted
 
 if TYPE_CHECKING:

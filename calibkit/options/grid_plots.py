@@ -12,13 +12,7 @@ from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options import plot, shared
 from calibkit.options.option import listed
-from calibkit.options.plot import (
-    Boundaries,
-    PlotOptions,
-    of_bins,
-    of_picture,
-    read_models,
-)
+from calibkit.options.plot import Boundaries, PlotOptions, of_bins, of_picture, read_models
 
 _levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
 _score_bins = partial(of_bins, metavar="L", least=1)
@@ -138,9 +132,7 @@ class RecallGainOptions(BinnedPlot):
     test: shared.FrameLike | None = of_bins(
         "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
     )
-    uncertainty_bins: int | None = _levels(
-        shown="3 (logistic: 100); 1 for rows without uncertainty"
-    )
+    uncertainty_bins: int | None = _levels(shown="3 (logistic: 100); 1 without uncertainty")
     score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: shared.Seed = 0
@@ -205,5 +197,6 @@ KINDS: Final[Mapping[str, type[PlotOptions]]] = {
         plot.DispersionOptions,
         plot.DisagreementOptions,
         plot.AucLiftOptions,
+        plot.WatchPlotOptions,
     )
 }

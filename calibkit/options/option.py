@@ -29,6 +29,14 @@ Asked = TypeVar("Asked", bound="Options")
 #: Where a field keeps its `Option`.
 _OPTION: Final = "option"
 
+#: The group of columns, and their order: what rows say, how much they count, to what they belong.
+COLUMNS: Final = "Columns"
+ROLES: Final = (
+    *("key", "scores", "score", "baseline", "scale", "label", "positive", "unlabelled"),
+    *("uncertainty", "members", "probs", "counts", "features", "weight", "weight_kind"),
+    *("groups", "period", "time", "labelled_at", "by"),
+)
+
 #: What `options_of` has found; classes do not change.
 _FOUND: Final[dict[Any, tuple[Option, ...]]] = {}
 
@@ -192,14 +200,21 @@ class Options:
 
 
 def options_of(kind: type[Options]) -> tuple[Option, ...]:
-    """Return the options of a class: its own first, then those of its bases in their order."""
+    """Return the options of a class: columns, then its own, then those of its bases in their order."""
     if kind in _FOUND:
         return _FOUND[kind]
     hints = get_type_hints(kind, include_extras=True)
     known = {one.name: one for one in fields(kind)}
     order = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
-    found = tuple(_option_of(known[name], hints[name]) for name in order if name in known)
-    return _FOUND.setdefault(kind, found)
+    found = [_option_of(known[name], hints[name]) for name in order if name in known]
+    return _FOUND.setdefault(kind, tuple(sorted(found, key=_place)))
+
+
+def _place(option: Option) -> int:
+    """Return where an option stands among others: other columns behind those that are named."""
+    if option.group != COLUMNS:
+        return len(ROLES) + 1
+    return ROLES.index(option.name) if option.name in ROLES else len(ROLES)
 
 
 def _option_of(own: Field[Any], hint: Any) -> Option:

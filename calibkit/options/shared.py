@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
 from calibkit.files.dialect import AS_TEXT, NULL_VALUES, Dialect, codec, separator
-from calibkit.options.option import Options, option, tagged
+from calibkit.options.option import COLUMNS, Options, option, tagged
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:  # at run time neither models nor frames are loaded for a name
     ModelLike = FrameLike = Any
 
-COLUMNS, INPUT, OUTPUT, RUN = "Columns", "Input", "Output", "Run"
+INPUT, OUTPUT, RUN = "Input", "Output", "Run"
 
 of_columns, of_input = partial(option, group=COLUMNS), partial(option, group=INPUT)
 of_output, of_run = partial(option, group=OUTPUT), partial(option, group=RUN)

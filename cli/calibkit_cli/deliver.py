@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
+    from calibkit.models.model import Model
     from calibkit.models.page import Page
+    from calibkit.options.apply import ApplyOptions
+    from calibkit.runtime.memory import Memory
 
 #: How many rows of the input, and of its files, ``--dry-run`` shows.
 HEAD = 5
@@ -43,6 +46,18 @@ class Rows:
     added: Sequence[str]
     warnings: Sequence[str] = ()
     metadata: dict[str, str] = field(default_factory=dict)
+
+
+def applied(
+    model: Model, options: ApplyOptions, memory: Memory, threads: int, source: Source, tell: Tell
+) -> Rows:
+    """Return the rows of a source with a model's columns added."""
+    from calibkit.apply.apply import Run, plan_application
+    from calibkit.models.lineage import footer
+
+    plan = plan_application(model, source, options)
+    made = Run(plan, source, options, memory, threads)
+    return Rows(made.frames(tell), plan.added, metadata=footer(plan.made_by))
 
 
 def deliver(

@@ -14,7 +14,8 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from calibkit.options.boundary import EVERY_METHOD
-from calibkit.options.shared import COLUMNS, INPUT, OUTPUT, RUN, Seed, Threaded
+from calibkit.options.option import COLUMNS
+from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
 
 from . import declare
 from .lines import Budget, Voice
@@ -28,18 +29,11 @@ FEW = (
     *("size", "width", "height", "dark"),
 )
 
-#: The order of columns: what rows say, how much they count, and what they belong to.
-ROLES = (
-    *("key", "scores", "score", "baseline", "scale", "label", "positive", "unlabelled"),
-    *("uncertainty", "members", "probs", "counts", "features", "weight", "weight_kind"),
-    *("groups", "period", "time", "labelled_at", "by"),
-)
-
 #: What everybody needs of a command with so many options that others have to wait.
 EVERYDAY = {
     "boundary": "inputs score label uncertainty precision recall fpr capacity maximize minimize method "
     "confidence test by output",
-    "calibrate": "inputs score label probs counts scale weight method by output as_json",
+    "calibrate": "inputs score label probs counts scale weight method by apply output as_json",
     "hetcal": "inputs features score label scale weight groups time train partition map output as_json",
     "evaluate": "inputs scores label scale weight by boundary decision threshold metrics confidence "
     "report output as_json fail_if",
@@ -122,12 +116,9 @@ def _of_every_run() -> tuple[Any, ...]:
     return tuple(params)
 
 
-def _place(param: Any) -> tuple[int, int]:
-    """Return where a panel stands, and where in it an option: those that are not named stay last."""
+def _place(param: Any) -> int:
     panel = getattr(param, "rich_help_panel", None)
-    if panel == COLUMNS:
-        return -1, ROLES.index(param.name) if param.name in ROLES else len(ROLES)
-    return (1 + LAST.index(panel) if panel in LAST else 0), 0
+    return 1 + LAST.index(panel) if panel in LAST else -(panel == COLUMNS)
 
 
 def _shorten(param: Any) -> None:
