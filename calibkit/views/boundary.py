@@ -123,7 +123,16 @@ def _how(model: BoundaryModel) -> list[str]:
     if model.groups:
         lines += _segment_lines(model)
     beside = []
-    if fit.candidates and len(fit.candidates) > 1:
+    if fit.candidates and fit.certificate:
+        expected = ", ".join(
+            f"{one.method} {rate(one.objective_value)}"
+            for one in sorted(fit.candidates, key=lambda one: one.gap)
+        )
+        beside.append(
+            f"Chosen on the rows that do not certify, by the {name} expected to be certified: "
+            f"{expected} ({fit.candidates[0].method}, unless another is ahead by two standard errors)."
+        )
+    elif fit.candidates and len(fit.candidates) > 1:
         exact = [one.uncertainty_bins for one in fit.candidates if one.method == "exact"]
         levels = ", ".join(map(str, exact))
         others = [one.method for one in fit.candidates if one.method != "exact"]
@@ -224,10 +233,17 @@ def view(model: BoundaryModel, page: Page) -> None:
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
     )
     if model.fit.candidates and page.shown(1, 0):
-        page.say("", "Candidates, cross-validated; the simplest whose gap is within its error:")
-        header = ["method", "levels", "precision", "recall"]
-        own = figure_name(model) not in header  # a column of its own for what was optimised
-        header += [*([figure_name(model)] if own else []), "gap", "error of gap"]
+        title = "Candidates, cross-validated; the simplest whose gap is within its error:"
+        header, goal = ["method", "levels", "precision", "recall"], figure_name(model)
+        if model.fit.certificate:
+            title = (
+                "Candidates, cross-validated on the rows that do not certify; the first one unless"
+            )
+            title += " another is ahead of it by two errors:"
+            goal = f"certified {goal}"
+        page.say("", title)
+        own = goal not in header  # a column of its own for what was optimised
+        header += [*([goal] if own else []), "gap", "error of gap"]
         rows: list[list[object]] = []
         for one in model.fit.candidates:
             missed = "" if one.within_bound else " (short of the bound)"
