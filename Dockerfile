@@ -6,11 +6,10 @@ RUN python -m pip install --no-cache-dir build && python -m build --wheel --outd
 
 FROM python:3.12-slim
 COPY --from=build /dist /dist
-# Kernels are compiled once, here, into a folder that every user of the image can use.
-ENV NUMBA_CACHE_DIR=/opt/calibkit/kernels
+COPY release/compile_kernels.py /tmp/
+# Kernels are compiled once, here, beside their sources, for any processor of this kind.
 RUN python -m pip install --no-cache-dir /dist/*.whl && rm -r /dist \
-    && calibkit warmup \
-    && chmod -R a+rwX /opt/calibkit \
+    && python /tmp/compile_kernels.py && rm /tmp/compile_kernels.py \
     && useradd --create-home user
 USER user
 WORKDIR /data

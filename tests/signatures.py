@@ -2,25 +2,37 @@
 
 ``python -m tests.signatures`` adds what fits call to ``signatures.txt``, whose other lines stay:
 of more rows, threads and options than are tried here.  ``tests/cli/test_warmup.py`` holds that none
-is missing.
+is missing.  It also writes ``first_use.txt``: what common commands call when they are run first.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
 import polars.selectors as cs
 
 from calibkit_kernels import _ahead
+from calibkit_kernels._jit import line_of
 from tests.compat.fits import FITS, MODELS, ROWS, rows, words
+from tests.conftest import ROOT
 from tests.fuzz.harness import run_quietly
 from tests.warm import _loaded
 
 LIST = Path(_ahead.__file__).with_name("signatures.txt")
+
+#: What is run first: commands and their options.
+FIRST_USES = {
+    "boundary": ("--precision", "0.8"),
+    "evaluate": (),
+    "calibrate": (),
+    "hetcal": ("--features", "uncertainty"),
+}
 
 #: Nobody calls these from Python: kernels that call them know a number, or pass several at once.
 _INNER = ("Literal", "Tuple")
@@ -43,12 +55,33 @@ def called(names: Iterable[str] = FITS) -> set[str]:
                     added = folder / "added.parquet"
                     _run("apply", folder / "out.json", folder / file, "-o", added, may_fail=True)
     found = {
-        _ahead.line_of(kernel, signature)
-        for kernel, signature in (
-            (getattr(sys.modules[module], own), types) for module, own, types in _loaded()
-        )
+        line_of(f"{module.rpartition('.')[2]}.{own}", types) for module, own, types in _loaded()
     }
-    return {line for line in found if not any(word in line for word in _INNER)}
+    return {line for line in found if not _is_inner(line)}
+
+
+def first_calls(words: Sequence[str], file: str) -> str:
+    """Return the section of ``first_use.txt`` of a command whose kernels are nowhere yet."""
+    script = (
+        "import calibkit_kernels\nfrom calibkit_cli.main import run\n"
+        "calibkit_kernels.before_compiling = lambda _, line: print(line)\n"
+        f"run({[words[0], file, *words[1:], '-q', '-o', os.devnull]})"
+    )
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "XDG_CACHE_HOME": cache}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+    lines = [line for line in done.stdout.splitlines() if not _is_inner(line)]
+    return "\n".join([f"# {words[0]}", *lines, ""])
+
+
+def _is_inner(line: str) -> bool:
+    return any(word in line for word in _INNER)
 
 
 def _run(*line: object, may_fail: bool = False) -> None:
@@ -58,6 +91,16 @@ def _run(*line: object, may_fail: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    lines = sorted(called() | set(LIST.read_text("utf-8").splitlines()))
+    with tempfile.TemporaryDirectory() as name:
+        sample, wide = ROOT / "sample_data" / "calib.parquet", Path(name, "wide.parquet")
+        pl.read_parquet(sample).with_columns(cs.float().cast(pl.Float64)).write_parquet(wide)
+        uses = [
+            first_calls((command, *more), str(file))
+            for command, more in FIRST_USES.items()
+            for file in (sample, wide)
+        ]
+    LIST.with_name("first_use.txt").write_text("".join(uses), "utf-8")
+    firsts = {line for use in uses for line in use.splitlines()[1:]}
+    lines = sorted(called() | firsts | set(LIST.read_text("utf-8").splitlines()))
     LIST.write_text("\n".join(lines) + "\n", "utf-8")
     print(len(lines), "lines")

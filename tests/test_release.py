@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from release.compile_kernels import SHIPPED, platform_tag, with_kernels
 from release.write_sbom import FILE, content
 from tests.conftest import ROOT
 
@@ -37,6 +38,33 @@ def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
         (bill,) = (name for name in found.namelist() if "/sboms/" in name)
         assert found.read(bill).decode() == content()
         assert not [name for name in found.namelist() if "tests" in name.split("/")]
+
+
+def test_a_wheel_may_carry_compiled_kernels(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (plain,) = tmp_path.glob("*.whl")
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "maps.logit-0123.kernel").write_bytes(b"machine code")
+    tag = platform_tag()
+    assert tag.startswith(f"cp{sys.version_info.major}{sys.version_info.minor}-")
+    compiled = with_kernels(plain, kernels, tag, tmp_path)
+    assert compiled.name == plain.name.replace("py3-none-any", tag)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(compiled) as new:
+        own = f"{SHIPPED}/maps.logit-0123.kernel"
+        assert set(new.namelist()) == {*old.namelist(), own}
+        assert new.read(own) == b"machine code"
+        (about,) = (name for name in new.namelist() if name.endswith(".dist-info/WHEEL"))
+        said = new.read(about).decode()
+        assert f"Tag: {tag}" in said and "Root-Is-Purelib: false" in said and "py3" not in said
+        (record,) = (name for name in new.namelist() if name.endswith("/RECORD"))
+        lines = [line.split(",") for line in new.read(record).decode().splitlines()]
+        assert [name for name, *_ in lines] == new.namelist()
+        assert [int(size) for *_, size in lines[:-1]] == [
+            len(new.read(name)) for name in new.namelist()[:-1]
+        ]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

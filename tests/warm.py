@@ -151,6 +151,7 @@ def _run(client: socket.socket, tell: socket.socket) -> None:
 
     # How many kernels are left to compile depends on the tests before.
     main.tell_of_compiling = lambda _: None
+    main.share_compiling = lambda _: None
     try:
         main.main()
     except BaseException:  # a process that is started as usual would show it

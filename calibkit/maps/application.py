@@ -105,7 +105,7 @@ class ClassApplier:
         """Return the columns of class probabilities."""
         self.matched = match_classes(self.model, self.classes, source, request)
         written = as_in_input(self.model, self.matched, source, self.added)
-        return needed_columns(self.matched, [], written)
+        return Reads({name: name for name in self.matched.columns}, (), written)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
@@ -152,11 +152,6 @@ def as_in_input(
     return tuple(
         name for _, name in sorted(zip(map(known.index, matched.columns), added, strict=True))
     )
-
-
-def needed_columns(matched: Matched, more: list[str], written: tuple[str, ...]) -> Reads:
-    """Return what is read: every matched column, and more; and in which order columns are added."""
-    return Reads({name: name for name in (*matched.columns, *more)}, (), written)
 
 
 def read_classes(

@@ -15,7 +15,7 @@ regression, 1978).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -125,18 +125,12 @@ def write_rising_logit(one: ScoreMap, scale: str) -> Writer:
 
 def rising_logit_program(maker: Maker) -> tuple[Node, ...]:
     """Return expit of the spline."""
-    from calibkit.expressions.nodes import steps
-
     x = maker.program.short("x", maker.logit())
     found = [pieces(one) for one in maker.maps]
-
-    def of_piece(name: str, place: int) -> Node:
-        values: Sequence[Node] = [steps(x, knots, table[place]) for knots, table in found]
-        return maker.of_segment(name, values)
-
-    away = maker.program.bind("away", x - of_piece("knot", 0))
-    slope = maker.program.bind("slope", of_piece("first_slope", 2) + of_piece("bend", 3) * away)
-    return (maker.expit(slope * away + of_piece("level", 1)),)
+    away = maker.program.bind("away", x - maker.of_piece("knot", x, found, 0))
+    first = maker.of_piece("first_slope", x, found, 2)
+    slope = maker.program.bind("slope", first + maker.of_piece("bend", x, found, 3) * away)
+    return (maker.expit(slope * away + maker.of_piece("level", x, found, 1)),)
 
 
 def _rising(knots: Knots, bend: float) -> Method:

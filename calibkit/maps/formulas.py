@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from calibkit.expressions import program as scales
 from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps, when
@@ -80,6 +83,16 @@ class Maker:
             near = scales.near_knots(self.program, self.score, knots, above=strict)
             made.append(steps(self.score, near, values, strict=strict))
         return self.of_segment(name, made)
+
+    def of_piece(
+        self, name: str, x: Node, found: Sequence[tuple[Any, Sequence[Any]]], place: int
+    ) -> Node:
+        """Return a number of the piece that x lies on: of each map its knots, and tables of pieces."""
+        values = [
+            steps(x, np.asarray(knots).tolist(), np.asarray(tables[place]).tolist())
+            for knots, tables in found
+        ]
+        return self.of_segment(name, values)
 
     def steps_of(self, name: str, curve: Callable[[ScoreMap, str], tuple[Function, float]]) -> Node:
         """Return the steps of maps on a function of the score, which has the sign of a slope."""

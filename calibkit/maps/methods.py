@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from calibkit.maps import curves, lines, steps, venn_abers
+from calibkit.maps import curves, lines, steps
 from calibkit.maps.method import Method
 
 METHODS: Final[Mapping[str, Method]] = {
@@ -21,7 +21,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "centred-isotonic": steps.CENTRED,
     "histogram": steps.HISTOGRAM,
     "scaling-binning": steps.SCALING_BINNING,
-    "venn-abers": venn_abers.METHOD,
+    "venn-abers": steps.VENN_ABERS,
     "temperature": lines.TEMPERATURE,
     "prior-shift": lines.PRIOR_SHIFT,
     "none": lines.NONE,

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from calibkit_kernels import sums as kernels
 
 Floats = NDArray[Any]
+Add = Callable[..., None]
 
 #: The exponents of the last bits of the smallest float64 and of the smallest product of two.
 LEAST_FLOAT, LEAST_PRODUCT = -1074, -2148
@@ -26,6 +28,10 @@ _NOT_FINITE = 2047
 
 #: A product is added in three parts, the last so many rows above the first.
 _PRODUCT_PARTS = 54
+
+#: What adds one column, or the products of two, to bins, and to those of each group.
+_SUMS: Final[dict[int, Add]] = {1: kernels.sum_floats, 2: kernels.sum_products}
+_GROUP_SUMS: Final[dict[int, Add]] = {1: kernels.sum_by_code, 2: kernels.products_by_code}
 
 #: Numbers that bins take for certain before they are emptied into a Python integer.
 _BLOCK = 1 << 30
@@ -61,16 +67,8 @@ class ExactSum:
         ValueError
             For an infinity or NaN, or columns of different lengths.
         """
-        columns = _checked(values, times)
-        base, width = _window(columns)
-        for start in range(0, columns[0].size, _BLOCK):
-            bins = np.zeros((width, 2), np.int64)
-            own = [column[start : start + _BLOCK] for column in columns]
-            if times is None:
-                kernels.sum_floats(own[0], base, bins)
-            else:
-                kernels.sum_products(own[0], own[1], base, bins)
-            self.units += bins_total(bins) << (base - LEAST_PRODUCT)
+        base, (total,) = _sums_of(values, times)
+        self.units += total << (base - LEAST_PRODUCT)
 
     def merge(self, *others: ExactSum) -> ExactSum:
         """Return the sum of all."""
@@ -131,21 +129,29 @@ def group_fractions(
     values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
 ) -> list[Fraction]:
     """Return the true sums of `exact_group_sums` themselves."""
-    columns = _checked(values, times)
     if codes.size != values.size:
         raise ValueError(f"{values.size} values but {codes.size} codes")
-    base, width = _window(columns)
-    totals = [0] * groups
-    for start in range(0, values.size, _BLOCK):
-        own = slice(start, start + _BLOCK)
-        bins = np.zeros((groups, width, 2), np.int64)
-        if times is None:
-            kernels.sum_by_code(columns[0][own], codes[own], base, bins)
-        else:
-            kernels.products_by_code(columns[0][own], columns[1][own], codes[own], base, bins)
-        totals = [total + bins_total(part) for total, part in zip(totals, bins, strict=True)]
+    base, totals = _sums_of(values, times, codes, groups)
     unit = Fraction(1 << base) if base >= 0 else Fraction(1, 1 << -base)
     return [total * unit for total in totals]
+
+
+def _sums_of(
+    values: Floats, times: Floats | None, codes: NDArray[Any] | None = None, groups: int = 1
+) -> tuple[int, list[int]]:
+    """Return the exponent of a unit, and the sum of each group in units of it."""
+    columns = _checked(values, times)
+    base, width = _window(columns)
+    totals = [0] * groups
+    for start in range(0, columns[0].size, _BLOCK):
+        own = [column[start : start + _BLOCK] for column in columns]
+        bins = np.zeros((groups, width, 2), np.int64)
+        if codes is None:
+            _SUMS[len(own)](*own, base, bins[0])
+        else:
+            _GROUP_SUMS[len(own)](*own, codes[start : start + _BLOCK], base, bins)
+        totals = [total + bins_total(part) for total, part in zip(totals, bins, strict=True)]
+    return base, totals
 
 
 def bins_total(bins: NDArray[np.int64]) -> int:

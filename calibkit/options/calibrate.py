@@ -46,14 +46,10 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
     )
     clip: float | None = of_method(
-        "Keep results so far inside (0, 1); 0: leave them as they are.",
-        "EPS",
-        least=0,
-        shown="1 / (rows + 2)",
+        "Keep results so far inside (0, 1); 0: as they are.", "EPS", least=0, shown="1/(rows+2)"
     )
     out_of_range: Literal["error", "clip"] | None = of_input(
-        "Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
-        shown="error",
+        "Probabilities outside [0, 1], now and when applied: refuse or clip them.", shown="error"
     )
     probs: shared.Probs = None
     counts: shared.Counts = None
@@ -158,11 +154,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         return replace(self, method=name, optimize=None, groups=None, time=None)
 
     @property
-    def clipped_at(self) -> float | None:
-        """How far results stay inside (0, 1); None: as the method says."""
-        return self.clip
-
-    @property
     def entry(self) -> maps.ScoreMethod:
         """What is known of the method of scores."""
         return maps.AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]
@@ -170,7 +161,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     @property
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of a map of class probabilities; None chooses them by cross-validation."""
-        return maps.chosen_penalties(self.regularization or "cv")
+        return self.regularization if isinstance(self.regularization, tuple) else None
 
     @property
     def pattern(self) -> str:

@@ -50,11 +50,6 @@ def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
-def chosen_penalties(value: Penalties) -> tuple[float, float] | None:
-    """Return what `penalties` read; None where cross-validation chooses."""
-    return value if isinstance(value, tuple) else None
-
-
 def one_pattern(probs: Names | None) -> str:
     """Return the pattern of one predictor's class probabilities."""
     patterns = tuple(probs or ("prob_*",))
@@ -137,15 +132,10 @@ class MapOptions(Threaded):
     """What the methods take that map scores; None: not given, which means the default shown."""
 
     targets: Literal["smoothed", "mle"] | None = of_method(
-        "What platt is fitted to: Platt's smoothed targets, or the labels themselves.",
-        shown="smoothed",
+        "What platt is fitted to: Platt's smoothed targets, or the labels.", shown="smoothed"
     )
     bins: int | None = of_method(
-        "Bins of histogram and scaling-binning.",
-        "M",
-        least=1,
-        most=MOST_BINS,
-        shown=str(DEFAULTS["bins"]),
+        "Bins of histogram and scaling-binning.", "M", least=1, most=MOST_BINS, shown="15"
     )
     bin_strategy: Literal["equal-mass", "equal-width"] | None = of_method(
         "Bins with equally many rows, or equally wide over [0, 1].", shown="equal-mass"
@@ -160,11 +150,6 @@ class MapOptions(Threaded):
         "For prior-shift: the share of the negatives that the training rows kept.", "R"
     )
     seed: Seed = 0
-
-    @property
-    def clipped_at(self) -> float | None:
-        """How far results stay inside (0, 1); None: as the method says."""
-        return None
 
     @property
     def bin_count(self) -> int:

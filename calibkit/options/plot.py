@@ -68,17 +68,13 @@ class Look:
                 raise UsageError(f"--{name} is {value:g} inches; expected {LEAST:g} to {MOST:g}.")
 
 
-def read_size(
-    size: str | None, width: float | None, height: float | None
-) -> tuple[float | None, float | None]:
-    """Return width and height from ``--size 6x4``, ``--width`` and ``--height``."""
-    if size is None:
-        return width, height
-    if width is not None or height is not None:
-        raise UsageError("--size is width and height; leave --width and --height out.")
-    found = _SIZE.fullmatch(size.strip().lower())
+def _size(value: Any, flag: str) -> tuple[float, float]:
+    """Return width and height of two numbers, or of text such as ``6x4``."""
+    pair = isinstance(value, list | tuple) and len(value) == 2
+    text = "x".join(map(str, value)) if pair else str(value)
+    found = _SIZE.fullmatch(text.strip().lower())
     if found is None:
-        raise UsageError(f"--size is {size!r}; expected WIDTHxHEIGHT in inches, such as 6x4.")
+        raise UsageError(f"--size is {text!r}; expected WIDTHxHEIGHT in inches, such as 6x4.")
     return float(found[1]), float(found[2])
 
 
@@ -92,22 +88,6 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
         several = [value]
     texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in several]
     return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
-
-
-def named_models(models: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    """Return models, each with what a picture calls it: its file, or its kind."""
-    several = sum(not isinstance(one, str) for one in models) > 1
-    found = []
-    for place, one in enumerate(models, 1):
-        name = one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind
-        found.append((name, one))
-    return found
-
-
-def _size(value: Any, flag: str) -> str:
-    """Return a size as it is typed."""
-    pair = isinstance(value, list | tuple) and len(value) == 2
-    return "x".join(map(str, value)) if pair else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +125,37 @@ class PlotOptions(Options):
     @property
     def look(self) -> Look:
         """How the picture looks."""
-        wide, high = read_size(
-            None if self.size is None else str(self.size), self.width, self.height
-        )
+        if self.size is not None and (self.width is not None or self.height is not None):
+            raise UsageError("--size is width and height; leave --width and --height out.")
+        wide, high = cast("tuple[float, float]", self.size) or (self.width, self.height)
         return Look(width=wide, height=high, title=self.title, dark=self.dark)
+
+    @property
+    def boundaries(self) -> list[tuple[str, Any]]:
+        """The boundaries to draw, each with what a picture calls it: its file, or its kind."""
+        models: tuple[Any, ...] = getattr(self, "boundary", ())
+        several = sum(not isinstance(one, str) for one in models) > 1
+        found = []
+        for place, one in enumerate(models, 1):
+            name = one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind
+            found.append((name, one))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchPlotOptions(PlotOptions):
+    """Draw what a watch has found: each promise over the nights, and the evidence against it.
+
+    A panel a promise: the rate of each night, that of all nights so far with its confidence sequence,
+    and the bound; below the e-values, and where they alarm. INPUT: states of `calibkit watch`, or a
+    table of these points.
+    """
+
+    KIND, HEADING, SIZE = "watch", "Promises over the nights", (6.0, 5.0)
+    EXAMPLES = (
+        "watch.state -o watch.svg",
+        "1.state 2.state --data nights.csv -o watch.png",
+    )
 
 
 # Scores and classes, judged ----------------------------------------------------------------------
@@ -171,13 +178,10 @@ class JudgedPlot(PlotOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorePlot(JudgedPlot, shared.Threaded):
+class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
     scores: own.Scores = None
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     weight_kind: shared.WeightKind = "frequency"
 
     @property
@@ -191,7 +195,8 @@ class ReliabilityOptions(ScorePlot):
     """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
 
     Several scores, or slices by `--by`, share one picture. With `--probs` and a label: the
-    probability of the class that is predicted, against its being right.
+    probability of the class that is predicted, against its being right. With `--counts`: class
+    probabilities against the share of raters who chose the class.
     """
 
     KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
@@ -200,9 +205,12 @@ class ReliabilityOptions(ScorePlot):
         "test.parquet --score old,new --size 6x6 -o reliability.png",
         "test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg",
         "test.parquet --probs 'prob_*' --label class -o reliability.svg",
+        "votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o reliability.svg",
     )
 
     probs: shared.Probs = None
+    counts: shared.Counts = None
+    ensemble: own.Ensemble = False
     by: shared.By = None
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
@@ -213,6 +221,8 @@ class ReliabilityOptions(ScorePlot):
         super().check()
         if self.probs and self.scores:
             raise UsageError("--probs and --score: draw one of them at a time.")
+        if self.counts is not None and (self.bins, self.bin_strategy) != (15, "equal-width"):
+            raise UsageError("--bins and --bin-strategy: votes have 15 bins of equal width.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,11 +238,6 @@ class CurveOptions(ScorePlot):
         read=read_models,
     )
     decision: own.Decision = None
-
-    @property
-    def boundaries(self) -> list[tuple[str, Any]]:
-        """The boundaries, each with what a picture calls it."""
-        return named_models(cast("tuple[Any, ...]", self.boundary))
 
 
 @dataclass(frozen=True, kw_only=True)

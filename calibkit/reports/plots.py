@@ -3,7 +3,7 @@
     points(source, options) -> Points         the numbers, a table; no matplotlib needed
     draw(points, look) -> Figure              the picture of these numbers
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
-    to_svg(figure), to_png, to_pdf -> bytes   its bytes, the same each time
+    to_bytes(figure, "svg") -> bytes          its bytes, the same each time
 
 A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
@@ -11,7 +11,7 @@ A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from calibkit.bins.grid_table import is_grid_table
@@ -19,18 +19,19 @@ from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import KINDS, BinnedPlot
-from calibkit.options.plot import JudgedPlot, Look, PlotOptions
-from calibkit.reports import comparisons, curves, ece_at, grids, heatmap, recall_gain, reliability
-from calibkit.reports.points import Points
-from calibkit.reports.style import (
-    AxesSheet,
-    Sheet,
-    need_matplotlib,
-    settings,
-    to_pdf,
-    to_png,
-    to_svg,
+from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
+from calibkit.reports import (
+    comparisons,
+    curves,
+    ece_at,
+    grids,
+    heatmap,
+    recall_gain,
+    reliability,
+    watch,
 )
+from calibkit.reports.points import Points
+from calibkit.reports.style import AxesSheet, Sheet, need_matplotlib, settings, to_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,17 +54,24 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
     "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
     "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
+    "watch": (watch.points, watch.draw),
 }
+
+
+def opened(inputs: Sequence[str], options: PlotOptions) -> Source | None:
+    """Return what a picture shows of inputs that are no rows: states of a watch; None for rows."""
+    return watch.of_states(inputs) if isinstance(options, WatchPlotOptions) else None
 
 
 def points(source: Source, options: PlotOptions) -> Points:
     """Return what a picture of rows shows: that of the class of its options."""
-    of_rows, _ = _KINDS[options.KIND]
-    return of_rows(source, options)
+    return _KINDS[options.KIND][0](source, options)
 
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     """Return the column of each role that a picture reads."""
+    if isinstance(options, WatchPlotOptions):
+        return watch.columns(source)
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)
@@ -108,4 +116,4 @@ def _size(shown: Points, look: Look) -> tuple[float, float]:
 
 def picture(shown: Points, look: Look | None = None, format: str = "svg") -> bytes:  # noqa: A002 (the word of options)
     """Return the picture of some points as ``svg``, ``png`` or ``pdf``."""
-    return {"svg": to_svg, "png": to_png, "pdf": to_pdf}[format](draw(shown, look))
+    return to_bytes(draw(shown, look), format)

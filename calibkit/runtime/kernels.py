@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
+
+#: After so many kernels that it had to compile, a command lets others help; together at most so many.
+TELLING, MOST_PROCESSES = 3, 4
+
+#: Who is told that a kernel is compiled, and the processes that compile for this one.
+_hear: Callable[[int], None] | None = None
+_sharing: list[Any] = []
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,62 @@ def tell_of_compiling(hear: Callable[[int], None] | None) -> None:
 
     Others are called no longer; with None nobody is.
     """
+    global _hear
+    _hear = hear
+
+
+def share_compiling(command: str) -> None:
+    """Let other processors compile what the first use of a command waits for, while it goes on.
+
+    A command calls its kernels one after the other, and this process compiles each when it comes to
+    it.  After the first few, which tell the types of the columns, other processes begin at the far
+    end of the list, at low priority; they end with this one (`stop_sharing`).
+    """
     import calibkit_kernels
 
-    calibkit_kernels.before_compiling = hear
+    seen: list[str] = []
+
+    def before(count: int, line: str) -> None:
+        if _hear is not None:
+            _hear(count)
+        seen.append(line)
+        if len(seen) == TELLING:
+            _start_sharing(command, seen)
+
+    calibkit_kernels.before_compiling = before
+
+
+def _start_sharing(command: str, seen: Sequence[str]) -> None:
+    import os
+    import subprocess
+    import sys
+
+    from calibkit_kernels import _ahead, _jit
+
+    from .threads import thread_count
+
+    others = min(thread_count(None), MOST_PROCESSES) - 1
+    lines = _ahead.first_used(command, seen)[TELLING:]
+    if _jit.FOLDER is None:
+        return
+    for place in range(others if lines else 0):
+        with suppress(OSError):  # no room for another process: this one compiles all
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", _ahead.__name__, str(os.getpid())],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            _sharing.append(process)
+            assert process.stdin is not None
+            with process.stdin as pipe:
+                pipe.write("\n".join(lines[::-1][place::others]))
+
+
+def stop_sharing() -> None:
+    """End the processes that compile for this one."""
+    for process in _sharing:
+        process.kill()
+    _sharing.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def _boxes(
     return found
 
 
-def spread(table: list[list[object]], most: int) -> list[list[object]]:
+def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[object]]:
     """Return at most so many lines of a table: the first, the last and some between."""
     if len(table) <= most:
         return table
@@ -143,6 +144,8 @@ def rule(model: BoundaryModel) -> str:
             return "Block or review rows by level."
         reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
         block, review = (level_rows(one, [None])[0][-1] for one in (model, reach))
+        if block == review:
+            return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
@@ -204,7 +207,7 @@ def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str
     if judged.precision is None:
         return "no alerts"
     said = f"{hundredths(judged.precision)} of 100 alerts to be right"
-    counts = _counts(model)
+    counts = alert_counts(model)
     if counts is not None:
         low, high = score_limits(counts[0] / counts[1], counts[1], _REACH)
         said += f" (95 % interval {hundredths(low)} to {hundredths(high)})"
@@ -222,7 +225,7 @@ def hundredths(share: float) -> str:
     return f"{100 * share:.{digits}f}"
 
 
-def _counts(model: BoundaryModel) -> tuple[int, int] | None:
+def alert_counts(model: BoundaryModel) -> tuple[int, int] | None:
     """Return how many alerts were right, of how many; None where they are not a draw of rows.
 
     Weights, another base rate, groups that share a fold and folds in time are none, nor are expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
@@ -90,9 +91,7 @@ def _class_lines(model: CalibratorModel) -> list[str]:
 
 
 def _change(name: str, before: float | None, after: float | None) -> str:
-    if before is None:
-        return f"{name} {after:.4f}"
-    return f"{name} {before:.4f} -> {after:.4f}"
+    return f"{name} {'' if before is None else f'{before:.4f} -> '}{after:.4f}"
 
 
 def map_text(one: ScoreMap) -> str:
@@ -142,9 +141,7 @@ def view(model: CalibratorModel, page: Page) -> None:
         return
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
-        steps: list[list[object]] = [
-            [*pair] for pair in zip(model.knots, model.values, strict=True)
-        ]
+        steps = [*zip(model.knots, model.values, strict=True)]
         page.say("")
         _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
     if model.groups:
@@ -159,12 +156,13 @@ def view(model: CalibratorModel, page: Page) -> None:
         _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
 
 
-def _some(header: list[str], table: list[list[object]], what: str, most: int, page: Page) -> None:
+def _some(
+    header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
+) -> None:
     """Print a table: on one screen lines from first to last, else the first ones."""
     if page.shown(len(table), most) < len(table):
         page.table(header, spread(table, most))
         page.say(f"Some of {len(table):,} {what}; --all shows more.")
         return
-    page.table(header, table if page.everything else table[:_SHOWN])
-    if len(table) > _SHOWN and not page.everything:
-        page.say(f"… {len(table) - _SHOWN} more{' steps' if what == 'steps' else ''}.")
+    rest = "more steps" if what == "steps" else "more"
+    page.first(len(table) if page.everything else _SHOWN, header, table, rest)

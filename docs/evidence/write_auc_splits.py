@@ -13,7 +13,7 @@ from pages import arguments, fill, signed, table
 
 import calibkit as ck
 from calibkit.columns.weights import ROW
-from calibkit.methods.hetcal.grow import vectors_of
+from calibkit.methods.hetcal.grow import Vectors
 from calibkit.numerics.logistic import fit_logistic
 from calibkit_kernels import criteria
 
@@ -114,7 +114,7 @@ def exact(rows: Rows, left: NDArray[np.bool_]) -> float:
 def closed(rows: Rows, left: NDArray[np.bool_]) -> float:
     """Return the same as `hetcal --criterion auc` has it: for scores normal in each class."""
     low, high = float(rows.score.min()), float(rows.score.max())
-    vectors = vectors_of("auc", low, high, rows.score.size, rows.score.size, ROW)
+    vectors = Vectors("auc", low, high, rows.score.size, rows.score.size, ROW)
     payload = vectors.of(rows.score, rows.label.astype(np.uint8), np.ones(left.size, np.int64))
     rules = vectors.rules(1, 1).array()
     return float(criteria.auc_of_split(payload[left].sum(axis=0), payload.sum(axis=0), rules))

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Called before a kernel is compiled, with how many this process compiled before it.
-before_compiling: Callable[[int], None] | None = None
+#: Called before a kernel is compiled, with how many this process compiled before it, and with its
+#: name and types, as ``signatures.txt`` has them.
+before_compiling: Callable[[int, str], None] | None = None

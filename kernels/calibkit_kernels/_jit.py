@@ -22,7 +22,7 @@ import os
 import pickle
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import uuid4
@@ -88,6 +88,11 @@ _COUNT = itertools.count()
 _SHIPPED = Path(__file__).parent / "compiled" / folder_name()
 
 
+def line_of(name: str, signature: Iterable[object]) -> str:
+    """Return the line of a kernel, named ``module.function``, and the types it is called with."""
+    return f"{name}: {'; '.join(map(str, signature))}"
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a kernel on first call, from the cache where that is possible.
 
@@ -134,7 +139,7 @@ class _Cache:
         """Return whether what is compiled for a signature lies in one of the folders."""
         return any(place.exists() for place in self._places(signature, target))
 
-    def load_overload(self, signature: object, target: object) -> object:
+    def load_overload(self, signature: Iterable[object], target: object) -> object:
         """Return what was compiled for a signature, without loading the whole compiler first.
 
         numba reads its registries of typing and lowering rules before every look-up: a third of a
@@ -148,7 +153,7 @@ class _Cache:
                 rtsys.initialize(target)
                 return _COMPILED._rebuild(target, *pickle.loads(content))
         if calibkit_kernels.before_compiling is not None:
-            calibkit_kernels.before_compiling(next(_COUNT))
+            calibkit_kernels.before_compiling(next(_COUNT), line_of(self._name, signature))
         return None
 
     def save_overload(self, signature: object, compiled: Any) -> None:

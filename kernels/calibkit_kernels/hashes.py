@@ -34,7 +34,7 @@ def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
 
 
 @kernel
-def uniform(key: np.uint64, draw: int) -> float:
+def uniform(key: np.uint64, draw: int | np.int64) -> float:
     """Return the uniform number in [0, 1) of a key and a draw's index."""
     word = mix(key + np.uint64(draw) * _DRAW_STEP)
     return float(word >> np.uint64(11)) * 1.1102230246251565e-16

@@ -158,49 +158,10 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
 
 
 @kernel
-def shrunk_lines(lines: Floats, pooled: Floats, shrinkage: float, out: Floats) -> None:
-    """Write (a, b) of each leaf averaged with the pooled (a, b), weights n and `shrinkage`.
-
-    `lines` as `fit_leaf_lines` writes them; a leaf without rows gets the pooled map.
-    """
-    for leaf in range(lines.shape[0]):
-        own = lines[leaf, 2]
-        for j in range(2):
-            out[leaf, j] = pooled[j]
-            if own > 0.0:
-                share = own / (own + shrinkage)
-                out[leaf, j] = share * lines[leaf, j] + (1.0 - share) * pooled[j]
-
-
-@kernel
-def leaf_losses(
-    score: Floats,
-    label: NDArray[np.uint8],
-    weight: Floats,
-    leaf: Ends,
-    lines: Floats,
-    out: Floats,
-) -> None:
-    """Write the linear score of each row under the map of its leaf, and its weighted log loss."""
+def score_losses(score: Floats, label: NDArray[np.uint8], weight: Floats, out: Floats) -> None:
+    """Write the weighted log loss of each row under its linear score."""
     for i in range(score.size):
-        z = lines[leaf[i], 0] * score[i] + lines[leaf[i], 1]
-        out[0, i] = z
-        out[1, i] = weight[i] * label_loss(z, label[i] == 1)
-
-
-@kernel
-def paired_gains(before: Floats, after: Floats, repeats: Floats, out: Floats) -> None:
-    """Write the sum of how much losses fall, and of its square, into two places.
-
-    A row is `repeats` equal ones that share its loss; rows of none have no loss.
-    """
-    first = second = 0.0
-    for i in range(before.size):
-        if repeats[i] > 0.0:
-            fall = before[i] - after[i]
-            first += fall
-            second += fall * fall / repeats[i]
-    out[0], out[1] = first, second
+        out[i] = weight[i] * label_loss(score[i], label[i] == 1)
 
 
 @kernel

@@ -126,7 +126,8 @@ def deal_entries(
     bits, level, count, positive, part
         The dealt entries in the order of the tally, then of the part.
     """
-    rows, size = np.int64(0), np.int64(0)
+    rows: Any = np.int64(0)
+    size = np.int64(0)
     for i in range(count.size):
         rows += count[i]
         size += min(int(count[i]), parts)
@@ -137,7 +138,7 @@ def deal_entries(
     counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)
     hits, misses = np.empty(parts, np.int64), np.empty(parts, np.int64)
-    filled, left = 0, int(rows)
+    filled, left = 0, rows
     for i in range(count.size):
         # The mixed score, set apart by level and label: `uniform` mixes it again.
         key = mix(np.uint64(bits[i]) + seed * _SEED_STEP) + np.uint64(level[i]) * _LEVEL_STEP
@@ -148,11 +149,13 @@ def deal_entries(
             level_of[filled] = level[i]
             counts[filled] = 1
             positives[filled] = positive[i]
-            part_of[filled] = take_place(int(uniform(key, 0) * float(left)), room)
+            part_of[filled] = take_place(int(uniform(key, np.int64(0)) * float(left)), room)
             filled += 1
             left -= 1
             continue
-        own, others = int(positive[i]), int(count[i]) - int(positive[i])
+        # Of one type whatever that of the counts: each other one would be compiled anew.
+        own: Any = np.int64(positive[i])
+        others: Any = np.int64(count[i]) - own
         deal_rows(own, key + _POSITIVE_STEP, left, room, hits)
         deal_rows(others, key, left - own, room, misses)
         left -= own + others

@@ -94,7 +94,8 @@ def surface_slopes(
     fixed: Floats,
     along: Floats,
     weights: Floats,
-    rules: tuple[float, float],
+    total: float,
+    ridge: float,
     gradient: Floats,
     curvature: Floats,
 ) -> None:
@@ -109,10 +110,9 @@ def surface_slopes(
         is the intercept, which goes free of the penalty.
     weights
         Those that the sums are at.
-    rules
+    total, ridge
         The number of rows, and the penalty: half of it times the sum of squares.
     """
-    total, ridge = rules
     size = weights.size
     gradient[:] = 0.0
     curvature[:] = 0.0

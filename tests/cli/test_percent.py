@@ -20,11 +20,12 @@ FITS = {
     "boundary": ["--precision", "0.7", "--method", "exact", "--uncertainty-bins", 2],
     "logistic": ["--precision", "0.7", "--method", "logistic"],
     "calibrate": ["--method", "beta"],
+    "auto": ["--method", "auto"],
     "isotonic": ["--method", "isotonic"],
     "vad": ["--members", "score,score_b"],
     "hetcal": ["--features", "size", "--max-depth", 1],
 }
-COMMANDS = {"logistic": "boundary", "isotonic": "calibrate"}
+COMMANDS = {"logistic": "boundary", "isotonic": "calibrate", "auto": "calibrate"}
 
 
 @pytest.fixture(scope="module", params=["Float64", "Float32", "Int64"])

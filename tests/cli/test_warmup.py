@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import calibkit_kernels
+from calibkit.runtime import kernels
 from calibkit.runtime.kernels import compile_all
 from calibkit_cli.console import Console
 from calibkit_cli.progress import say_it_compiles
 from calibkit_kernels import _ahead, _jit
 from tests.cli.score_files import simulate, write
 from tests.conftest import INTERPRETED, ROOT, Outcome, clean_environment
+from tests.signatures import FIRST_USES
 
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
 LINES = ["maps.logit: float64", "hashes.mix: uint64"]
@@ -132,8 +134,56 @@ def test_a_first_use_says_what_it_waits_for(tmp_path: Path) -> None:
 
 
 def test_who_wants_quiet_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibkit_kernels, "before_compiling", say_it_compiles)
+    monkeypatch.setattr(kernels, "_hear", say_it_compiles)
     Console()
-    assert calibkit_kernels.before_compiling is say_it_compiles
+    assert kernels._hear is say_it_compiles
     Console(quiet=True)
-    assert calibkit_kernels.before_compiling is None
+    assert kernels._hear is None
+
+
+def test_what_first_uses_wait_for_is_listed() -> None:
+    listed = set(_ahead.listed())
+    for command in FIRST_USES:
+        lines = _ahead.first_used(command, [])
+        assert len(lines) > 10
+        assert set(lines) <= listed, "run python -m tests.signatures"
+        assert _ahead.first_used(command, [*lines[:3], "maps.gone: float64"]) == []
+
+
+@compiled_only
+def test_first_uses_share_what_they_compile(tmp_path: Path) -> None:
+    rows = write(simulate(300), tmp_path / "rows.parquet")
+    command = ["calibrate", str(rows), "--method", "beta", "-q", "-o", str(tmp_path / "model.json")]
+    script = (
+        "import subprocess, sys; from calibkit.runtime import kernels, threads\n"
+        "threads.thread_count = lambda _: 2; ended = kernels.stop_sharing\n"
+        "def stop():\n"
+        "    process, = kernels._sharing; ended()\n"
+        "    print(process.wait(), process.args[2:4], flush=True)\n"
+        "from calibkit_cli import main; main.stop_sharing = stop; main.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command],
+        env={**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.split(" ", 1)[1] == "['-m', 'calibkit_kernels._ahead']\n"
+    assert json.loads((tmp_path / "model.json").read_bytes())["kind"] == "calibrator"
+
+
+@compiled_only
+def test_what_others_compile_is_kept(tmp_path: Path) -> None:
+    environment = {**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)}
+    for parent, kept in ((os.getppid(), 0), (os.getpid(), 2)):
+        subprocess.run(
+            [sys.executable, "-m", "calibkit_kernels._ahead", str(parent)],
+            env=environment,
+            input="\n".join(LINES),
+            text=True,
+            check=True,
+        )
+        folder = tmp_path / "calibkit" / _jit.folder_name()
+        assert len(list(folder.glob("*.kernel"))) == kept

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit.methods.hetcal.maps import shrunk
 from calibkit_kernels import leaf_maps, maps
 from tests.naive import trees as naive
 
@@ -93,8 +94,7 @@ def test_shrinkage_averages_with_the_pooled_map(
     lines: list[Any], a: float, b: float, shrinkage: float
 ) -> None:
     given_lines = np.array([[*line, 0.0] for line in lines])
-    out = np.empty((len(lines), 2))
-    leaf_maps.shrunk_lines(given_lines, np.array([a, b]), shrinkage, out)
+    out = shrunk(given_lines, np.array([a, b]), shrinkage)
     expected = naive.shrunk_lines(lines, (a, b), shrinkage)
     np.testing.assert_allclose(out, np.array(expected), rtol=1e-12, atol=1e-12)
 
@@ -103,25 +103,14 @@ def test_shrinkage_averages_with_the_pooled_map(
 def test_losses_and_probabilities_are_those_of_the_leafs_map(table: list[Any]) -> None:
     score, label, leaf = arrays(table)
     lines = np.array([[1.0, 0.0], [0.5, 1.0], [-2.0, 0.25], [300.0, 1.0]])
-    out = np.empty((2, score.size))
-    leaf_maps.leaf_losses(score, label, np.ones(score.size), leaf, lines, out)
-    expected = naive.leaf_losses(score.tolist(), leaf.tolist(), label.tolist(), lines.tolist())
-    np.testing.assert_allclose(out.T, np.array(expected), rtol=1e-12, atol=1e-12)
-    assert leaf_maps.sum_in_order(out[1]) == pytest.approx(naive.sum_in_order(out[1].tolist()))
-    found = np.empty(score.size)
-    leaf_maps.leaf_probabilities(score, leaf, lines, found)
-    assert found == pytest.approx([naive.probability(z) for z in out[0]], rel=1e-12)
-
-
-@given(st.lists(st.tuples(scores, scores, st.integers(0, 4)), min_size=1, max_size=30))
-def test_gains_are_summed_over_rows_written_out(table: list[Any]) -> None:
-    before, after, repeats = (np.array(column, np.float64) for column in zip(*table, strict=True))
-    out = np.empty(2)
-    leaf_maps.paired_gains(before, after, repeats, out)
-    expected = naive.paired_gains(
-        before.tolist(), after.tolist(), [int(times) for times in repeats]
-    )
-    assert out.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    moved = naive.move_scores(score.tolist(), leaf.tolist(), lines.tolist())
+    out = np.empty(score.size)
+    leaf_maps.score_losses(np.array(moved), label, np.ones(score.size), out)
+    expected = naive.score_losses(moved, label.tolist(), [1.0] * score.size)
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+    assert leaf_maps.sum_in_order(out) == pytest.approx(naive.sum_in_order(out.tolist()))
+    leaf_maps.leaf_probabilities(score, leaf, lines, out)
+    assert out == pytest.approx([naive.probability(z) for z in moved], rel=1e-12)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1), st.integers(0, 3)), min_size=1))

@@ -125,7 +125,7 @@ def slopes_of(
     ridge: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     gradient, curvature = np.empty(weights.size), np.empty((weights.size, weights.size))
-    surface.surface_slopes(sums, fixed, along, weights, (rows, ridge), gradient, curvature)
+    surface.surface_slopes(sums, fixed, along, weights, rows, ridge, gradient, curvature)
     return gradient, curvature
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from calibkit.columns.weights import ROW
 from calibkit.methods.hetcal.features import Bins, Features, sorted_bins
-from calibkit.methods.hetcal.grow import Grower, Rules, vectors_of
+from calibkit.methods.hetcal.grow import Grower, Rules, Vectors
 from calibkit.methods.hetcal.trees import Tree
 from calibkit.methods.hetcal.trees import ends_of as tree_ends
 from calibkit.models.model import Column
@@ -251,7 +251,7 @@ def test_the_auc_of_a_split_is_its_definition(rows: list[tuple[float, int, bool]
     label = np.array(labels, np.uint8)
     weight = np.ones(len(rows), np.int64)
     low, high = float(score.min()), float(score.max())
-    vectors = vectors_of("auc", low, high, score.size, score.size, ROW)
+    vectors = Vectors("auc", low, high, score.size, score.size, ROW)
     payload = vectors.of(score, label, weight)
     left = np.array([left for *_, left in rows])
     rules = vectors.rules(1, 1).array()

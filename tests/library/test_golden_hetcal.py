@@ -13,7 +13,7 @@ from calibkit.apply.apply import apply_model
 from calibkit.columns.weights import ROW
 from calibkit.files.sources import Source, open_source
 from calibkit.methods.hetcal.application import HetcalApplier
-from calibkit.methods.hetcal.grow import vectors_of
+from calibkit.methods.hetcal.grow import Vectors
 from calibkit.methods.hetcal.model import HetcalModel, Line, TreeNode
 from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.methods.hetcal.run import cell_gaps, fit_hetcal
@@ -174,7 +174,7 @@ def test_the_auc_of_splits() -> None:
     score, label = rows["logit"].to_numpy(), rows["label"].to_numpy().astype(np.uint8)
     weight = np.ones(score.size, np.int64)
     low, high = float(score.min()), float(score.max())
-    vectors = vectors_of("auc", low, high, score.size, score.size, ROW)
+    vectors = Vectors("auc", low, high, score.size, score.size, ROW)
     payload = vectors.of(score, label, weight)
     rules = vectors.rules(1, 1).array()
     total = payload.sum(axis=0)

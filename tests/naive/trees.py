@@ -259,30 +259,17 @@ def move_scores(
 
 def total_loss(scores: Sequence[float], labels: Sequence[int], weights: Sequence[int]) -> float:
     """Return the weighted log loss."""
-    return math.fsum(
+    return math.fsum(score_losses(scores, labels, weights))
+
+
+def score_losses(
+    scores: Sequence[float], labels: Sequence[int], weights: Sequence[float]
+) -> list[float]:
+    """Return the weighted log loss of each row."""
+    return [
         weight * label_loss(score, label == 1)
         for score, label, weight in zip(scores, labels, weights, strict=True)
-    )
-
-
-def leaf_losses(
-    scores: Sequence[float], ends: Sequence[int], labels: Sequence[int], lines: Any
-) -> list[tuple[float, float]]:
-    """Return linear score and log loss of each row under the map of its leaf."""
-    moved = move_scores(scores, ends, lines)
-    return [(z, label_loss(z, label == 1)) for z, label in zip(moved, labels, strict=True)]
-
-
-def paired_gains(
-    before: Sequence[float], after: Sequence[float], repeats: Sequence[int]
-) -> tuple[float, float]:
-    """Return the sum of how much losses fall and of its square, rows written out."""
-    falls = [
-        (one - other) / times
-        for one, other, times in zip(before, after, repeats, strict=True)
-        for _ in range(times)
     ]
-    return math.fsum(falls), math.fsum(fall * fall for fall in falls)
 
 
 def probability_losses(

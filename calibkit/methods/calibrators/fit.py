@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
+from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.maps.calibrator import (
     SCORE_VERSION,
@@ -21,11 +22,12 @@ from calibkit.maps.calibrator import (
     MapFit,
     ScoreMap,
 )
+from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
 from calibkit.maps.method import Method, Points, by_level, default_clip, mapped, parts_of, pooled
 from calibkit.maps.methods import METHODS
-from calibkit.methods.calibrators.choose import choose, dealt, folds_of
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.numerics.row_hash import random_parts
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO, DEFAULTS
 from calibkit.runtime.threads import later
@@ -95,7 +97,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     model.provenance = provenance(options, shaped, rows.rows, fingerprint(), files)
     if rows.label is not None:
         columns = tally.score, tally.count, tally.positive, int(rows.score.size)
-        warnings = (*warnings, *of_tally(rows.options.score, scale, *columns))
+        warnings = (*warnings, *of_tally(rows.options.score, rows.options.scale, *columns))
     details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
     return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
 
@@ -106,8 +108,20 @@ def _chosen(
     """Return what is fitted, the candidates where it had to be chosen, and what to say of them."""
     if options.named != AUTO:
         return options, msgspec.UNSET, ()
-    points = pooled(tally, rows.options.scale)
-    name, candidates = choose(folds_of(rows, level, tally, options), points, options)
+    points = pooled(tally, rows.options.measure)
+
+    def deal(parts: int, seed: int) -> Tally:
+        return _dealt(rows, level, tally, parts, seed, options)
+
+    forward = options.time is not None
+    dealings = splits(deal, float(points.rows), points.scale, options.seed, forward=forward)
+    name, candidates = choose(
+        dealings,
+        points,
+        options,
+        measure=options.optimize or "log_loss",
+        clip=options.clip,
+    )
     said: tuple[str, ...] = ()
     if name == "none":
         others = [one.reason for one in candidates if one.method != "none"]
@@ -145,8 +159,37 @@ def _tally(
     columns = rows.score, level, label, levels
     tally = count_rows(*columns, weight=rows.weight, threads=options.workers)
     if options.split == "thirds":
-        tally = dealt(rows, level, tally, _PARTS, options.seed, options)
+        tally = _dealt(rows, level, tally, _PARTS, options.seed, options)
     return level, tally
+
+
+def _dealt(
+    rows: ScoreRows,
+    level: NDArray[np.uint16],
+    tally: Tally,
+    parts: int,
+    seed: int,
+    options: CalibrateOptions,
+) -> Tally:
+    """Return a tally of rows dealt to parts: rows of a group to one, blocks of time in their order."""
+    by_column = options.groups is not None or options.time is not None
+    if not by_column and tally.unit.size == 1.0:  # whole rows: dealt as counts
+        return tally.deal(parts, seed)
+    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
+    used: dict[str, NDArray[Any]] = {"score": rows.score, "label": label, "by": level}
+    if rows.weight is not None:
+        used["weight"] = rows.weight
+    if options.groups is not None:
+        assert rows.others is not None and rows.where is not None
+        part = group_parts(rows.others[options.groups], parts, seed, rows.where)
+    else:
+        part = random_parts(used, parts, seed)
+    if options.time is not None:
+        assert rows.others is not None and rows.where is not None
+        block = time_parts(rows.others[options.time], FOLDS + 1, rows.where)
+        part = np.where(part < FOLDS, block, MOST_PARTS).astype(np.uint8)
+    columns = rows.score, level, label, tally.levels
+    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
 
 
 def _map(

@@ -182,8 +182,8 @@ def _reading(source: Source, options: CalibrateOptions) -> Reading:
 
 def _needs_each(options: CalibrateOptions) -> str | None:
     """Return the option that needs every row as it is, if one does."""
-    given = (name for name in ("groups", "time") if getattr(options, name) is not None)
-    return next((f"--{name}" for name in given), None)
+    given = [name for name in ("groups", "time") if getattr(options, name) is not None]
+    return f"--{given[0]}" if given else None
 
 
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import read_known_features
+from calibkit.methods.hetcal.features import read_features
 from calibkit.methods.hetcal.maps import Maps
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
@@ -21,6 +21,7 @@ from calibkit.methods.hetcal.trees import Routes, known_categories
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import leaf_maps
+from calibkit_kernels.maps import line_map
 
 Floats = NDArray[np.float64]
 Leaves = NDArray[np.int32]
@@ -70,7 +71,7 @@ class HetcalApplier:
             self.categories.get(column.name, ()) if column.kind == "category" else None
             for column in self.columns
         ]
-        values = read_known_features(frame, self.columns, known, where)
+        values, _ = read_features(frame, self.columns, where, known)
         if model.partition == "boosted":
             values = np.vstack([values, linear])
         probability, first = np.empty(linear.size), np.empty(linear.size, np.int32)
@@ -97,8 +98,7 @@ class HetcalApplier:
                 total += made.probabilities(score, leaf)
         assert first is not None  # there is a partition
         if final is not UNSET:
-            line = np.array([[final.a, final.b]])
-            leaf_maps.leaf_probabilities(score, np.zeros(score.size, np.int32), line, total)
+            line_map(score, final.a, final.b, False, 0.0, 0.0, total)
         elif len(self.parts) > 1:
             total /= len(self.parts)
         return np.clip(total, self.model.clip, 1.0 - self.model.clip), first

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.rows import RowFinder, is_text, missing_mask
 from calibkit.columns.segments import known_codes
+from calibkit.files.sources import Source
 from calibkit.models.model import Column
 from calibkit.numerics.quantile import quantile_places, quantile_ranks
-from calibkit.summaries.row_store import MOST_VALUES, ColumnSummaries
+from calibkit.summaries.row_store import ColumnSummaries
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
@@ -87,14 +88,6 @@ def summarised_bins(found: ColumnSummaries, column: int, bins: int) -> Bins:
     values, counts = found.sample(column)
     firsts = values[quantile_places(counts, bins)]
     return _bordered(values, np.unique(np.searchsorted(values, firsts)))
-
-
-def most_values(most: int | None) -> tuple[int, int]:
-    """Return how many distinct values each have a bin, and how many quantile bins there are beyond.
-
-    `most` are quantile bins for every feature with more values; None: 1024 beyond 65,535 values.
-    """
-    return (MOST_VALUES, QUANTILE_BINS) if most is None else (most, most)
 
 
 def sorted_bins(ordered: Floats, most: int) -> Bins:
@@ -172,65 +165,55 @@ def feature_words(values: Floats, categories: Categories) -> dict[str, Floats]:
     return found
 
 
+def feature_columns(source: Source, names: Sequence[str]) -> tuple[Column, ...]:
+    """Return what a model says of features: text is a category, all else a number."""
+    found = []
+    for name in names:
+        dtype = source.schema[name]
+        number = "float32" if dtype in (pl.Float32, pl.Float16) else "float64"
+        text = is_text(dtype)
+        found.append(Column(name, kind="category") if text else Column(name, number, kind="number"))
+    return tuple(found)
+
+
 def read_features(
-    frame: pl.DataFrame, names: Sequence[str], where: RowFinder
-) -> tuple[Floats, tuple[tuple[str, ...] | None, ...]]:
-    """Return columns as numbers, features x rows, and the categories of those that are text.
-
-    Null, NaN and empty text are missing values, which a tree gives a side.
-    """
-    values = np.empty((len(names), frame.height))
-    categories: list[tuple[str, ...] | None] = []
-    for place, name in enumerate(names):
-        series = frame[name]
-        known = None
-        if is_text(series.dtype):
-            text = series.cast(pl.String)
-            known = tuple(one for one in text.drop_nulls().unique().sort().to_list() if one)
-            values[place] = _category_numbers(text, known)
-        else:
-            values[place] = _numbers(series, where)
-        categories.append(known)
-    return values, tuple(categories)
-
-
-def feature_column(name: str, dtype: pl.DataType) -> Column:
-    """Return what a model says of a feature: text is a category, all else a number."""
-    if is_text(dtype):
-        return Column(name, kind="category")
-    kind = "float32" if dtype in (pl.Float32, pl.Float16) else "float64"
-    return Column(name, kind, kind="number")
-
-
-def read_known_features(
     frame: pl.DataFrame,
     columns: Sequence[Column],
-    categories: Categories,
     where: RowFinder,
-) -> Floats:
-    """Return the features of rows that a model or a tree knows already, features x rows.
+    known: Categories | None = None,
+) -> tuple[Floats, Categories]:
+    """Return features as numbers, features x rows, and the categories of those that are text.
 
-    Numbers are rounded to the dtype of the fit; a category that was not seen there is as a missing
-    value.
+    Null, NaN and empty text are missing values, which a tree gives a side.  Numbers are rounded to the
+    dtype of the fit; of `known` categories, those of a model or a tree, one that is not among them is
+    as a missing value.
     """
     values = np.empty((len(columns), frame.height))
-    for place, (column, known) in enumerate(zip(columns, categories, strict=True)):
+    categories: list[tuple[str, ...] | None] = []
+    for place, column in enumerate(columns):
         series = frame[column.name]
-        if known is None:
+        if column.kind != "category":
             numbers = _numbers(series, where)
             if column.dtype == "float32":
                 numbers = numbers.astype(np.float32).astype(np.float64)
             values[place] = numbers
+            categories.append(None)
             continue
-        if not is_text(series.dtype) and series.dtype != pl.Null:
+        names = None if known is None else known[place]
+        if names is None:
+            found = series.cast(pl.String).drop_nulls().unique().sort().to_list()
+            names = tuple(name for name in found if name)
+        elif not is_text(series.dtype) and series.dtype != pl.Null:
             where.refuse(
                 series,
                 None,
                 f"{series.dtype} instead of text",
                 "the model was fitted on categories: write the column as text",
             )
-        values[place] = _category_numbers(series, known)
-    return values
+        codes = known_codes(series.cast(pl.String), names).astype(np.float64)
+        values[place] = np.where(codes < 0, np.nan, codes)
+        categories.append(names)
+    return values, categories
 
 
 def _numbers(series: pl.Series, where: RowFinder) -> Floats:
@@ -246,9 +229,3 @@ def _numbers(series: pl.Series, where: RowFinder) -> Floats:
     numbers = numeric_column(filled, where).astype(np.float64)
     numbers[absent] = np.nan
     return numbers
-
-
-def _category_numbers(series: pl.Series, known: tuple[str, ...]) -> Floats:
-    codes = known_codes(series.cast(pl.String), known).astype(np.float64)
-    codes[codes < 0] = np.nan
-    return codes

@@ -18,7 +18,6 @@ from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree
-from calibkit.options.hetcal import HetcalOptions
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
@@ -256,22 +255,25 @@ class Grower:
         node.categories = sorted(ranked[:cut]), sorted(ranked[cut:])
 
 
-@dataclass(frozen=True)
 class Vectors:
     """How rows become the integer vectors whose sums a criterion compares.
 
-    For the AUC these are scores and their squares.  It does not depend on where scores begin nor on
-    what they are measured in, so they are counted from the middle of their range and in (about)
-    halves of it: large scores that are close together keep their digits.
-    A score at an end of the range counts as about 2^`room` for each unit of weight; variances up to
-    `least` are due to rounding.
+    For the AUC these are scores, which lie between `low` and `high`, and their squares.  It does not
+    depend on where scores begin nor on what they are measured in, so they are counted from the middle
+    of their range and in (about) halves of it: large scores that are close together keep their digits.
+    A score at an end of the range counts as about 2^`room` for each unit of weight: `weight`, that of
+    all rows, times it is at most 2^60, and in general at least 2^58.  What rounded weights come to is
+    not known before they are added up, only between which powers of two.  Variances up to `least` are
+    due to rounding: squares are rounded by half at most, so their mean is off by up to 2^-59 a row;
+    four times as much counts as no variance.
     """
 
-    kind: int
-    low: float = 0.0
-    high: float = 0.0
-    room: int = 0
-    least: float = 1.0
+    def __init__(
+        self, criterion: str, low: float, high: float, rows: int, weight: int, unit: Unit
+    ) -> None:
+        self.kind, self.low, self.high = CRITERIA[criterion], low, high
+        self.room = _SUM_BITS - (weight.bit_length() if unit.exact else _ROUNDED_BITS)
+        self.least = math.ldexp(max(rows, _FEWEST), 3 - _SUM_BITS)
 
     def rules(self, max_depth: int, min_leaf: int) -> Rules:
         """Return the rules of a tree; the least leaf is in units of weight."""
@@ -297,43 +299,20 @@ class Vectors:
         return np.stack(columns, axis=1)
 
 
-def vectors_of(
-    criterion: str, low: float, high: float, rows: int, weight: int, unit: Unit
-) -> Vectors:
-    """Return how rows become vectors; scores lie between `low` and `high`.
-
-    The weight of all rows times 2^`room` is at most 2^60, and in general at least 2^58.  Squares are
-    rounded by half at most, so their mean is off by up to 2^-59 a row; four times as much counts as
-    no variance.  What rounded weights come to is not known before they are added up, only between
-    which powers of two.
-    """
-    bits = weight.bit_length() if unit.exact else _ROUNDED_BITS
-    least = math.ldexp(max(rows, _FEWEST), 3 - _SUM_BITS)
-    return Vectors(CRITERIA[criterion], low, high, _SUM_BITS - bits, least)
-
-
-@dataclass(frozen=True)
 class Growth:
-    """Rows that trees are grown on, their vectors, and whether they are those that are calibrated."""
+    """Rows that trees are grown on, with their vectors; `own`: they are those that are calibrated."""
 
-    rows: HetcalRows
-    payload: NDArray[Any]
-    vectors: Vectors
-    own: bool
-
-    @classmethod
-    def of(cls, rows: HetcalRows, options: HetcalOptions, *, own: bool) -> Growth:
-        """Return what trees are grown on."""
+    def __init__(self, rows: HetcalRows, criterion: str, *, own: bool) -> None:
+        self.rows, self.own = rows, own
         low, high, total = float(rows.score[0]), float(rows.score[-1]), rows.totals.total
-        vectors = vectors_of(options.criterion, low, high, rows.count, total, rows.unit)
-        auc = vectors.kind == criteria.AUC
+        self.vectors = Vectors(criterion, low, high, rows.count, total, rows.unit)
+        auc = self.vectors.kind == criteria.AUC
         small = not auc and total.bit_length() <= _SMALL_BITS
         shape = rows.count, 6 if auc else 2
-        payload = rows.arrays.empty(shape, np.int32 if small else np.int64)
+        self.payload = rows.arrays.empty(shape, np.int32 if small else np.int64)
         for part in rows.blocks():
             weight = rows.weight[part].astype(np.int64)
-            payload[part] = vectors.of(rows.score[part], rows.label[part], weight)
-        return cls(rows, payload, vectors, own)
+            self.payload[part] = self.vectors.of(rows.score[part], rows.label[part], weight)
 
     def tree(
         self,

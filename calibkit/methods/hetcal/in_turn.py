@@ -32,6 +32,7 @@ from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit_kernels import criteria
 from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels.maps import line_map
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -257,11 +258,9 @@ def _written(booster: Booster, made: Steps, final: Line, checked: CrossValidated
         nodes = described_tree(ordered, rows.features, size)
         parts.append(PartitionPart(tree=nodes, maps=maps.of_nodes(tree.ends()).described(rows)))
     leaf, _ = rows.leaves(made.trees[0])
-    line = np.array([[final.a, final.b]])
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
-        score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
-        kernels.leaf_probabilities(score, root, line, probability[own])
+        line_map(made.score[own], final.a, final.b, False, 0.0, 0.0, probability[own])
     return Found(
         parts, probability, leaf, booster.depth, booster.least, checked=checked, final=final
     )

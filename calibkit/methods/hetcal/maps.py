@@ -18,7 +18,7 @@ from calibkit.numerics.logistic import fit_logistic
 from calibkit.numerics.quantile import quantile_places
 from calibkit.options.maps import MapOptions
 from calibkit_kernels import leaf_maps as kernels
-from calibkit_kernels.maps import log_parts
+from calibkit_kernels.maps import line_map, log_parts
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
@@ -26,8 +26,6 @@ Int64s = NDArray[np.int64]
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
-
-_AS_IT_IS = np.array([[1.0, 0.0]])
 
 #: Bins of a histogram map.
 HISTOGRAM_BINS = 15
@@ -73,7 +71,7 @@ class Maps:
         if self.lines.shape[1] == 3:
             low, high = log_parts_of(score)
             score = self.lines[leaf, 0] * low + self.lines[leaf, 1] * high + self.lines[leaf, 2]
-            kernels.leaf_probabilities(score, np.zeros_like(leaf), _AS_IT_IS, out)
+            line_map(score, 1.0, 0.0, False, 0.0, 0.0, out)
             return out
         kernels.leaf_probabilities(score, leaf, self.lines, out)
         if self.steps is None:
@@ -175,9 +173,9 @@ def pooled_line(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floa
 
 def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
     """Return (a, b) of each part, averaged with the pooled map with weights n and `shrinkage`."""
-    out = np.empty((len(lines), 2))
-    kernels.shrunk_lines(lines, pooled, shrinkage, out)
-    return out
+    own = lines[:, 2:3]
+    share = np.divide(own, own + shrinkage, out=np.zeros_like(own), where=own > 0.0)
+    return np.where(own > 0.0, share * lines[:, :2] + (1.0 - share) * pooled, pooled)
 
 
 def fit_maps(
@@ -277,9 +275,9 @@ def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None =
     total = mass = 0.0
     for own in rows.blocks():
         weight = rows.mass[own] if kept is None else np.where(kept[own], rows.mass[own], 0.0)
-        losses, leaf = np.empty((2, weight.size)), np.zeros(weight.size, np.int32)
-        kernels.leaf_losses(linear[own], rows.label[own], weight, leaf, _AS_IT_IS, losses)
-        total += kernels.sum_in_order(losses[1])
+        losses = np.empty(weight.size)
+        kernels.score_losses(linear[own], rows.label[own], weight, losses)
+        total += kernels.sum_in_order(losses)
         mass += kernels.sum_in_order(weight)
     return float(total / mass)
 

@@ -18,24 +18,24 @@ from calibkit.columns.weights import ROW, whole_units
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.features import (
+    QUANTILE_BINS,
     Bins,
     Categories,
     Features,
-    feature_column,
+    feature_columns,
     feature_words,
-    most_values,
     read_features,
-    read_known_features,
     summarised_bins,
 )
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
+from calibkit.models.model import Column
 from calibkit.models.scales import measure
 from calibkit.numerics.row_hash import row_hashes
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import CategoryCounts, ColumnSummaries, RowStore
+from calibkit.summaries.row_store import MOST_VALUES, CategoryCounts, ColumnSummaries, RowStore
 from calibkit_kernels import hashes as hash_kernels
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ MOST_ROWS: Final = 2**31
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """Rows as they were read: their columns, their linear scores, and their features by value."""
 
     data: ScoreRows
@@ -80,16 +80,6 @@ class _Window:
         return found
 
 
-def dealing_columns(options: HetcalOptions) -> list[str]:
-    """Return the columns that deal rows to folds."""
-    return [name for name in (options.groups, options.time) if name is not None]
-
-
-def used_columns(options: HetcalOptions, beside: Sequence[str]) -> list[str]:
-    """Return the columns of scores, labels and weights, and those beside them."""
-    return [options.score, options.label, *([options.weight] if options.weight else []), *beside]
-
-
 def read_hetcal_rows(
     source: Source,
     options: HetcalOptions,
@@ -107,24 +97,39 @@ def read_hetcal_rows(
         raise UsageError(
             f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
         )
-    return _Reader(source, options, list(names), known, memory).rows()
+    columns = known.columns if known else feature_columns(source, names)
+    return Reader(source, options, columns, known, memory).rows()
 
 
 @dataclass(frozen=True)
-class _Reader:
+class Reader:
     """Reads rows; see `read_hetcal_rows`."""
 
     source: Source
     options: HetcalOptions
-    names: list[str]
-    known: Features | None
-    memory: Memory | None
+    columns: tuple[Column, ...]
+    known: Features | None = None
+    memory: Memory | None = None
+
+    @property
+    def dealing(self) -> list[str]:
+        """The columns that deal rows to folds."""
+        return [name for name in (self.options.groups, self.options.time) if name is not None]
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns beside those of scores, labels and weights."""
+        return [column.name for column in self.columns] + self.dealing
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        options = self.options
+        return [*filter(None, (options.score, options.label, options.weight)), *self.beside]
 
     def rows(self) -> HetcalRows:
         """Return the rows: a pass says what the columns hold, the next one stores."""
-        beside = [*self.names, *dealing_columns(self.options)]
-        used = used_columns(self.options, beside)
-        passes = Passes(self.source, used, lambda source: self._window(source, beside), self.memory)
+        passes = Passes(self.source, self.used, self.window, self.memory)
         totals, times = Totals(self.options.columns), TimeParts()
         features, scores = self._look(passes, totals, times)
         arrays, unit = Arrays(None if passes.whole else self.memory), totals.unit
@@ -132,10 +137,10 @@ class _Reader:
         fields = {"score": np.float64, "label": np.uint8}
         if self.options.weight is not None:
             fields["weight"] = np.uint8 if unit == ROW and totals.top <= 8 else np.int64
-        if dealing_columns(self.options):
+        if self.dealing:
             fields["part"] = np.uint8
         if self.known is not None:
-            fields["values"] = np.float64, len(self.names)
+            fields["values"] = np.float64, len(self.columns)
         fields |= {f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)}
         store = RowStore(fields, totals.rows, arrays, scores)
         for window in passes:
@@ -173,37 +178,37 @@ class _Reader:
             warnings=(*self.source.warnings, *said, *arrays.warnings),
         )
 
-    def _window(self, source: Source, beside: Sequence[str]) -> _Window:
+    def window(self, source: Source) -> Window:
         """Read and check the rows of a window."""
         data = read_score_rows(
-            source, self.options.columns, uncertainty=False, finite_scores=True, features=beside
+            source,
+            self.options.columns,
+            uncertainty=False,
+            finite_scores=True,
+            features=self.beside,
         )
         others, where = data.others, data.where
+        known = None if self.known is None else self.known.categories
         assert others is not None and where is not None and data.label is not None
-        if self.known is None:
-            values, categories = read_features(others, self.names, where)
-        else:
-            categories = self.known.categories
-            values = read_known_features(others, self.known.columns, categories, where)
+        values, categories = read_features(others, self.columns, where, known)
         linear, clipped = linear_scores(data.score, measure(self.options.scale))
-        return _Window(data, data.label, where, others, linear, clipped, values, categories)
+        return Window(data, data.label, where, others, linear, clipped, values, categories)
 
     def _look(
-        self, passes: Passes[_Window], totals: Totals, times: TimeParts
+        self, passes: Passes[Window], totals: Totals, times: TimeParts
     ) -> tuple[Features, ColumnSummaries]:
         """Go through the rows once: return the features, and a summary of scores and features."""
-        columns = [feature_column(name, self.source.schema[name]) for name in self.names]
-        text = [column.kind == "category" and self.known is None for column in columns]
+        text = [column.kind == "category" and self.known is None for column in self.columns]
         counts = [CategoryCounts() if one else None for one in text]
-        most, bins = most_values(self.options.bins)
-        summaries = ColumnSummaries(1 + len(self.names), most)
+        most = self.options.bins or MOST_VALUES
+        summaries = ColumnSummaries(1 + len(self.columns), most)
         for window in passes:
             values, where = window.values, window.where
             hashes = window.hashes(values, window.categories)
             totals.add(window.data, window.clipped, hashes)
-            for name, own in zip(self.names, counts, strict=True):
+            for column, own in zip(self.columns, counts, strict=True):
                 if own is not None:
-                    own.add(window.others[name])
+                    own.add(window.others[column.name])
             numbers = np.where(np.array(text)[:, None], np.nan, values)
             summaries.add(np.concatenate([window.linear[None], numbers]), hashes)
             if self.options.time is not None:
@@ -213,17 +218,17 @@ class _Reader:
         if self.options.weight is not None and totals.top < -1074:
             raise weightless(self.source.parts[0].path, self.options.weight, totals.rows)
         if self.known is not None:
-            return Features(self.known.columns, self.known.categories), summaries
+            return Features(self.columns, self.known.categories), summaries
         categories = [None if one is None else one.names() for one in counts]
         found = [
-            summarised_bins(summaries, place, bins)
+            summarised_bins(summaries, place, self.options.bins or QUANTILE_BINS)
             if names is None
             else Bins(np.arange(float(len(names))))
             for place, names in enumerate(categories, 1)
         ]
-        return Features(tuple(columns), tuple(categories), tuple(found)), summaries
+        return Features(self.columns, tuple(categories), tuple(found)), summaries
 
-    def _stored(self, window: _Window, features: Features, times: TimeParts) -> Columns:
+    def _stored(self, window: Window, features: Features, times: TimeParts) -> Columns:
         """Return the columns of a window as they are stored, beside the weight."""
         values = window.values_among(features.categories)
         hashes = window.hashes(values, features.categories)

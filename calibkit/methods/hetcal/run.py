@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import read_score_rows, resolve
+from calibkit.columns.columns import resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
-from calibkit.methods.hetcal.features import Features, read_features
+from calibkit.methods.hetcal.features import Features, feature_columns
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -25,7 +24,7 @@ from calibkit.methods.hetcal.maps import (
     pooled_line,
 )
 from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
-from calibkit.methods.hetcal.reading import dealing_columns, read_hetcal_rows, used_columns
+from calibkit.methods.hetcal.reading import Reader, read_hetcal_rows
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
 from calibkit.models.lineage import makers_in, record_makers
 from calibkit.models.model import Column
@@ -78,12 +77,13 @@ class HetcalState(RowState):
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit."""
         options = options_of(self, HetcalOptions)
-        return used_columns(options, [*dealing_columns(options), *options.patterns])
+        names = options.score, options.label, options.weight, options.groups, options.time
+        return [*filter(None, names), *options.patterns]
 
 
 def state(options: HetcalOptions, source: Source) -> State:
     """Return the rows of a shard, with the columns that the fit uses, and those to grow on."""
-    names = tuple(feature_columns(source, options))
+    names = tuple(feature_names(source, options))
     makers = makers_in(source, _roles(options, source, "feature_"))
     train = None if options.in_turn else _train(options, source)
     if train is not None:
@@ -91,8 +91,8 @@ def state(options: HetcalOptions, source: Source) -> State:
         train.require(names, f"{_TRAIN}: --features")
     ignored = _TRAIN if options.in_turn and options.train is not None else None
     kept = replace(options, features=names, train=ignored)
-    grown = None if train is None else _reading(train, kept, [])
-    rows = _reading(source, kept, dealing_columns(kept))
+    grown = None if train is None else _reading(train, replace(kept, groups=None, time=None))
+    rows = _reading(source, kept)
     return row_state(HetcalState, kept, makers, rows, grown)
 
 
@@ -106,28 +106,23 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
     return finished(state, options, of)
 
 
-def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Reading:
+def _reading(source: Source, options: HetcalOptions) -> Reading:
     """Return what a state holds of an input: also the columns that deal its rows to folds."""
-    features = options.patterns
-    beside = [*features, *dealt]
+    reader = Reader(source, options, feature_columns(source, options.patterns))
 
     def check(window: Source) -> None:
-        rows = read_score_rows(
-            window, options.columns, uncertainty=False, finite_scores=True, features=beside
-        )
-        assert rows.others is not None and rows.where is not None
-        read_features(rows.others, features, rows.where)
-        for name in dealt:
+        rows = reader.window(window)
+        for name in reader.dealing:
             refuse_missing(rows.others[name], rows.where)
 
     files = source.paths if options.provenance == "names" else ()
-    return Reading(source, used_columns(options, beside), check, files)
+    return Reading(source, reader.used, check, files)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
     """Return the column of each role; those of features begin with a word."""
     columns = resolve(source, options.columns, label=True, uncertainty=False)
-    names = feature_columns(source, options)
+    names = feature_names(source, options)
     return columns.roles | {f"{feature}{place}": name for place, name in enumerate(names, 1)}
 
 
@@ -136,7 +131,7 @@ def _train(options: HetcalOptions, source: Source) -> Source | None:
     return None if options.train is None else source.beside(options.train, _TRAIN)
 
 
-def feature_columns(source: Source, options: HetcalOptions) -> list[str]:
+def feature_names(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles."""
     taken = {options.score: "--score", options.label: "--label"}
     if options.weight is not None:
@@ -153,7 +148,7 @@ def _fit(
     options: HetcalOptions, source: Source, train: Source | None, memory: Memory | None
 ) -> Fitted[HetcalModel]:
     """Read rows and fit a calibration by parts; see `calibkit.methods.hetcal.run.fit_hetcal`."""
-    names = feature_columns(source, options)
+    names = feature_names(source, options)
     warnings, details = list[str](), list[str]()
 
     def read(part: Source, known: Features | None, prefix: str) -> HetcalRows:
@@ -169,7 +164,9 @@ def _fit(
         grown = read(train, None, f"{_TRAIN}: ")
     rows = read(source, grown.features if grown else None, "")
     every = np.broadcast_to(np.uint8(1), rows.count)
-    falling = rows.score[::-1], every, rows.label[::-1]
+    # Percentages are held as logits, as probabilities are.
+    score = 1.0 / (1.0 + np.exp(-rows.score)) if options.scale == "percent" else rows.score
+    falling = score[::-1], every, rows.label[::-1]
     warnings += of_tally(options.score, options.scale, *falling, rows.count)
     fitted = fit_hetcal(rows, options, train=grown)
     if options.train is not None and options.in_turn:
@@ -201,7 +198,7 @@ def fit_hetcal(
         found = in_turn.fit(moved, options, folds)
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
-        growth = Growth.of(train or rows, options, own=train is None)
+        growth = Growth(train or rows, options.criterion, own=train is None)
         found = trees_fit.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,

@@ -153,78 +153,62 @@ def _tree(
     return growth.tree(max_depth, min_leaf, counts=counts, subsets=subsets), counts
 
 
-@dataclass(frozen=True)
 class Cells:
-    """Ranges of the scores: the mean score of each, and the range of each row."""
+    """Rows by ranges of their scores, which rise or fall: the mean score of each, and each row's range.
 
-    score: Floats
-    place: NDArray[np.uint16]
+    Attributes
+    ----------
+    score
+        The mean score of each range.
+    place
+        The range of each row.
+    """
 
+    def __init__(self, rows: HetcalRows) -> None:
+        self.rows = rows
+        if rows.score[0] <= rows.score[-1]:
+            starts = group_starts(rows.score, MOST_CELLS)[0]
+        else:
+            ends = rows.count - group_starts(rows.score[::-1], MOST_CELLS)[0]
+            starts = np.append(0, ends[:0:-1])
+        sizes = np.diff(np.append(starts, rows.count))
+        first, last = rows.score[starts], rows.score[starts + sizes - 1]
+        self.score = np.where(first == last, first, np.add.reduceat(rows.score, starts) / sizes)
+        self.place = rows.arrays.empty(rows.count, np.uint16)
+        self.place[:] = np.repeat(np.arange(sizes.size, dtype=np.uint16), sizes)
 
-@dataclass(frozen=True)
-class Counted:
-    """What rows weigh, by node and range of scores; see `calibkit_leaf_cells.leaf_cells`."""
+    def counted(
+        self, tree: Tree, used: Rows, held: Rows | None = None
+    ) -> tuple[Floats, Int64s, Ends, Floats, Floats]:
+        """Return what the rows of each node weigh, by range: those learnt from, and those held out.
 
-    score: Floats
-    places: Int64s
-    cells: NDArray[np.int32]
-    sums: Floats
-
-    def lines(self, tree: Tree) -> Floats:
-        """Return Platt's map of the known rows of each node: a, b, rows, positives."""
-        parents = np.full(len(tree.nodes), -1, np.int32)
-        for place, node in enumerate(tree.nodes):
-            if node.feature >= 0:
-                parents[[node.left, node.right]] = place
-        lines = np.empty((len(tree.nodes), 4))
-        leaf_cells.fit_cell_lines(self.score, self.places, self.cells, self.sums, parents, lines)
-        return lines
-
-
-def cells_of(rows: HetcalRows) -> Cells:
-    """Return the ranges of the scores, which rise or fall from row to row."""
-    if rows.score[0] <= rows.score[-1]:
-        starts = group_starts(rows.score, MOST_CELLS)[0]
-    else:
-        ends = rows.count - group_starts(rows.score[::-1], MOST_CELLS)[0]
-        starts = np.append(0, ends[:0:-1])
-    sizes = np.diff(np.append(starts, rows.count))
-    first, last = rows.score[starts], rows.score[starts + sizes - 1]
-    score = np.where(first == last, first, np.add.reduceat(rows.score, starts) / sizes)
-    place = rows.arrays.empty(rows.count, np.uint16)
-    place[:] = np.repeat(np.arange(sizes.size, dtype=np.uint16), sizes)
-    return Cells(score, place)
-
-
-def count_cells(
-    rows: HetcalRows, cells: Cells, tree: Tree, used: Rows, held: Rows | None = None
-) -> Counted:
-    """Return what the rows of each node weigh, those that are learnt from and those held out."""
-    order, spans = by_leaf(rows, rows.ends(tree), len(tree.nodes))
-    codes = rows.arrays.empty(rows.count, np.uint16)
-    for own in rows.blocks():
-        code = 4 * cells.place[own] + rows.label[own]
-        away = np.full(code.size, leaf_cells.NEITHER, np.uint16)
-        if held is not None:
-            away = np.where(held[own], code + np.uint16(leaf_cells.HELD), away)
-        codes[own] = np.where(used[own], code, away)
-    children = np.array([(node.left, node.right) for node in tree.nodes], np.int32)
-    room = np.minimum(spans[:, 1] - spans[:, 0], cells.score.size)
-    for place in range(len(tree.nodes) - 1, -1, -1):
-        left, right = children[place]
-        if left >= 0:
-            room[place] = min(room[left] + room[right], cells.score.size)
-    size, width = int(room.sum()), leaf_cells.SQUARES + (2 if rows.options.sampled else 0)
-    found = Counted(
-        cells.score,
-        np.empty((len(tree.nodes), 2), np.int64),
-        rows.arrays.empty(size, np.int32),
-        rows.arrays.empty((size, width), np.float64),
-    )
-    leaf_cells.count_cells(
-        order, spans, children, codes, rows.mass, found.places, found.cells, found.sums
-    )
-    return found
+        These are the score of each range, then places, cells and sums as `leaf_cells.count_cells`
+        writes them, and Platt's map of the known rows of each node: a, b, rows, positives.
+        """
+        rows, count = self.rows, len(tree.nodes)
+        order, spans = by_leaf(rows, rows.ends(tree), count)
+        codes = rows.arrays.empty(rows.count, np.uint16)
+        for own in rows.blocks():
+            code = 4 * self.place[own] + rows.label[own]
+            away = np.full(code.size, leaf_cells.NEITHER, np.uint16)
+            if held is not None:
+                away = np.where(held[own], code + np.uint16(leaf_cells.HELD), away)
+            codes[own] = np.where(used[own], code, away)
+        children = np.array([(node.left, node.right) for node in tree.nodes], np.int32)
+        room = np.minimum(spans[:, 1] - spans[:, 0], self.score.size)
+        parents = np.full(count, -1, np.int32)
+        for place in range(count - 1, -1, -1):
+            left, right = children[place]
+            if left >= 0:
+                room[place] = min(room[left] + room[right], self.score.size)
+                parents[[left, right]] = place
+        size, width = int(room.sum()), leaf_cells.SQUARES + (2 if rows.options.sampled else 0)
+        places, lines = np.empty((count, 2), np.int64), np.empty((count, 4))
+        cells = rows.arrays.empty(size, np.int32)
+        sums = rows.arrays.empty((size, width), np.float64)
+        leaf_cells.count_cells(order, spans, children, codes, rows.mass, places, cells, sums)
+        leaf_cells.fit_cell_lines(self.score, places, cells, sums, parents, lines)
+        return self.score, places, cells, sums, lines
 
 
 @dataclass(frozen=True)
@@ -277,7 +261,7 @@ def choose(
     Trees are grown on the same rows, of which a part's own are then left out, or on others.
     """
     deepest, parts = max(grid.depths), folds.judged()
-    cells, sizes = cells_of(rows), grid.leaf_sizes
+    cells, sizes = Cells(rows), grid.leaf_sizes
     jobs = list(itertools.product(range(len(sizes)), range(len(parts))))
     gains = np.zeros((len(parts), len(sizes), len(grid.depths), len(grid.shrinkages), 2))
     shrinkages, trees = np.array(grid.shrinkages), dict[tuple[int, int], Tree]()
@@ -294,17 +278,8 @@ def choose(
             if growth.own:
                 trees[job] = growth.tree(deepest, sizes[size], used=used)
             tree = trees[job]
-            found = count_cells(rows, cells, tree, used, held)
             own = np.empty((len(tree.nodes), shrinkages.size, 2))
-            leaf_cells.cell_gains(
-                found.score,
-                found.places,
-                found.cells,
-                found.sums,
-                found.lines(tree),
-                shrinkages,
-                own,
-            )
+            leaf_cells.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
             leaves = [np.unique(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
             gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
 
@@ -396,7 +371,7 @@ def choose_forest(
     """
     trees, parts = min(options.trees or TRIED_TREES, TRIED_TREES), folds.judged()
     shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
-    sums, cells = np.zeros((*shape, 3)), cells_of(rows)
+    sums, cells = np.zeros((*shape, 3)), Cells(rows)
     alone = np.stack([pooled_line(rows, folds.used(part)) for part in parts])
     together = 0.0
     with ThreadPoolExecutor(options.workers) as pool:
@@ -405,10 +380,7 @@ def choose_forest(
             def one(number: int, size: int = size) -> _Tried:
                 tree, counts = _tree(growth, options.seed, number, max(grid.depths), size)
                 fresh = np.equal(counts, 0) if growth.own else np.ones(rows.count, np.bool_)
-                lines = [
-                    count_cells(rows, cells, tree, fresh & folds.used(part)).lines(tree)
-                    for part in parts
-                ]
+                lines = [cells.counted(tree, fresh & folds.used(part))[-1] for part in parts]
                 return _Tried(tree, rows.ends(tree), counts, np.stack(lines))
 
             tried = list(pool.map(one, range(trees)))
@@ -438,8 +410,10 @@ def _forest_gains(
     The latter as depth x shrinkage x 3: gain over the former, its square, loss.
     """
     score, label = rows.score[own], rows.label[own]
-    # As many equal rows as a row weighs, or one that stands for as many.
-    repeats = np.ones(score.size) if rows.options.sampled else rows.mass[own]
+    # As many equal rows as a row weighs, or one that stands for as many; one of none has no loss.
+    repeats = np.ones(score.size)
+    if not rows.options.sampled:
+        repeats = np.where(rows.mass[own] > 0.0, rows.mass[own], 1.0)
     places = np.searchsorted(folds.judged(), folds.part[own]).astype(np.int32)
     mass = np.where(folds.among(folds.judged())[own], rows.mass[own], 0.0)
     places[mass <= 0.0] = 0
@@ -459,6 +433,10 @@ def _forest_gains(
     for place in np.ndindex(total.shape[:2]):
         mean = np.where(seen > 0.0, total[place] / np.maximum(seen, 1.0), before)
         kernels.probability_losses(mean, label, mass, 1e-15, losses[1])
-        kernels.paired_gains(losses[0], losses[1], np.where(mass > 0.0, repeats, 0.0), found[place])
-        found[place][2] = kernels.sum_in_order(losses[1])
+        fall = losses[0] - losses[1]
+        found[place] = (
+            np.add.reduce(fall),
+            np.add.reduce(fall * fall / repeats),
+            kernels.sum_in_order(losses[1]),
+        )
     return float(kernels.sum_in_order(losses[0])), found

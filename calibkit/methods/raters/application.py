@@ -10,7 +10,7 @@ from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import Matched
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
-from calibkit.maps.application import as_in_input, match_classes, needed_columns, read_classes
+from calibkit.maps.application import as_in_input, match_classes, read_classes
 from calibkit.maps.logit_maps import logits_of, softmax
 from calibkit.methods.raters.alpha import log_strength
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
@@ -79,7 +79,7 @@ class AlphaApplier:
         written: tuple[str, ...] = ("alpha0", "disagreement", *about)
         if self.calibrated:
             written = (*as_in_input(self.model, self.matched, source, self.calibrated), *written)
-        return needed_columns(self.matched, named, written)
+        return Reads({name: name for name in (*self.matched.columns, *named)}, (), written)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request

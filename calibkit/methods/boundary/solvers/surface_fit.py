@@ -249,8 +249,7 @@ class _Fit:
     ) -> tuple[Floats, Floats]:
         """Return gradient and curvature of the penalised mean loss."""
         gradient, curvature = np.empty(weights.size), np.empty((weights.size, weights.size))
-        rules = (rows, self.ridge)
-        kernels.surface_slopes(sums, fixed, along, weights, rules, gradient, curvature)
+        kernels.surface_slopes(sums, fixed, along, weights, rows, self.ridge, gradient, curvature)
         return gradient, curvature
 
     def _lines(self, weights: Floats, fixed: Floats, along: Floats) -> Floats:

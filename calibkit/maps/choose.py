@@ -6,24 +6,27 @@ Which rows judge a map, and which it is fitted on, is dealt by chance, by groups
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibkit.columns.columns import ScoreRows
-from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError
 from calibkit.maps.calibrator import Candidate, ScoreMap
-from calibkit.maps.method import Float64s, Points, default_clip, mapped, parts_of, together
+from calibkit.maps.method import (
+    Float64s,
+    Method,
+    Points,
+    default_clip,
+    mapped,
+    parts_of,
+    together,
+)
 from calibkit.maps.methods import METHODS
-from calibkit.numerics.row_hash import random_parts
 from calibkit.numerics.streams import FOLD, salt_of
-from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.maps import SCORE_METHODS
-from calibkit.summaries.tally import Tally, count_rows
+from calibkit.options.maps import SCORE_METHODS, MapOptions
+from calibkit.summaries.tally import Tally
 
 #: Rows to fit a map on, and rows to judge it by.
 Split = tuple[Points, Points]
@@ -33,7 +36,7 @@ FOLDS: Final = 5
 TIMES: Final = 3
 #: The most rows, about, that a choice looks at; of more rows so many are dealt.
 MOST_ROWS: Final = 200_000
-_MOST_PARTS: Final = 255
+MOST_PARTS: Final = 255
 
 #: What is compared, in order of preference, and how many rows of a class it takes to be compared.
 #: The penalised spline comes before lines and curves of fixed form: with few rows it is a line, and
@@ -59,7 +62,13 @@ _LEAST: Final = 1e-15
 
 
 def choose(
-    dealings: list[list[Split]], rows: Points, options: CalibrateOptions
+    dealings: list[list[Split]],
+    rows: Points,
+    options: MapOptions,
+    *,
+    measure: str = "log_loss",
+    clip: float | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> tuple[str, list[Candidate]]:
     """Return the name of the method chosen for some rows, and what was found of each.
 
@@ -67,14 +76,27 @@ def choose(
     difference on the same rows, of the least; to leave scores alone within a quarter of it.  Where
     nothing can be compared, scores are left as they are; raw ones, which are no probabilities, get
     ``platt``.
+
+    Parameters
+    ----------
+    dealings
+        See `splits`.
+    measure
+        What is compared, ``log_loss`` or ``brier``.
+    clip
+        How far results stay inside (0, 1); None: as the method says.
+    left_out
+        Candidates that are not for the caller, and why.
     """
-    measure = options.optimize or "log_loss"
-    rarer = min(float(rows.positives), float(rows.rows) - float(rows.positives))
-    judged = {name: _judged(name, dealings, rarer, options) for name in CANDIDATES}
+    reasons = {**_reasons(rows, dealings), **(left_out or {})}
+    judged = {
+        name: reasons.get(name) or _judged(METHODS[name], dealings, options, clip)
+        for name in CANDIDATES
+    }
     losses = {name: found for name, found in judged.items() if isinstance(found, HeldOut)}
     if not losses:
         table = [Candidate(method=name, reason=str(found)) for name, found in judged.items()]
-        return ("platt" if options.scale == "raw" else "none"), table
+        return ("platt" if rows.scale == "raw" else "none"), table
     best = min(losses.values(), key=lambda found: found.mean(measure))
     table = [
         Candidate(method=name, reason=found)
@@ -136,88 +158,74 @@ def _mean(values: Float64s, weight: Float64s) -> float:
     return float(np.add.reduce((values * weight).ravel())) / total
 
 
+def _reasons(rows: Points, dealings: list[list[Split]]) -> dict[str, str]:
+    """Return in words why some candidates are left out."""
+    rarer = min(float(rows.positives), float(rows.rows) - float(rows.positives))
+    reasons = {}
+    for name, fewest in CANDIDATES.items():
+        if SCORE_METHODS[name].probabilities and rows.scale == "raw":
+            reasons[name] = "it needs probabilities or their logits"
+        elif rarer < fewest:
+            reasons[name] = (
+                f"it takes {fewest} rows of each class; there are {rarer:.6g} of the rarer"
+            )
+        elif not all(dealings):
+            reasons[name] = "there are too few rows for folds"
+    return reasons
+
+
 def _judged(
-    name: str, dealings: list[list[Split]], rarer: float, options: CalibrateOptions
+    method: Method, dealings: list[list[Split]], options: MapOptions, clip: float | None
 ) -> HeldOut | str:
-    """Return the losses of a candidate; in words why it is left out."""
-    if SCORE_METHODS[name].probabilities and options.scale == "raw":
-        return "it needs probabilities or their logits"
-    if rarer < CANDIDATES[name]:
-        return f"it takes {CANDIDATES[name]} rows of each class; there are {rarer:.6g} of the rarer"
-    if not all(dealings):
-        return "there are too few rows for folds"
-    method, chosen = METHODS[name], options.chosen(name)
+    """Return the losses of a candidate; in words why it cannot be fitted."""
     losses, weights = [], []
-    for others, own in (split for splits in dealings for split in splits):
+    for others, own in (split for pairs in dealings for split in pairs):
         try:
-            found = method.fit(others, chosen, [])
+            found = method.fit(others, options, [])
         except DataError as error:
             return str(error)
-        clip = default_clip(method, others) if chosen.clipped_at is None else chosen.clipped_at
-        one = ScoreMap(clip=clip, **found.fields)
-        value = mapped(method, one, own.score, own.scale, chosen.workers)[0]
+        one = ScoreMap(clip=default_clip(method, others) if clip is None else clip, **found.fields)
+        value = mapped(method, one, own.score, own.scale, options.workers)[0]
         near = value.clip(_LEAST, 1.0 - _LEAST)
         losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
-        weights.append(own.weights(chosen.workers))
+        weights.append(own.weights(options.workers))
     all_losses, weight = np.hstack(losses), np.hstack(weights)
     return HeldOut(all_losses[:2], all_losses[2:], weight, len(dealings))
 
 
-def dealt(
-    rows: ScoreRows,
-    level: NDArray[np.uint16],
-    tally: Tally,
-    parts: int,
-    seed: int,
-    options: CalibrateOptions,
-) -> Tally:
-    """Return a tally of rows dealt to parts: rows of a group to one, blocks of time in their order."""
-    by_column = options.groups is not None or options.time is not None
-    if not by_column and tally.unit.size == 1.0:  # whole rows: dealt as counts
-        return tally.deal(parts, seed)
-    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
-    used: dict[str, NDArray[Any]] = {"score": rows.score, "label": label, "by": level}
-    if rows.weight is not None:
-        used["weight"] = rows.weight
-    if options.groups is not None:
-        assert rows.others is not None and rows.where is not None
-        part = group_parts(rows.others[options.groups], parts, seed, rows.where)
-    else:
-        part = random_parts(used, parts, seed)
-    if options.time is not None:
-        assert rows.others is not None and rows.where is not None
-        block = time_parts(rows.others[options.time], FOLDS + 1, rows.where)
-        part = np.where(part < FOLDS, block, _MOST_PARTS).astype(np.uint8)
-    columns = rows.score, level, label, tally.levels
-    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
-
-
-def folds_of(
-    rows: ScoreRows, level: NDArray[np.uint16], tally: Tally, options: CalibrateOptions
+def splits(
+    deal: Callable[[int, int], Tally], rows: float, scale: str, seed: int, *, forward: bool = False
 ) -> list[list[Split]]:
     """Return the splits of each dealing: what a map is fitted on, and the rows that judge it.
 
     A choice looks at about `MOST_ROWS` rows: at a part of many rows, at few of them several times,
     for on few rows the choice would hang on how they were dealt.
+
+    Parameters
+    ----------
+    deal
+        Takes a number of parts and a seed; returns a tally of the rows dealt to them.
+    rows, scale
+        How many rows there are, and the scale of their scores.
+    forward
+        Whether parts follow each other in time: there is one more, and each is judged by what came
+        before it.
     """
-    count = float(tally.unit.amount(int(tally.count.sum(dtype=np.int64))))
-    parts = parts_of_many(count)
-    times = 1 if options.time is not None else max(1, min(TIMES, int(MOST_ROWS // max(count, 1.0))))
+    parts = parts_of_many(rows)
+    times = 1 if forward else max(1, min(TIMES, int(MOST_ROWS // max(rows, 1.0))))
     found = []
     for number in range(times):
-        seed = int(salt_of(options.seed, FOLD, number))
-        own = dealt(rows, level, tally, parts, seed, options)
-        used = FOLDS + (options.time is not None)
-        held = [part for part in parts_of(own, used, rows.options.scale) if part.score.size]
-        splits = []
+        tally = deal(parts, int(salt_of(seed, FOLD, number)))
+        held = [part for part in parts_of(tally, FOLDS + forward, scale) if part.score.size]
+        pairs = []
         for place, judge in enumerate(held):
-            others = [*held[:place], *([] if options.time is not None else held[place + 1 :])]
+            others = [*held[:place], *([] if forward else held[place + 1 :])]
             if others:
-                splits.append((together(others), judge))
-        found.append(splits)
+                pairs.append((together(others), judge))
+        found.append(pairs)
     return found
 
 
 def parts_of_many(rows: float) -> int:
     """Return into how many parts rows are dealt; the first `FOLDS` are the folds."""
-    return min(FOLDS * max(1, math.ceil(rows / MOST_ROWS)), _MOST_PARTS)
+    return min(FOLDS * max(1, math.ceil(rows / MOST_ROWS)), MOST_PARTS)
