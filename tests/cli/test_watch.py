@@ -316,7 +316,7 @@ def test_outputs_pipes_and_batches(
     rows = write(nights(2), tmp_path / "rows.parquet")
     words = (models / "boundary.json", rows, "--period", "day", "-q")
     texts = {}
-    for suffix in ("prom", "csv", "md", "json"):
+    for suffix in ("prom", "csv", "md", "tex", "json"):
         output = tmp_path / f"watch.{suffix}"
         state = ("--state", tmp_path / f"{suffix}.state")
         assert invoke("watch", *words, *state, "-o", output).code == 0
