@@ -142,6 +142,22 @@ class PlotOptions(Options):
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatchPlotOptions(PlotOptions):
+    """Draw what a watch has found: each promise over the nights, and the evidence against it.
+
+    A panel a promise: the rate of each night, that of all nights so far with its confidence sequence,
+    and the bound; below the e-values, and where they alarm. INPUT: states of `calibkit watch`, or a
+    table of these points.
+    """
+
+    KIND, HEADING, SIZE = "watch", "Promises over the nights", (6.0, 5.0)
+    EXAMPLES = (
+        "watch.state -o watch.svg",
+        "1.state 2.state --data nights.csv -o watch.png",
+    )
+
+
 # Scores and classes, judged ----------------------------------------------------------------------
 
 

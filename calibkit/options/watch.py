@@ -14,6 +14,9 @@ from calibkit.options.shared import named_column, of_output
 
 of_promises = partial(option, group="Promises")
 
+#: The largest weight that can be declared: with more no row says anything.
+MOST_WEIGHT: Final = 1e12
+
 _NOT_NAMED: Final = "the model's own bound"
 
 
@@ -57,6 +60,15 @@ class WatchOptions(shared.OfModel, shared.Labelled):
         "without one has no label yet.",
         shown="as --period",
     )
+    weight: str | None = named_column(
+        "Column with the sampling weight of a row: one over the chance that it was drawn for a label.",
+        shown="none: each row counts once",
+    )
+    max_weight: float | None = of_promises(
+        "The largest --weight that a row can ever have, as the sampling plan says: the tests rest on "
+        "it.",
+        "W",
+    )
     maturity: int | None = of_promises(
         "Count a row so many nights after its --period, and not before.",
         "DAYS",
@@ -70,6 +82,17 @@ class WatchOptions(shared.OfModel, shared.Labelled):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")
+        if (self.weight is None) != (self.max_weight is None):
+            raise UsageError(
+                "--weight and --max-weight go together: the largest weight is declared beforehand, not "
+                "taken from the rows seen."
+            )
+        if self.max_weight is not None and not 0.0 < self.max_weight <= MOST_WEIGHT:
+            raise UsageError(
+                f"--max-weight is {self.max_weight:g}; expected above 0, up to {MOST_WEIGHT:g}."
+            )
+        if self.weight is not None and self.calibration:
+            raise UsageError("--calibration counts each row once; leave --weight out.")
 
     @property
     def named(self) -> dict[str, Bound]:

@@ -260,9 +260,9 @@ class Evaluation(OfScores):
         return metrics
 
     def run(self) -> Run[EvaluateOptions, Evaluated]:
-        from calibkit.evaluation import run
+        from calibkit.evaluation import evaluate
 
-        return run
+        return evaluate
 
 
 class Comparison:

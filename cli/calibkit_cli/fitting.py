@@ -216,12 +216,10 @@ def _apply(
         try:
             made = applied(model, asked, memory, options.workers, part, console.warn)
         except UsageError as error:
-            raise UsageError(
-                f"--apply: {error.message} These are options of `calibkit apply`: write the model by "
-                "-o, and apply it there.",
-                file=error.file,
-                column=error.column,
-            ) from None
+            error.message = f"--apply: {error.message}"
+            if "--overwrite-columns" in error.message:
+                error.message += " These are options of `calibkit apply`."
+            raise
         kept = part.format if file == _STDIN else None
         outputs.write_frames(made.frames, file, format=kept, metadata=made.metadata)
 
