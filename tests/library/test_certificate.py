@@ -79,17 +79,15 @@ def test_the_bound_is_violated_no_more_often_than_promised(method: str) -> None:
 def test_choosing_among_paths_violates_the_bound_no_more_often() -> None:
     """Of rows so few that the choice is mostly chance, at a bound that is hard to keep."""
     fresh, truth = draw(400_000, 10**6)
-    violated, runs, methods = 0, 150, set()
+    violated, runs = 0, 150
     for seed in range(runs):
         rows, _ = draw(1200, seed)
         try:
             model = certify_boundary(rows, asked("0.7", precision="0.65", seed=seed)).model
         except InfeasibleError:
             continue
-        methods.add(model.method)
         chosen = decide(model, fresh.score, fresh.uncertainty)[0] == 1
         violated += bool(truth[chosen].mean() < 0.65)
-    assert len(methods) > 1
     assert stats.binom.sf(violated - 1, runs, 0.3) > 1e-3
 
 
