@@ -110,11 +110,13 @@ def _chosen(
         return options, msgspec.UNSET, ()
     points = pooled(tally, rows.options.measure)
 
-    def deal(parts: int, seed: int) -> Tally:
-        return _dealt(rows, level, tally, parts, seed, options)
-
     forward = options.time is not None
-    dealings = splits(deal, float(points.rows), points.scale, options.seed, forward=forward)
+
+    def deal(parts: int, seed: int) -> list[Points]:
+        found = _dealt(rows, level, tally, parts, seed, options)
+        return parts_of(found, FOLDS + forward, points.scale)
+
+    dealings = splits(deal, float(points.rows), options.seed, forward=forward)
     name, candidates = choose(
         dealings,
         points,
