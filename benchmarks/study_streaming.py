@@ -141,7 +141,7 @@ def ratios(options: argparse.Namespace, rows: int) -> Iterator[list[str]]:
 def draw(found: Found, path: Path) -> None:
     """Draw the seconds of the processors by rows: straight lines, if they grow alike."""
     from calibkit.options.plot import Look
-    from calibkit.reports.style import Sheet, settings, to_svg
+    from calibkit.reports.style import Sheet, settings, to_bytes
 
     title, size = "Seconds of the processors by rows", (6.0, 4.4)
     look = Look(title=title)
@@ -158,7 +158,7 @@ def draw(found: Found, path: Path) -> None:
         panel.set_xlim(left=0)
         panel.set_ylim(bottom=0)
         sheet.label(panel, x="million rows", y="seconds of the processors")
-        picture = to_svg(sheet.finish())
+        picture = to_bytes(sheet.finish())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture)
 

@@ -64,9 +64,9 @@ class CalibkitError(Exception):
         self.first_rows = [int(row) for row in first_rows[:FIRST_ROWS]]
 
     @classmethod
-    def of(cls, file: str, problem: str, **where: Any) -> Self:
-        """Return the error about a file, whose name the message begins with."""
-        return cls(f"{file}: {problem}", file=file, **where)
+    def of(cls, file: str | None, problem: str, **where: Any) -> Self:
+        """Return the error about a file, whose name (if it has one) the message begins with."""
+        return cls(f"{file}: {problem}" if file else problem, file=file, **where)
 
     def as_dict(self) -> dict[str, object]:
         """Return the error as the object that ``--json`` prints."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, o
 from calibkit.api.words import in_python, python_words
 from calibkit.errors import CalibkitWarning, UsageError, nearest
 from calibkit.models.model import Model
-from calibkit.options.option import Entry, Options, entries, names_of
-from calibkit.options.shared import COLUMNS, TextOptions
+from calibkit.options.option import COLUMNS, Option, Options, names_of, options_of
+from calibkit.options.shared import TextOptions
 from calibkit.summaries.runs import Fitted
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def options_function(
         @functools.wraps(work)
         def function(*first: P.args, **given: P.kwargs) -> R:
             with in_python(names_of(kind)):
-                _refuse_unknown(work.__name__, kind, given)
+                refuse_unknown(work.__name__, kind, given)
                 return work(options(*first, **given))
 
         found: Callable[P, R] = _described(function, kind, frame=False)
@@ -122,8 +122,9 @@ def _described(function: Any, kind: type[Options], *, frame: bool = True) -> Any
     return function
 
 
-def _refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
-    known = [entry.name for entry in entries(kind)]
+def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
+    """Raise a `UsageError` for a keyword of a function that is no option of its class."""
+    known = [option.name for option in options_of(kind)]
     for keyword in given:
         if keyword not in known:
             raise UsageError(
@@ -143,12 +144,12 @@ def _opened(
     if rows and _FRAME in given:
         raise UsageError(f"{name}: there are two frames; keep one")
     frame = rows[0] if rows else given.pop(_FRAME, None)
-    said = {one.name: given.pop(one.name) for one in entries(TextOptions) if one.name in given}
+    said = {one.name: given.pop(one.name) for one in options_of(TextOptions) if one.name in given}
     of_files = said.keys() - {"date_format"}
     if of_files and not isinstance(frame, str | os.PathLike):
         raise UsageError(f"{name}: {min(of_files)} is for the name of a file of text; leave it out")
-    _refuse_unknown(name, kind, given)
-    columns = {entry.name for entry in entries(kind) if entry.option.group == COLUMNS}
+    refuse_unknown(name, kind, given)
+    columns = {option.name for option in options_of(kind) if option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
     dialect = TextOptions(**said).dialect
@@ -179,12 +180,12 @@ def signature_of(kind: type[Options], *, frame: bool = True) -> inspect.Signatur
     alone = {field.name for field in fields(kind) if field.kw_only}
     others = [
         inspect.Parameter(
-            entry.name,
-            keyword if entry.name in alone else plain,
-            default=inspect.Parameter.empty if entry.required else entry.default,
-            annotation=entry.kind | None if entry.optional else entry.kind,
+            option.name,
+            keyword if option.name in alone else plain,
+            default=inspect.Parameter.empty if option.required else option.default,
+            annotation=option.kind | None if option.optional else option.kind,
         )
-        for entry in entries(kind)
+        for option in options_of(kind)
     ]
     return inspect.Signature([*first, *sorted(others, key=lambda one: one.kind)])
 
@@ -197,12 +198,12 @@ def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> st
         before, section, after = written.partition("\n\nExamples\n")
     names = names_of(kind)
     lines = [_FRAME_TEXT] if frame else []
-    for entry in entries(kind):
-        said = entry.option.help
-        if entry.default is True:  # on the command line a flag turns it off
+    for option in options_of(kind):
+        said = option.help
+        if option.default is True:  # on the command line a flag turns it off
             said = f"False: {said[0].lower()}{said[1:]}"
-        text = textwrap.fill(python_words(said + _default(entry), names), 92)
-        lines.append(f"{entry.name}\n{textwrap.indent(text, '    ')}")
+        text = textwrap.fill(python_words(said + _default(option), names), 92)
+        lines.append(f"{option.name}\n{textwrap.indent(text, '    ')}")
     parameters = "Parameters\n----------\n" + "\n".join(lines)
     if section:
         returns, mark, examples = (section + after).partition("\n\nExamples\n")
@@ -210,10 +211,10 @@ def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> st
     return f"{before}\n\n{parameters}\n\n{_RAISES}\n"
 
 
-def _default(entry: Entry) -> str:
+def _default(option: Option) -> str:
     """Return what a docstring adds to the help of an option: its choices, and its default."""
-    choices = get_args(entry.kind) if entry.kind not in (int, float, bool, str) else ()
+    choices = get_args(option.kind) if option.kind not in (int, float, bool, str) else ()
     texts = [repr(one) for one in choices if isinstance(one, str)]
     chosen = f" One of {', '.join(texts)}." if texts else ""
-    shown = entry.option.shown or (repr(entry.default) if entry.default is not None else "")
+    shown = option.shown or (repr(option.default) if option.default is not None else "")
     return f"{chosen} Default: {shown}." if shown else chosen

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import options_function, tell
+from calibkit.api.functions import options_function, refuse_unknown, tell
 from calibkit.api.words import in_python
 from calibkit.errors import UsageError
 from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
@@ -39,6 +39,7 @@ def apply_to_frame(
     """Return the rows with the model's columns; see `calibkit.models.model.Model.apply`."""
     from calibkit.apply.apply import apply_model
 
+    refuse_unknown("Model.apply", ApplyOptions, others)
     columns: dict[str, Any] = {"score": score, "uncertainty": uncertainty, "probs": probs}
     first = "probs" if "probs" in model.columns else "score"
     given: Any = frame
@@ -69,6 +70,7 @@ def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
     from calibkit.drift import drift
 
     with in_python(names_of(DriftOptions)):
+        refuse_unknown("Model.drift", DriftOptions, given)
         found = drift.fit(DriftOptions(model=model, **given), open_frame(frame))
     tell(found.warnings, DriftOptions)
     return found

@@ -69,11 +69,11 @@ def report(source: Source, options: EvaluateOptions) -> str:
 
 
 def _evaluated(source: Source, options: EvaluateOptions, *, curves: bool = False) -> Evaluated:
-    from calibkit.evaluation.run import fit
+    from calibkit.evaluation.evaluate import evaluate
     from calibkit.runtime.threads import later, warm_up
 
     later(options.workers, warm_up)
-    found = fit(options, source, curves=curves)
+    found = evaluate(options, source, curves=curves)
     tell(found.warnings, EvaluateOptions)
     return found
 

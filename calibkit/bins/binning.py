@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import Unit
 from calibkit.errors import DataError, UsageError
-from calibkit.models.model import canonical_text
+from calibkit.models.model import Column, canonical_text
 from calibkit.numerics.quantile import level_edges
 from calibkit.options.levels import Order
 from calibkit.summaries.edges import assign, equal_width_edges, quantile_edges
@@ -323,18 +323,21 @@ def grid_frame(grid: Grid) -> pl.DataFrame:
     )
 
 
+def grid_columns(rows: ScoreRows) -> dict[str, Column]:
+    """Return the columns of score and uncertainty with the dtypes in which they are compared."""
+    names = rows.options
+    columns = {"score": Column(names.score, str(rows.score.dtype), names.scale)}
+    if rows.uncertainty is not None and names.uncertainty is not None:
+        columns["uncertainty"] = Column(names.uncertainty, str(rows.uncertainty.dtype))
+    return columns
+
+
 def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
     """Return what a file of the grid should say of itself: how values are binned, which columns.
 
     The entry ``calibkit`` is a JSON object; `uncertainty_min` and `score_min` stand beside it.
     """
-    options = rows.options
-    columns = {
-        "score": {"name": options.score, "dtype": str(rows.score.dtype), "scale": options.scale},
-        "label": {"name": options.label},
-    }
-    if rows.uncertainty is not None and options.uncertainty is not None:
-        columns["uncertainty"] = {"name": options.uncertainty, "dtype": str(rows.uncertainty.dtype)}
+    columns = grid_columns(rows) | {"label": Column(rows.options.label)}
     about: dict[str, object] = {"columns": columns, "order": grid.order, "strategy": strategy}
     about |= {} if rows.resolution is None else {"resolution": rows.resolution}
 

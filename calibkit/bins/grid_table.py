@@ -172,7 +172,5 @@ def _check_same(source: Source, options: ScoreColumns, columns: dict[str, Column
 
 
 def _broken(source: Source, problem: str) -> DataError:
-    file = source.parts[0].path
-    return DataError(
-        f"{file}: looks like a grid of `calibkit bin`, but {problem}; make it again", file=file
-    )
+    found = f"looks like a grid of `calibkit bin`, but {problem}; make it again"
+    return DataError.of(source.parts[0].path, found)

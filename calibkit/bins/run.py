@@ -7,7 +7,7 @@ from functools import cached_property, partial
 
 import polars as pl
 
-from calibkit.bins.binning import Grid, fit_grid, grid_frame, grid_metadata
+from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.names import ScoreColumns
 from calibkit.files.sources import Source
@@ -44,11 +44,7 @@ class Binned:
     @property
     def columns(self) -> dict[str, Column]:
         """The columns of score and uncertainty with the dtypes in which they are compared."""
-        rows, names = self.rows, self.rows.options
-        columns = {"score": Column(names.score, str(rows.score.dtype), names.scale)}
-        if rows.uncertainty is not None and names.uncertainty is not None:
-            columns["uncertainty"] = Column(names.uncertainty, str(rows.uncertainty.dtype))
-        return columns
+        return grid_columns(self.rows)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -97,10 +97,9 @@ def as_fitted(
 
 def weightless(file: str | None, column: str | None, rows: int) -> DataError:
     """Return what is said of rows that all have weight 0, where only a summary of them is left."""
-    where = f"{file}: " if file else ""
-    return DataError(
-        f"{where}column {column!r}: weight 0 in all {rows} rows; give some row a positive weight",
-        file=file,
+    return DataError.of(
+        file,
+        f"column {column!r}: weight 0 in all {rows} rows; give some row a positive weight",
         column=column,
         rows=rows,
     )
@@ -248,10 +247,9 @@ def label_column(
     message = f"column {column.name!r}: no row has the positive class {positive!r} (values: {seen})"
     if not must_occur:
         return labels, (message,)
-    file = where.source.parts[0].path
-    raise DataError(
-        f"{file}: {message}; name one of its values by --positive",
-        file=file,
+    raise DataError.of(
+        where.source.parts[0].path,
+        f"{message}; name one of its values by --positive",
         column=column.name,
         rows=column.len(),
     )

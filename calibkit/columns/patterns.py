@@ -81,18 +81,13 @@ def _first_star(name: str, pattern: str) -> str | None:
     return next(found, None)
 
 
-def read_matrix(
-    frame: pl.DataFrame, matched: Matched, where: RowFinder, *, low: float | None = None
-) -> NDArray[np.float64]:
+def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> NDArray[np.float64]:
     """Return the matched columns as a matrix, one row a row, one column a key.
 
-    Missing values, infinities, text, values below `low` and lists of different lengths are refused.
+    Missing values, infinities, text and lists of different lengths are refused.
     """
     if not matched.nested:
-        advice = "" if low is None else f"values below {low:g} make no sense"
-        columns = [
-            numeric_column(frame[name], where, low=low, advice=advice) for name in matched.columns
-        ]
+        columns = [numeric_column(frame[name], where) for name in matched.columns]
         return np.column_stack(columns).astype(np.float64, copy=False)
     column = frame[matched.columns[0]]
     refuse_missing(column, where, "no value (null)", f"fill these rows, or {where.remedy}")
@@ -111,9 +106,6 @@ def read_matrix(
     bad: NDArray[np.bool_] = ~np.isfinite(values).min(axis=1)
     if bad.any():
         where.refuse(column, bad, "a missing or infinite number", f"mend them, or {where.remedy}")
-    if low is not None and values.min() < low:
-        mask = values.min(axis=1) < low
-        where.refuse(column, mask, f"a number below {low:g}", "such values make no sense here")
     values += 0.0  # -0.0 becomes 0.0
     return values
 

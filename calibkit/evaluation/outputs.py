@@ -1,7 +1,8 @@
-"""Metrics as files for other tools: Prometheus text, CSV, Markdown, beside metrics.json itself.
+"""Metrics as files for other tools: Prometheus text, CSV, Markdown, LaTeX, beside metrics.json.
 
-All have one line a number, with its interval; numbers that are not defined are left out of
-Prometheus text, which has no word for them, and empty elsewhere.
+All but LaTeX have one line a number, with its interval; numbers that are not defined are left out of
+Prometheus text, which has no word for them, and empty elsewhere.  LaTeX has tables as papers print
+them: a row a score or predictor, a column a metric.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ from typing import Any, Protocol
 import polars as pl
 
 from calibkit.errors import UsageError
+from calibkit.evaluation.slices import ALL
 from calibkit.files.formats import SEPARATORS, suffix_format
 from calibkit.files.outputs import is_stream
-from calibkit.measures.result import Metrics
+from calibkit.measures.result import Interval, Metrics, Number, alike
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
 _PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)
 _MARKUP = re.compile(r"[\\`*|\[\]]")
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = r"^([=+\-@\t\r])"
+#: Characters that LaTeX takes for commands.
+_TEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -92,6 +101,38 @@ def markdown(metrics: Metrics) -> bytes:
     return f"{metrics.rows:,} rows.\n\n{text}".encode()
 
 
+def latex(metrics: Metrics) -> bytes:
+    """Return the metrics as LaTeX: a table of scores by metrics, one for those with other metrics.
+
+    Numbers have four significant digits, with their interval below them in small print; a dash stands
+    for what is not defined.  Slices follow all rows.  Metrics of single classes are left out.  The
+    tables need the package booktabs.
+    """
+    return "\n".join(_tabular(metrics, scores) for scores in alike(metrics)).encode()
+
+
+def _tabular(metrics: Metrics, scores: list[str]) -> str:
+    slices = [(part, score) for score in scores for part in metrics.metrics[score]]
+    found = [name for part, score in slices for name in metrics.metrics[score][part]]
+    names = [name for name in dict.fromkeys(found) if not name.endswith("]")]
+    blocks: dict[str, list[str]] = {}
+    for part, score in slices:
+        values = metrics.metrics[score][part]
+        shown = [_tex_number(values.get(name)) for name in names]
+        called = score if part == ALL else f"{score}, {part}"
+        block = blocks.setdefault(part, [])
+        block.append(f"{' & '.join([_tex(called), *shown])} \\\\")
+        ends = metrics.intervals.get(score, {}).get(part, {})
+        spans = [_tex_span(ends.get(name)) for name in names]
+        if any(spans):
+            block.append(f"{' & '.join(['', *spans])} \\\\")
+    head = f"{' & '.join(['', *map(_tex, names)])} \\\\"
+    lines = [f"\\begin{{tabular}}{{l{'r' * len(names)}}}", "\\toprule", head]
+    for block in blocks.values():
+        lines += ["\\midrule", *block]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
 class Judged(Protocol):
     """What has metrics, and JSON of its own."""
 
@@ -136,11 +177,32 @@ WRITERS: dict[str, Callable[[Metrics], bytes]] = {
     ".prom": prometheus,
     ".csv": table,
     ".md": markdown,
+    ".tex": latex,
 }
 
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _tex(text: str) -> str:
+    """Return a name as LaTeX prints it."""
+    return "".join(_TEX.get(character, character) for character in " ".join(text.split()))
+
+
+def _tex_number(value: Number) -> str:
+    if value is None:
+        return "--"
+    text = str(value) if isinstance(value, int) else f"{float(f'{value:.4g}'):.6g}"
+    mantissa, _, power = text.partition("e")
+    shown = mantissa.replace("-", "$-$")
+    return f"{shown}$\\cdot10^{{{int(power)}}}$" if power else shown
+
+
+def _tex_span(own: Interval | None) -> str:
+    if own is None or own.low is None:
+        return ""
+    return f"{{\\scriptsize[{_tex_number(own.low)}, {_tex_number(own.high)}]}}"
 
 
 def _cell(text: str) -> str:

@@ -42,25 +42,13 @@ _PLACE = "calibkit_place"
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a check found.
+    """What a check found."""
 
-    Attributes
-    ----------
-    rows, probes
-        Rows of the file and rows made, compared in all columns.
-    different
-        How many of them differ.
-    largest
-        The largest distance of two numbers, relative where they are above 1.
-    examples
-        The first differences, in words.
-    """
-
-    rows: int
+    rows: int  # those of the file, and those made, compared in all columns
     probes: int
-    different: int
-    largest: float
-    examples: tuple[str, ...]
+    different: int  # how many of them differ
+    largest: float  # the largest distance of two numbers, relative where they are above 1
+    examples: tuple[str, ...]  # the first differences, in words
 
     @property
     def holds(self) -> bool:

@@ -21,25 +21,15 @@ _FUNCTION = '''def apply({argument}):
 
 
 class Module(Printer):
-    """Writes modules; names of columns are texts in them.
+    """Writes modules; names of columns are texts in them."""
 
-    Attributes
-    ----------
-    about
-        What the function is, its argument, what it returns and what stands for no value.
-    helpers
-        What the function calls, each written only where it is used, before those that call it.
-    modules, imports
-        What may be imported of the standard library, and lines that are there anyway.
-    lookup
-        A value of a table.
-    """
-
+    #: What the function is, its argument, what it returns and what stands for no value.
     about: ClassVar[dict[str, str]]
+    #: What the function calls, each written only where it is used, before those that call it.
     helpers: ClassVar[dict[str, str]]
-    modules: ClassVar[tuple[str, ...]]
-    imports: ClassVar[tuple[str, ...]] = ()
-    lookup: ClassVar[str]
+    modules: ClassVar[tuple[str, ...]]  # what may be imported of the standard library
+    imports: ClassVar[tuple[str, ...]] = ()  # lines that are there anyway
+    lookup: ClassVar[str]  # a value of a table
     most = longest = 4
     spellings: ClassVar = Printer.spellings | {
         nodes.Item: "_item({column}, {place}, {size})",

@@ -12,23 +12,9 @@ from calibkit.expressions.program import Program
 
 
 class Printer(ABC):
-    """Writes expressions in one language.
+    """Writes expressions in one language."""
 
-    Attributes
-    ----------
-    spellings
-        Expressions by their kind; in braces stand their fields, written already, and as 0 the node.
-    signs
-        ``=``, ``and`` and ``or``.
-    absent, each, whole
-        A binding without a value, one of several conditions, and all of them.
-    branch, link, choice
-        Of a case: a condition and its value, what joins those, and them with the value otherwise.
-    most, longest
-        A step function is written one step after the other up to `most` steps, else in halves; one
-        whose values are numbers is a table above `longest`.
-    """
-
+    #: Expressions by their kind; in braces stand their fields, written already, and as 0 the node.
     spellings: ClassVar[dict[type[Node], str]] = {
         nodes.Number: "{value}",
         nodes.Whole: "{value}",
@@ -38,15 +24,15 @@ class Printer(ABC):
         nodes.Binary: "({left} {sign} {right})",
         nodes.Compare: "{left} {sign} {right}",
     }
-    signs: ClassVar[dict[str, str]]
-    absent: ClassVar[str]
-    each: ClassVar[str] = "({})"
+    signs: ClassVar[dict[str, str]]  # ``=``, ``and`` and ``or``
+    absent: ClassVar[str]  # a binding without a value
+    each: ClassVar[str] = "({})"  # one of several conditions, and all of them
     whole: ClassVar[str] = "{}"
-    branch: ClassVar[str]
+    branch: ClassVar[str]  # of a case: a condition and its value, what joins those,
     link: ClassVar[str]
-    choice: ClassVar[str]
-    most: ClassVar[int]
-    longest: ClassVar[int]
+    choice: ClassVar[str]  # and them with the value otherwise
+    most: ClassVar[int]  # up to so many steps are written one after the other, more in halves
+    longest: ClassVar[int]  # longer step functions whose values are numbers are tables
 
     @abstractmethod
     def file(self, program: Program, about: str, table: str) -> str:

@@ -15,14 +15,9 @@ ROW_NUMBER = "row-number"
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Asked):
-    """How a model is exported: see also `calibkit.models.applier.Request`.
+    """How a model is exported: see also `calibkit.models.applier.Request`."""
 
-    Attributes
-    ----------
-    class_columns
-        The columns that a pattern of class probabilities stands for, where a file tells.
-    """
-
+    #: The columns that a pattern of class probabilities stands for, where a file tells.
     class_columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:

@@ -54,18 +54,10 @@ def table_name(text: str) -> str:
 
 
 class Sql(Printer):
-    """Writes expressions; a dialect says what differs.
+    """Writes expressions; a dialect says what differs."""
 
-    Attributes
-    ----------
-    database
-        Its name.
-    position
-        The place, from 1, of a text in a list.
-    """
-
-    database: ClassVar[str]
-    position: ClassVar[str]
+    database: ClassVar[str]  # its name
+    position: ClassVar[str]  # the place, from 1, of a text in a list
     signs: ClassVar = {"=": "=", "and": "AND", "or": "OR"}
     absent, branch = "{} IS NULL", "WHEN {} THEN {}"
     most, longest = 16, 256

@@ -66,26 +66,13 @@ def first_reaching(function: Function, cuts: Sequence[float], scores: Scores) ->
 
 @dataclass
 class Inverse:
-    """A monotone function of a score, seen from the score.
+    """A monotone function of a score, seen from the score."""
 
-    Attributes
-    ----------
-    x
-        The score.
-    function, slope
-        A function of scores, and a number whose sign says whether it rises or falls; of slope 0 it
-        is constant.
-    scores
-        Those that occur.
-    known
-        What `learn` has found: the score that stands for a knot.
-    """
-
-    x: Node
+    x: Node  # the score
     function: Function
-    slope: float
-    scores: Scores
-    known: dict[float, float] = field(default_factory=dict)
+    slope: float  # its sign says whether the function rises or falls; 0: it is constant
+    scores: Scores  # those that occur
+    known: dict[float, float] = field(default_factory=dict)  # by knot, its score that `learn` found
 
     def learn(self, knots: Sequence[float]) -> None:
         """Find the scores of knots; many at once take as long as one."""

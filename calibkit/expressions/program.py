@@ -53,44 +53,27 @@ class Rising:
 
 @dataclass
 class Program:
-    """What a model computes of a row.
+    """What a model computes of a row."""
 
-    Attributes
-    ----------
-    bindings
-        Named values, each made of columns and of earlier ones.
-    optional, lenient
-        The bindings whose missing values mean something: what is made of them need not be missing;
-        and whether the next ones are such.
-    names
-        The bindings by their values.
-    outputs
-        The columns to add.
-    inputs
-        The bindings that hold a column of numbers of the table, and how the fit took it.
-    needed, bundled
-        The bindings without which a row has no result; whether this is part of a bundle.
-    available
-        Columns that are not the table's but were added by an earlier part.
-    loose
-        Bindings that hold such a column into which logarithms or exponentials went, of which another
-        machine may compute the last digits otherwise.
-    rising
-        How the column `calibrated` of the part written last rises with a score of the table.
-    inverses
-        The same of columns by their names.
-    """
-
+    #: Named values, each made of columns and of earlier ones; and their names by the values.
     bindings: dict[str, Node] = field(default_factory=dict)
+    names: dict[tuple[Node, bool], Ref] = field(default_factory=dict)
+    #: The bindings whose missing values mean something: what is made of them need not be missing;
+    #: and whether the next ones are such.
     optional: set[str] = field(default_factory=set)
     lenient: bool = False
-    names: dict[tuple[Node, bool], Ref] = field(default_factory=dict)
-    outputs: dict[str, Node] = field(default_factory=dict)
+    outputs: dict[str, Node] = field(default_factory=dict)  # the columns to add
+    #: The bindings that hold a column of numbers of the table, and how the fit took it.
     inputs: dict[str, Column] = field(default_factory=dict)
+    #: The bindings without which a row has no result; whether this is part of a bundle.
     needed: dict[str, None] = field(default_factory=dict)
     bundled: bool = False
+    #: Columns that are not the table's but were added by an earlier part.
     available: dict[str, Ref] = field(default_factory=dict)
+    #: Bindings that hold such a column into which logarithms or exponentials went, of which another
+    #: machine may compute the last digits otherwise.
     loose: set[str] = field(default_factory=set)
+    #: How `calibrated` of the part written last rises with a score of the table; the same of columns.
     rising: Rising | None = None
     inverses: dict[str, Rising] = field(default_factory=dict)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import mmap
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final, NoReturn
 
 from calibkit.errors import DataError, ResourceError
-from calibkit.files.formats import GZIP, HEAD_BYTES, is_compressed
+from calibkit.files.formats import GZIP, HEAD_BYTES, head_of, is_compressed
 from calibkit.files.scratch import Scratch
 
 #: Bytes that are decompressed at a time.
@@ -20,7 +19,7 @@ _CHUNK: Final = 2**20
 
 #: Tables that unpack to more than this, beyond the budget, are taken for damage or malice.
 _MOST_EXPANSION: Final = 1000
-#: A line may have so many bytes, however little memory there is.
+#: A row may have so many bytes, however little memory there is.
 _LEAST: Final = 2**22
 #: What gzip and zstd can pack into a byte at most.
 _GZIP_EXPANSION, _ZSTD_EXPANSION = 1032, 2**15
@@ -81,59 +80,63 @@ def held(chunks: Iterator[bytes], large: int | None) -> tuple[bytes | Path, Scra
     return scratch.path, scratch
 
 
-def refuse_endless(source: Path, path: str, longest: int) -> None:
-    """Refuse text of which a reader, which holds whole lines, could not read one within the budget.
+def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> None:
+    """Refuse text of which a reader, which holds whole rows, could not read one within the budget.
 
-    Plain text is looked at where a line of such a length would have to end, which takes no time;
-    compressed text is unpacked once, where it could hold one.  `longest`: the bytes that a line may
-    have, if not few.
+    Where fields may be `quoted` a row ends at the first line feed outside quotation marks, else at
+    the first one.  `longest`: the bytes that a row may have, if not few.
 
-    Raises `ResourceError` where a line is longer, or the file unpacks to over a thousand times its
+    Raises `ResourceError` where a row is longer, or the file unpacks to over a thousand times its
     size and to more than that; `DataError` where a compressed file is truncated or corrupt.
     """
-    longest, size = max(longest, _LEAST), source.stat().st_size
-    with source.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-        packed = is_compressed(head)
-        expansion = (_GZIP_EXPANSION if head.startswith(GZIP) else _ZSTD_EXPANSION) if packed else 1
-        if size * expansion <= longest:
-            return
-        file.seek(0)
-        if packed:
-            start = _endless_packed(file, path, longest, size)
-        else:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                start = _endless(text, longest)
-    if start is not None:
-        raise ResourceError.of(
-            path,
-            f"the line that begins at byte {start:,} has more than {longest:,} bytes, for "
-            "which --memory leaves no room; end the lines by a line feed, or raise --memory",
-        )
-
-
-def _endless(text: mmap.mmap, longest: int) -> int | None:
-    """Return where a line begins that is longer."""
-    start = 0
-    while len(text) - start > longest:
-        end = text.rfind(b"\n", start, start + longest)
-        if end < 0:
-            return start
-        start = end + 1
-    return None
-
-
-def _endless_packed(file: IO[bytes], path: str, longest: int, size: int) -> int | None:
+    longest, size, head = max(longest, _LEAST), source.stat().st_size, head_of(source)
+    packed = is_compressed(head)
+    expansion = (_GZIP_EXPANSION if head.startswith(GZIP) else _ZSTD_EXPANSION) if packed else 1
+    if size * expansion <= longest:
+        return
     start = done = 0
-    for chunk in decompressed(file, path):
-        end = chunk.rfind(b"\n")
-        if (done + chunk.find(b"\n") if end >= 0 else done + len(chunk)) - start > longest:
-            return start
-        start, done = start if end < 0 else done + end + 1, done + len(chunk)
-        if done > max(_MOST_EXPANSION * size, longest):
+    inside = False  # of quotation marks
+    for chunk in content_of(source, path):
+        ends, inside = _row_ends(chunk, inside) if quoted else (_ends(chunk), False)
+        if (done + ends[0] if ends else done + len(chunk)) - start > longest:
+            _refuse_row(source, path, start, longest, inside=inside)
+        start, done = done + ends[1] + 1 if ends else start, done + len(chunk)
+        if packed and done > max(_MOST_EXPANSION * size, longest):
             raise ResourceError.of(
                 path,
                 f"unpacks to more than {_MOST_EXPANSION:,} times its size; unpack it first "
                 "if it is meant to, and give the plain file",
             )
-    return None
+
+
+def _ends(chunk: bytes) -> tuple[int, int] | None:
+    """Return where the first and the last line feed stand, if there is one."""
+    first = chunk.find(b"\n")
+    return None if first < 0 else (first, chunk.rfind(b"\n"))
+
+
+def _row_ends(chunk: bytes, inside: bool) -> tuple[tuple[int, int] | None, bool]:
+    """Return the same outside quotation marks, and whether the chunk ends inside them."""
+    if b'"' not in chunk:
+        return (None if inside else _ends(chunk)), inside
+    import numpy as np  # most text has no such marks
+
+    signs = np.frombuffer(chunk, np.uint8)
+    marks, feeds = np.flatnonzero(signs == ord('"')), np.flatnonzero(signs == ord("\n"))
+    ends = feeds[(np.searchsorted(marks, feeds) + inside) % 2 == 0]
+    return ((int(ends[0]), int(ends[-1])) if ends.size else None), bool(marks.size % 2) != inside
+
+
+def _refuse_row(source: Path, path: str, start: int, longest: int, *, inside: bool) -> NoReturn:
+    what, advice = f"line that begins at byte {start:,}", "end the lines by a line feed"
+    if inside:
+        left, line = start, 1
+        for chunk in content_of(source, path):
+            line, left = line + chunk.count(b"\n", 0, max(left, 0)), left - len(chunk)
+        what = f"row that begins in line {line:,}, at byte {start:,},"
+        advice = "close the quotation mark that is open there"
+    raise ResourceError.of(
+        path,
+        f"the {what} has more than {longest:,} bytes, for which --memory leaves no room; {advice}, "
+        "or raise --memory",
+    )

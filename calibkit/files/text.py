@@ -33,7 +33,15 @@ from calibkit.files.inputs import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
-from calibkit.files.values import Counts, Kind, counts_of, floats_of, kinds_of
+from calibkit.files.values import (
+    Counts,
+    Kind,
+    counts_of,
+    exactly,
+    floats_of,
+    kinds_of,
+    points_of,
+)
 
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
@@ -55,10 +63,11 @@ def text_table(source: Path | bytes, part: Part, large: int | None, asked: Diale
     Raises `DataError` for duplicate column names, rows with too many or too few fields, lines that
     are no JSON objects, unreadable text, no rows; `ResourceError` for text without an end.
     """
-    if large is not None and isinstance(source, Path):
-        refuse_endless(source, part.path, large)
     sample = next(content_of(source, part.path), b"")
     dialect = asked.settled(sample[:SAMPLE_BYTES], part.format)
+    if large is not None and isinstance(source, Path):
+        quoted = part.format in SEPARATORS and dialect.encoding == UTF8
+        refuse_endless(source, part.path, large, quoted=quoted)
     try:
         return _table_in(source, part, large, dialect)
     except pl.exceptions.ComputeError:
@@ -75,6 +84,8 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
     kept, path = None, part.path
     if dialect.encoding != UTF8:
         source, kept = held(in_utf8(content_of(source, path), str(dialect.encoding)), large)
+        if large is not None and isinstance(source, Path):
+            refuse_endless(source, path, large, quoted=part.format in SEPARATORS)
     head = head_of(source)
     shown = sniff_format(head)
     if shown not in TEXT_FORMATS:
@@ -92,7 +103,7 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
             table = _json_table(source, part, floats_of(dialect), hold=hold)
             return replace(table, remarks=tuple(said(dialect, None)), kept=kept)
         text = _Text(source, part, dialect, hold)
-        columns = text.columns(guess=dialect.decimal is None and dialect.null_values is None)
+        columns = text.columns(guess=dialect.decimal != "." and dialect.null_values is None)
         return replace(columns.table(columns.votes), kept=kept)
     except pl.exceptions.NoDataError as error:
         raise DataError.of(path, "the file is empty (0 rows)") from error
@@ -119,11 +130,11 @@ class _Text:
         if len(set(names)) < len(names):
             raise repeated_name(names, self.part.path)
         try:
-            rows, count, nulls = self._parsed(guess=guess)
+            rows, count, nulls, commas = self._parsed(guess=guess)
         except pl.exceptions.ComputeError:
             # Either a late value of another type, or a malformed row, which fails again here.
             try:
-                rows, count, nulls = self._parsed(guess=False)
+                rows, count, nulls, commas = self._parsed(guess=False)
             except pl.exceptions.ComputeError:
                 self._refuse_ragged(len(names))
                 raise
@@ -134,37 +145,60 @@ class _Text:
             nulls = {name: number - blank for name, number in nulls.items()}
         empty = frozenset(name for name, number in nulls.items() if number == count)
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
-        for first in _FIRST_ROWS:
-            kinds = self._kinds(rows.head(first), texts)
-            texts = [name for name, one in kinds.items() if one.kind != pl.String or not one.sure]
+        for first in (one for one in _FIRST_ROWS if one < count):
+            texts = list(self._kinds(rows.head(first), texts))
         seen = counts_of(rows, texts, self.dialect)
-        return _Columns(self, rows, count, empty, seen)
+        return _Columns(self, rows, count, empty, seen, commas)
 
-    def _parsed(self, *, guess: bool) -> tuple[pl.LazyFrame, int, dict[str, int]]:
-        """Parse all rows once; return them, their number, and nulls by column."""
+    def _parsed(self, *, guess: bool) -> tuple[pl.LazyFrame, int, dict[str, int], frozenset[str]]:
+        """Parse all rows once; return them, their number, nulls by column, and which `_commas`."""
+        commas, rows = frozenset[str](), self.scan(infer_schema=False)
         if guess:
-            found = self.scan(infer_schema_length=_GUESS_ROWS).collect_schema()
-            floats = floats_of(self.dialect)
-            narrow = {name: floats for name, kind in found.items() if kind.is_float()}
-            rows = self.scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
-        else:
-            rows = self.scan(infer_schema=False)
+            floats, kinds = floats_of(self.dialect), self.scan(infer_schema_length=_GUESS_ROWS)
+            found = dict(kinds.collect_schema())
+            commas = self._commas([name for name, kind in found.items() if kind == pl.String])
+            if commas:
+                found |= {name: pl.String() for name, kind in found.items() if kind.is_float()}
+                found |= dict.fromkeys(commas, floats)
+                rows = self.scan(schema_overrides=found, decimal_comma=True)
+            elif self.dialect.decimal is None:
+                narrow = {name: floats for name, kind in found.items() if kind.is_float()}
+                rows = self.scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
         rows = rows.collect().lazy() if self.hold else rows
         # Both in one pass: for the rows alone polars would map the whole file.
         seen = rows.select(pl.len().alias("rows"), pl.struct(pl.all().null_count()).alias("nulls"))
         count, nulls = seen.collect(engine="streaming").row(0)
-        return rows, count, nulls
+        return rows, count, nulls, commas
+
+    def _commas(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns in which polars may read decimal commas: all values are such numbers.
+
+        Polars would read points as decimal marks there too, and text for missing values as NaN.
+        """
+        rows, kinds = self.scan(infer_schema=False), dict[str, Kind]()
+        for first in _FIRST_ROWS:
+            kinds = self._kinds(rows.head(first), names)
+            names = list(kinds)
+        certain = Kind(floats_of(self.dialect), ",", voting=True)
+        found = [name for name, one in kinds.items() if one == certain]
+        if not found or self.dialect.delimiter == ",":
+            return frozenset()
+        odd = rows.select(exactly(name).str.contains("[.nN]").any() for name in found)
+        known = odd.collect(engine="streaming").row(0, named=True)
+        return frozenset(name for name in found if not known[name])
 
     def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, Kind]:
-        return kinds_of(counts_of(rows, names, self.dialect), self.dialect)
+        """Return the kinds of those columns that may be something else than text."""
+        kinds = kinds_of(counts_of(rows, names, self.dialect), self.dialect)
+        return {n: one for n, one in kinds.items() if one.kind != pl.String or not one.sure}
 
-    def marked(self, names: Sequence[str]) -> dict[str, Kind]:
-        """Return the kinds of columns in which polars took points for decimal marks."""
+    def marked(self, names: Sequence[str], count: int) -> dict[str, Kind]:
+        """Return what columns of so many rows tell whose points polars took for decimal marks."""
         found: dict[str, Kind] = {}
         rows = self.scan(infer_schema=False)
-        for part in (*map(rows.head, _FIRST_ROWS), rows):
+        for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows):
             names = [name for name in names if name not in found or not found[name].voting]
-            found |= self._kinds(part, names)
+            found |= points_of(part, names, self.dialect)
         return found
 
     def _refuse_ragged(self, width: int) -> int:
@@ -211,14 +245,21 @@ class _Columns:
     count: int  # of the rows
     empty: frozenset[str]  # columns without any text
     seen: Mapping[str, Counts]  # of the columns whose texts may be something else
+    commas: frozenset[str] = (
+        frozenset()
+    )  # columns of numbers with decimal commas, which polars read
 
     def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
-        return kinds_of(self.seen, self.text.dialect, votes)
+        dialect = self.text.dialect
+        found = kinds_of(self.seen, dialect, votes)
+        found |= dict.fromkeys(self.commas, Kind(floats_of(dialect), ",", voting=True))
+        return {name: found[name] for name in self.rows.collect_schema() if name in found}
 
     @property
     def guessed(self) -> list[str]:
         """The columns in which polars took points for decimal marks."""
-        return [name for name, kind in self.rows.collect_schema().items() if kind.is_float()]
+        kinds = self.rows.collect_schema()
+        return [name for name in kinds if kinds[name].is_float() and name not in self.commas]
 
     @property
     def votes(self) -> set[str]:
@@ -237,7 +278,7 @@ class _Columns:
         )
         count = None if self.text.hold else self.count
         made = Table.of(self.text.part, rows.collect() if self.text.hold else rows, count)
-        odd = {name: one for name, one in known.items() if not one.plain}
+        odd = {n: one for n, one in known.items() if not one.plain and n not in self.commas}
         return replace(
             made,
             schema=made.schema | {name: one.kind for name, one in odd.items()},
@@ -249,7 +290,7 @@ class _Columns:
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
         """Return how columns were read, where others have such decimal marks."""
-        kinds = self._kinds(votes) | self.text.marked(self.guessed)
+        kinds = self._kinds(votes) | self.text.marked(self.guessed, self.count)
         marks = {one.decimal for one in kinds.values() if one.voting}
         taken = {kinds[name].decimal for name in columns if name in kinds and kinds[name].open}
         null_values = self.text.dialect.null_values

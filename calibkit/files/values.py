@@ -96,23 +96,31 @@ def counts_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dic
     """Return of how many texts of each column, all of text, hold what."""
     if not names:
         return {}
-    found = rows.select(
-        pl.struct(one.alias(key) for key, one in _counts(name, dialect).items()).alias(name)
-        for name in names
+    # Each is made once: polars would make it again for every count.
+    texts = rows.select(
+        column
+        for place, name in enumerate(names)
+        for column in (
+            exactly(name).alias(f"written {place}"),
+            present(name, dialect).alias(f"text {place}"),
+        )
+    )
+    found = texts.select(
+        pl.struct(one.alias(key) for key, one in _counts(place, dialect).items()).alias(name)
+        for place, name in enumerate(names)
     )
     return found.collect(engine="streaming").row(0, named=True)
 
 
-def _counts(name: str, dialect: Dialect) -> dict[str, pl.Expr]:
-    text, floats = present(name, dialect), floats_of(dialect)
+def _counts(place: int, dialect: Dialect) -> dict[str, pl.Expr]:
+    written, text, floats = pl.col(f"written {place}"), pl.col(f"text {place}"), floats_of(dialect)
     counts = {
-        "texts": exactly(name).count(),
-        "some": (exactly(name) != "").sum(),
+        "texts": written.count(),
+        "some": (written != "").sum(),
         "filled": text.count(),
         "words": text.str.to_lowercase().is_in(_TRUE_FALSE).sum(),
-        "floats": exactly(name).str.strip_chars(" \t").cast(floats, strict=False).count(),
-        "marks": text.str.contains("[.,]").sum(),
-        "unsure": text.str.contains(UNSURE).sum(),
+        "floats": written.str.strip_chars(" \t").cast(floats, strict=False).count(),
+        **_marks(text),
         "groups": text.str.contains("[.,].*[.,]").any(),
     }
     counts |= {str(kind): text.cast(kind, strict=False).count() for kind in _WHOLE}
@@ -120,6 +128,29 @@ def _counts(name: str, dialect: Dialect) -> dict[str, pl.Expr]:
         number = _number(text, decimal, grouped=grouped).cast(floats, strict=False)
         counts[f"{decimal}{grouped}"] = number.count()
     return counts
+
+
+def _marks(text: pl.Expr) -> dict[str, pl.Expr]:
+    return {"marks": text.str.contains("[.,]").sum(), "unsure": text.str.contains(UNSURE).sum()}
+
+
+def points_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dict[str, Kind]:
+    """Return the kinds of columns whose texts all are numbers with decimal points, if with any."""
+    if not names:
+        return {}
+    seen = rows.select(
+        pl.struct(one.alias(key) for key, one in _marks(present(name, dialect)).items()).alias(name)
+        for name in names
+    )
+    counts = seen.collect(engine="streaming").row(0, named=True)
+    return {
+        name: Kind(
+            floats_of(dialect),
+            voting=one["unsure"] < one["marks"],
+            open=0 < one["unsure"] == one["marks"],
+        )
+        for name, one in counts.items()
+    }
 
 
 def kinds_of(

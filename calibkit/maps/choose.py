@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from calibkit.errors import DataError
-from calibkit.maps.calibrator import Candidate, ScoreMap
 from calibkit.maps.method import (
     Float64s,
     Method,
@@ -23,6 +22,7 @@ from calibkit.maps.method import (
     together,
 )
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import Candidate, ScoreMap
 from calibkit.numerics.streams import FOLD, salt_of
 from calibkit.options.maps import SCORE_METHODS, MapOptions
 

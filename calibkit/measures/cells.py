@@ -15,6 +15,7 @@ from calibkit.errors import UsageError
 from calibkit.measures.metric import signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
+from calibkit.numerics.normal import critical_value, normal_quantile
 from calibkit.options.metrics import OF_CELLS, Settings
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
@@ -77,15 +78,64 @@ def compute(sample: Sample, cells: Cells, settings: Settings) -> dict[str, Numbe
     over the cells that have rows; None where none has.  The cumulative one takes all cells of score
     bins j and up.
     """
-    gaps = _gaps(sample, cells, settings)
-    found: dict[str, Number] = {}
-    above: list[float] = []
-    for j in reversed(range(cells.columns)):
-        own = gaps[:, j][~np.isnan(gaps[:, j])].tolist()
-        above += own
-        found[f"ece_at:{j}"] = math.fsum(own) / len(own) if own else None
-        found[f"cumulative_ece_at:{j}"] = math.fsum(above) / len(above) if above else None
-    return found
+    return {name: mean_gap(gaps) for name, gaps, _ in stretches(sample, cells, settings)}
+
+
+def mean_gap(gaps: Floats) -> Number:
+    """Return the mean, None of nothing."""
+    return math.fsum(gaps) / gaps.size if gaps.size else None
+
+
+def stretches(
+    sample: Sample, cells: Cells, settings: Settings
+) -> Iterator[tuple[str, Floats, Floats]]:
+    """Yield each metric with the gaps of the cells it is the mean of, and their variances."""
+    gaps, variances = _gaps(sample, cells, settings)
+    held = ~np.isnan(gaps)
+    for j in range(cells.columns):
+        for name, columns in (("ece_at", slice(j, j + 1)), ("cumulative_ece_at", slice(j, None))):
+            known = held[:, columns]
+            yield f"{name}:{j}", gaps[:, columns][known], variances[:, columns][known]
+
+
+def interval(
+    gaps: Floats, variances: Floats, confidence: float
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of the mean of absolute gaps, (None, None) of no gaps.
+
+    It is the range of the mean over all true gaps d that the cells do not rule out together, those
+    with sum((gap - d)^2 / variance) up to the quantile of the chi-squared distribution: so it holds
+    what noise adds to absolute gaps, and for several cells is wider than need be.
+
+    Parameters
+    ----------
+    gaps, variances
+        |mean probability - mean label| of each cell, and the variance of its mean label.
+    confidence
+        How often such an interval holds the mean of the true gaps at least, about.
+    """
+    if not gaps.size:
+        return None, None
+    most = _chi_squared(gaps.size, confidence)
+    high = (math.fsum(gaps) + math.sqrt(most * math.fsum(variances))) / gaps.size
+    # The least mean: each gap is smaller by the same share of its variance, down to 0.
+    order = np.argsort(gaps / variances, kind="stable")
+    gaps, variances = gaps[order], variances[order]
+    nil = np.cumsum([0.0, *(gaps**2 / variances)])  # what the gaps cost that have come down to 0
+    if nil[-1] <= most:
+        return 0.0, min(high, 1.0)
+    share = np.sqrt(np.maximum(most - nil[:-1], 0.0) / np.cumsum(variances[::-1])[::-1])
+    least = share[np.argmax(share <= gaps / variances)]
+    low = math.fsum(np.maximum(gaps - least * variances, 0.0)) / gaps.size
+    return low, min(high, 1.0)
+
+
+def _chi_squared(degrees: int, confidence: float) -> float:
+    """Return a quantile: exact for one degree of freedom, else by the cube of Wilson and Hilferty."""
+    if degrees == 1:
+        return critical_value(confidence) ** 2
+    spread = 2.0 / (9.0 * degrees)
+    return degrees * (1.0 - spread + normal_quantile(confidence) * math.sqrt(spread)) ** 3
 
 
 def names(cells: Cells) -> Iterator[str]:
@@ -100,10 +150,14 @@ def signature(name: str, cells: Cells, settings: Settings) -> str:
     return signed(name, {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}, settings)
 
 
-def _gaps(sample: Sample, cells: Cells, settings: Settings) -> NDArray[np.float64]:
-    """Return |mean probability - mean label| of each cell, NaN where it has no row."""
+def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Edges, Edges]:
+    """Return |mean probability - mean label| of each cell, NaN where it has no row.
+
+    And the variance of the mean label; its share is that of two more rows of each class (Agresti and
+    Coull), so that it is never 0.
+    """
     size = cells.levels * cells.columns
-    gaps = np.full(size, np.nan)
+    gaps, variances = np.full(size, np.nan), np.full(size, np.nan)
     weight = sample.weight
     usable = settings.scale == "probability" and sample.label.size
     if usable and (weight is None or weight.any()):
@@ -117,4 +171,7 @@ def _gaps(sample: Sample, cells: Cells, settings: Settings) -> NDArray[np.float6
         )
         held = count > 0
         gaps[held] = np.abs(mass[held] - positive[held]) / count[held]
-    return gaps.reshape(cells.levels, cells.columns)
+        share = (positive[held] + 2.0) / (count[held] + 4.0)
+        variances[held] = share * (1.0 - share) / count[held]
+    shape = cells.levels, cells.columns
+    return gaps.reshape(shape), variances.reshape(shape)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibkit.columns.resolution import Range
 from calibkit.measures.views import View
 from calibkit.numerics.sums import ExactSum
-from calibkit.summaries.summary import merge_all
+from calibkit.summaries.passes import merge_all
 
 
 def ranges(view: View) -> dict[str, Range]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,19 @@ Counts = NDArray[np.int64]
 
 #: Metrics that are means of squares or of shares, which cannot be negative: nor can their limits.
 _NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disagreement_loss")
+
+#: Metrics of disagreement, and all metrics that need rows with two votes.
+_OF_DISAGREEMENT: Final = (
+    "disagreement_loss",
+    "disagreement_calibration_loss",
+    "disagreement_calibration_loss_plugin",
+    "disagreement_calibration_error",
+)
+_OF_TWO_VOTES: Final = (
+    *("epistemic_loss", "epistemic_loss_plugin", "dispersion_loss", "dispersion_loss_plugin"),
+    "dispersion_error",
+    *(f"{of}{name}" for name in _OF_DISAGREEMENT for of in ("", "class_")),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +99,8 @@ class Measured:
     ----------
     judged
         The predictor.
+    several
+        Which rows have two votes and more.
     values
         Each metric, None where no row can tell; a metric of one class is named ``metric[class]``.
     influence
@@ -95,20 +111,31 @@ class Measured:
     """
 
     judged: Judged
+    several: NDArray[np.int64]
     values: dict[str, float | int | None]
     influence: dict[str, Floats] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
 
-    def put_sum(self, name: str, values: Floats, influence: Floats) -> None:
-        """Put a loss that sums over classes, and the part of each class."""
-        self.values[name] = float(np.cumsum(values)[-1])
-        self.put_each(name, values)
-        self.influence[name] = influence
+    def put(
+        self, name: str, each: Floats | None, moves: Floats | None, *, mean: bool = False
+    ) -> None:
+        """Put a loss that is the sum (or the mean) of that of each class, and these where named so.
 
-    def put_each(self, name: str, values: Floats) -> None:
-        """Put a metric of each class."""
-        for key, value in zip(self.judged.classes, values.tolist(), strict=True):
-            self.values[f"{name}[{key}]"] = value
+        `each` None: no row can tell.  `moves` is how each row moves it, or each row with two votes: the
+        others then move nothing, and these all rows / used rows times as much; see `standard_error`.
+        """
+        classes = self.judged.classes
+        parts = [None] * len(classes) if each is None else each.tolist()
+        whole = None if each is None else float(np.cumsum(each)[-1])
+        self.values[name] = whole / len(parts) if mean and whole is not None else whole
+        if len(parts) == len(classes):
+            self.values.update({f"{name}[{k}]": v for k, v in zip(classes, parts, strict=True)})
+        rows = len(self.judged.counts)
+        if moves is not None and moves.size < rows:
+            used, moves = moves, np.full(rows, np.nan)
+            moves[self.several] = used
+        if moves is not None:
+            self.influence[name] = moves
 
     def put_root(self, name: str, square: str) -> None:
         """Put an error that is the root of a loss; a negative loss counts as 0."""
@@ -167,81 +194,61 @@ def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tupl
 
 def measure(judged: Judged) -> Measured:
     """Return all metrics of a predictor that votes can judge."""
-    votes = judged.counts.sum(axis=1)
-    several = np.flatnonzero(votes >= 2)
-    counts = {"rows_used": int(votes.size), "rows_two_raters": int(several.size)}
-    found = Measured(judged, dict(counts))
-    _order_one(judged, several, found)
-    _order_two(judged, several, found)
-    return found
-
-
-def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> None:
-    rows = judged.counts.shape[0]
+    rows, several = len(judged.counts), np.flatnonzero(judged.counts.sum(axis=1) >= 2)
+    found = Measured(judged, several, {"rows_used": rows, "rows_two_raters": int(several.size)})
     targets = class_targets(judged.probabilities, judged.counts)
-    first = losses(bin_sums(targets))
     share = targets.label[np.arange(rows), np.argmax(judged.probabilities, axis=1)]
     found.values["accuracy"] = exact_sum(share) / rows
     found.influence["accuracy"] = share
     apart = _row_sums(targets, lambda one: (one.label - one.prediction) ** 2)
-    spread = _row_sums(targets, lambda one: one.label * (1.0 - one.label))
+    lost = apart + _row_sums(targets, lambda one: one.label * (1.0 - one.label))
+    own = losses(bin_sums(targets))
+    moved = _calibration_moves(targets, own)
     if judged.weight is None:
-        found.put_sum("squared_loss", first.squared, apart + spread)
+        found.put("squared_loss", own.squared, lost)
     else:
-        _weighted_squares(targets, judged.weight, apart + spread, found)
-    moved = _calibration_moves(targets, first)
-    found.put_sum("calibration_loss", first.calibration, moved)
-    found.put_sum("calibration_loss_plugin", first.calibration_plugin, moved)
+        found.put("squared_loss", *_weighted_squares(targets, judged.weight, lost))
+    found.put("calibration_loss", own.calibration, moved)
+    found.put("calibration_loss_plugin", own.calibration_plugin, moved)
     found.put_root("class_calibration_error", "calibration_loss")
     if not several.size:
-        names = ("epistemic_loss", "epistemic_loss_plugin", "dispersion_loss")
-        found.values.update(dict.fromkeys((*names, "dispersion_loss_plugin", "dispersion_error")))
-        return
+        found.values.update(dict.fromkeys(_OF_TWO_VOTES))
+        return found
     if several.size < rows:
         targets, apart = targets.rows(several), apart[several]
-        first = losses(bin_sums(targets))
-        moved = _calibration_moves(targets, first)
+        own = losses(bin_sums(targets))
+        moved = _calibration_moves(targets, own)
     epistemic = apart - _row_sums(targets, lambda one: one.excess)
-    for name, values, influence in (
-        ("epistemic_loss", first.epistemic, epistemic),
-        ("epistemic_loss_plugin", first.epistemic_plugin, apart),
-        ("dispersion_loss", first.dispersion, epistemic - moved),
-        ("dispersion_loss_plugin", first.dispersion_plugin, apart - moved),
-    ):
-        found.put_sum(name, values, _spread_out(influence, several, rows))
+    found.put("epistemic_loss", own.epistemic, epistemic)
+    found.put("epistemic_loss_plugin", own.epistemic_plugin, apart)
+    found.put("dispersion_loss", own.dispersion, epistemic - moved)
+    found.put("dispersion_loss_plugin", own.dispersion_plugin, apart - moved)
     found.put_root("dispersion_error", "dispersion_loss")
+    _put_disagreement(found)
+    return found
 
 
-def _weighted_squares(targets: Targets, weight: Floats, lost: Floats, found: Measured) -> None:
-    """Put the squared loss of weighted rows (Mimori et al., equation 7); None where none weighs.
+def _weighted_squares(
+    targets: Targets, weight: Floats, lost: Floats
+) -> tuple[Floats | None, Floats | None]:
+    """Return the squared loss of weighted rows (Mimori et al., equation 7); None where none weighs.
 
     `lost` is the loss of each row.  The loss is a ratio of sums, and its rows move it as one.
     """
     whole = exact_sum(weight)
     if not whole:
-        keys = ("", *(f"[{key}]" for key in found.judged.classes))
-        found.values.update({f"squared_loss{key}": None for key in keys})
-        return
+        return None, None
     share = targets.label
     each = (share - targets.prediction) ** 2 + share * (1.0 - share)
-    sums = [exact_sum(weight, np.ascontiguousarray(one)) for one in each.T]
-    values = np.array(sums) / whole
-    moved = weight * (lost - values.sum()) * (weight.size / whole)
-    found.put_sum("squared_loss", values, moved)
+    values = np.array([exact_sum(weight, np.ascontiguousarray(one)) for one in each.T]) / whole
+    return values, weight * (lost - values.sum()) * (weight.size / whole)
 
 
-def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> None:
-    loss, squared, error = (
-        "disagreement_loss",
-        "disagreement_calibration_loss",
-        "disagreement_calibration_error",
-    )
-    if not several.size:
-        for name in (loss, squared, f"{squared}_plugin", error):
-            found.values[name] = found.values[f"class_{name}"] = None
-        return
-    rows = judged.counts.shape[0]
-    kept = slice(None) if several.size == rows else several
+def _put_disagreement(found: Measured) -> None:
+    """Put the metrics of predicted disagreement: at all, then (``class_``) about each class."""
+    loss, squared, plugin, error = _OF_DISAGREEMENT
+    judged, several = found.judged, found.several
+    kept = slice(None) if several.size == len(judged.counts) else several
     targets = disagreement_targets(judged.disagreement[kept], judged.counts[kept])
 
     def lost(pair: Targets) -> Floats:
@@ -253,17 +260,13 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
         width = own.squared.size
         moved = _calibration_moves(part, own) / width
         errors = np.sqrt(np.maximum(own.calibration, 0.0))
-        for name, values, influence in (
+        for name, each, moves in (
             (loss, own.squared, _row_sums(part, lost) / width),
             (squared, own.calibration, moved),
-            (f"{squared}_plugin", own.calibration_plugin, moved),
+            (plugin, own.calibration_plugin, moved),
             (error, errors, None),
         ):
-            found.values[prefix + name] = float(np.cumsum(values)[-1]) / width
-            if prefix:
-                found.put_each(prefix + name, values)
-            if influence is not None:
-                found.influence[prefix + name] = _spread_out(influence, several, rows)
+            found.put(prefix + name, each, moves, mean=True)
     found.roots[error] = squared
 
 
@@ -281,27 +284,8 @@ def _calibration_moves(targets: Targets, known: Losses) -> Floats:
 
 def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:
     """Return the sum of a term in each row, its columns added in order."""
-    total = np.zeros(targets.prediction.shape[0])
-    start = 0
-    for block in targets.blocks():
-        terms = term(block)
-        rows = total[start : start + terms.shape[0]]
-        for place in range(terms.shape[1]):
-            rows += terms[:, place]
-        start += terms.shape[0]
-    return total
-
-
-def _spread_out(values: Floats, places: NDArray[np.int64], rows: int) -> Floats:
-    """Return values of some rows among all rows: a row that is not used moves nothing.
-
-    What remains moves the metric rows / used times as much; see `standard_error`.
-    """
-    if values.size == rows:
-        return values
-    out = np.full(rows, np.nan)
-    out[places] = values
-    return out
+    blocks = (np.cumsum(term(block), axis=1)[:, -1] for block in targets.blocks())
+    return np.concatenate([*blocks, np.empty(0)])
 
 
 def standard_error(moves: Floats, groups: NDArray[np.uint32] | None) -> float | None:

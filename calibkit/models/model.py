@@ -7,13 +7,14 @@ missing field is refused by name.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
 
@@ -41,6 +42,7 @@ _SCHEMAS = "https://json-schema.org/draft/2020-12/schema"
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 D = TypeVar("D")
+W = TypeVar("W", bound=Callable[..., Any])
 
 
 def known(words: Iterable[str]) -> msgspec.Meta:
@@ -141,6 +143,16 @@ class Shown:
         return canonical_json(self.as_dict())
 
 
+def _from_above(method: W) -> W:
+    """Return a method that does what rooms above this one have given: `calibkit.models.kinds`."""
+
+    @functools.wraps(method)
+    def given(*rows: Any, **options: Any) -> Any:
+        return IN_PYTHON[method.__name__]()(*rows, **options)
+
+    return cast("W", given)
+
+
 class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every kind of model has.  Subclasses set `KIND` and `VERSION` and add their own fields."""
 
@@ -160,6 +172,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the model that makes each added column: this one, or the part of a bundle."""
         return dict.fromkeys(added, self)
 
+    @_from_above
     def apply(
         self,
         frame: Frame | Array | None = None,
@@ -221,23 +234,8 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> model.apply(rows.head(3), keep="score").columns
         ['score', 'calibrated']
         """
-        return IN_PYTHON["apply"]()(
-            self,
-            frame,
-            score=score,
-            uncertainty=uncertainty,
-            probs=probs,
-            keep=keep,
-            selected=selected,
-            add_level=add_level,
-            column=column,
-            overwrite_columns=overwrite_columns,
-            key=key,
-            seed=seed,
-            on_missing=on_missing,
-            max_missing=max_missing,
-        )
 
+    @_from_above
     def drift(
         self,
         frame: Frame,
@@ -292,21 +290,6 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> found.metrics.metrics["boundary"]["all"]["psi_score"] < 0.05
         True
         """
-        return IN_PYTHON["drift"]()(
-            self,
-            frame,
-            score=score,
-            uncertainty=uncertainty,
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            weight=weight,
-            confidence=confidence,
-            estimate=estimate,
-            calibrator=calibrator,
-            assume=assume,
-            threads=threads,
-        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all; ``-`` is standard output."""

@@ -39,6 +39,14 @@ class Page:
         """Add a table."""
         self.parts.append(Table(header, rows, title))
 
+    def first(
+        self, most: int, header: Sequence[str], rows: Sequence[Sequence[object]], rest: str = "more"
+    ) -> None:
+        """Add a table of the first `most` rows, and say how many more there are."""
+        self.table(header, rows[:most])
+        if len(rows) > most:
+            self.say(f"… {len(rows) - most} {rest}.")
+
     def shown(self, count: int, most: int) -> int:
         """Return how many of `count` lines there is room for: on a short page `most`."""
         return min(count, most) if self.short and not self.everything else count

@@ -39,8 +39,7 @@ class AlphaOptions(shared.FitOptions):
         "Penalty of (ln alpha0)^2, a row.", "NUMBER", default=0.005, least=0
     )
     disagreement_map: Literal["none", "isotonic"] = of_method(
-        "A rising step function on the predicted disagreement, which may also raise it.",
-        default="none",
+        "A rising step function on predicted disagreement, which may raise it too.", default="none"
     )
     probs: shared.Probs = None
     counts: shared.Counts = None

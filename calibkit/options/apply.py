@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
-from calibkit.options.option import Options
 from calibkit.options.shared import named_column, of_input, of_output
 
 if TYPE_CHECKING:
@@ -23,18 +22,13 @@ def _share(value: Any, flag: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyOptions(shared.OfModel, Options):
+class ApplyOptions(shared.Elsewhere):
     """How a model is applied."""
 
     keep: shared.Names | None = of_output(
-        "Input columns to keep (globs; commas or repetition).",
-        "PATTERN",
-        shown="all",
-        many="commas",
+        "Columns to keep (globs; commas or repetition).", "PATTERN", shown="all", many="commas"
     )
-    selected: bool = of_output(
-        "Only rows with a positive decision, or any but pass.", default=False
-    )
+    selected: bool = of_output("Only rows decided positive, or any but pass.", default=False)
     add_level: bool = of_output(
         "Of a boundary: also the uncertainty level of each row (from 0), and of mist the "
         "probability of its block.",
@@ -43,21 +37,15 @@ class ApplyOptions(shared.OfModel, Options):
     column: str | None = of_output(
         "A name for the added column (of several: the first).", "NAME", shown="decision, calibrated"
     )
-    overwrite_columns: bool = of_output(
-        "Replace columns that have the names of added ones.", default=False
-    )
+    overwrite_columns: bool = of_output("Replace columns of the same names.", default=False)
     key: str | None = named_column(
         "For a stochastic boundary: the column (integers or text) whose hash decides a row; "
         "row-number: the number of the row."
     )
     seed: shared.SeedElsewhere = None
     max_missing: float | str | None = of_input(
-        "With --on-missing null: refuse files with a larger share of such rows.",
-        "SHARE",
-        read=_share,
+        "With --on-missing null: refuse files with a larger share of them.", "SHARE", read=_share
     )
-    score: shared.ScoreElsewhere = None
-    uncertainty: shared.UncertaintyElsewhere = None
     probs: shared.ProbsElsewhere = None
     on_missing: shared.OnMissingApply = "error"
 

@@ -22,11 +22,9 @@ class BinOptions(LevelOptions, LabelledColumns, Threaded):
     score_bins: int = of_bins("Score bins.", "L", default=500, least=1)
     strategy: Strategy = of_bins("Bins of equal mass or of equal width.", default="equal-mass")
     order: Order = of_bins(
-        "Which axis is binned first; the other is binned within each of its bins.",
-        default="uncertainty-score",
+        "The axis binned first; the other is binned within its bins.", default="uncertainty-score"
     )
     add_level: bool = of_bins(
-        "Write the rows, each with its uncertainty bin as level (from 0), not the grid.",
-        default=False,
+        "Write the rows, each with its uncertainty bin as level (from 0).", default=False
     )
     uncertainty: Uncertainty = None

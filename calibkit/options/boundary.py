@@ -103,12 +103,9 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         "METRIC",
         completes=_one_of(MEASURES),
     )
-    minimize: str | None = of_objective(
-        "Least expected cost; costs are numbers or columns.", "cost:FP,FN"
-    )
+    minimize: str | None = of_objective("Least expected cost; numbers or columns.", "cost:FP,FN")
     max_gap: str | None = of_objective(
-        "With --by: how far recall, or fpr, of two segments may lie apart (recall:0.05).",
-        "MEASURE:EPS",
+        "With --by: how far apart recall or fpr of segments may lie (recall:0.05).", "MEASURE:EPS"
     )
     review_capacity: Number | None = of_objective(
         "Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
@@ -117,14 +114,10 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         "N",
     )
     review_cost: Number | None = of_objective(
-        "Block, review or pass at least cost, a reviewed row costing C; with --minimize "
-        "cost:FP,FN.",
-        "C",
+        "Block, review or pass at least cost, C a review; with --minimize cost:FP,FN.", "C"
     )
     prevalence: Number | None = of_method(
-        "Reweight the classes to this base rate; all rates are those at it.",
-        "P",
-        shown="that of the rows",
+        "Reweight classes to this base rate; all rates are at it.", "P", shown="that of the rows"
     )
     method: str = of_method(
         "How: auto chooses; --help-all says what each is.",

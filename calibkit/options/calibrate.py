@@ -46,14 +46,10 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
     )
     clip: float | None = of_method(
-        "Keep results so far inside (0, 1); 0: leave them as they are.",
-        "EPS",
-        least=0,
-        shown="1 / (rows + 2)",
+        "Keep results so far inside (0, 1); 0: as they are.", "EPS", least=0, shown="1/(rows+2)"
     )
     out_of_range: Literal["error", "clip"] | None = of_input(
-        "Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
-        shown="error",
+        "Probabilities outside [0, 1], now and when applied: refuse or clip them.", shown="error"
     )
     probs: shared.Probs = None
     counts: shared.Counts = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
@@ -21,17 +21,11 @@ class DriftOptions(shared.OfModel, shared.Threaded):
     Rows without a label, where ``unlabelled`` lets them pass, judge nothing but count otherwise.
     """
 
-    model: Annotated[
-        shared.ModelLike,
-        option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of),
-    ]
     label: str | None = named_column(
         "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
     )
     positive: shared.Positive = None
     unlabelled: shared.Unlabelled = "error"
-    score: shared.ScoreElsewhere = None
-    uncertainty: shared.UncertaintyElsewhere = None
     weight: str | None = named_column(
         "Column with non-negative weights: a weight 2 is two rows.",
         shown="as the model names it, if it was fitted on weighted rows",

@@ -35,15 +35,12 @@ def _complete_metrics(incomplete: str) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(shared.Threaded):
+class EvaluateOptions(shared.Labelled, shared.Threaded):
     """What `evaluate` judges, by what, and which figures it gives."""
 
     scores: own.Scores = None
     baseline: own.Baseline = None
     scale: shared.Scale = "probability"
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
     weight_kind: shared.WeightKind = "frequency"

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
-from calibkit.options.option import Options, option
+from calibkit.options.option import option
 from calibkit.options.shared import named_column, of_output, of_run
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(shared.OfModel, Options):
+class ExportOptions(shared.OfModel):
     """Which model becomes code, in which language, and on which rows that is checked."""
 
     model: Annotated[
@@ -41,8 +41,6 @@ class ExportOptions(shared.OfModel, Options):
         "For a stochastic boundary: the column (integers or text) whose hash decides a row."
     )
     seed: shared.SeedElsewhere = None
-    score: shared.ScoreElsewhere = None
-    uncertainty: shared.UncertaintyElsewhere = None
     probs: shared.ProbsElsewhere = None
 
     def check(self) -> None:

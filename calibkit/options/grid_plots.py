@@ -5,33 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options import plot, shared
 from calibkit.options.option import listed
-from calibkit.options.plot import (
-    Boundaries,
-    PlotOptions,
-    named_models,
-    of_bins,
-    of_picture,
-    read_models,
-)
+from calibkit.options.plot import Boundaries, PlotOptions, of_bins, of_picture, read_models
 
 _levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
 _score_bins = partial(of_bins, metavar="L", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BinnedPlot(PlotOptions, shared.Threaded):
+class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
     """Rows with a label, in bins of uncertainty and score."""
 
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
 
@@ -106,11 +96,6 @@ class HeatmapOptions(GridPlot):
         "A boundary to draw; may be repeated.", "MODEL", default=(), many="commas", read=read_models
     )
 
-    @property
-    def boundaries(self) -> list[tuple[str, Any]]:
-        """The boundaries, each with what a picture calls it."""
-        return named_models(cast("tuple[Any, ...]", self.boundary))
-
 
 @dataclass(frozen=True, kw_only=True)
 class RecallGainOptions(BinnedPlot):
@@ -147,12 +132,12 @@ class RecallGainOptions(BinnedPlot):
     test: shared.FrameLike | None = of_bins(
         "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
     )
-    uncertainty_bins: int | None = _levels(
-        shown="3 (logistic: 100); 1 for rows without uncertainty"
-    )
+    uncertainty_bins: int | None = _levels(shown="3 (logistic: 100); 1 without uncertainty")
     score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: shared.Seed = 0
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -179,6 +164,8 @@ class EceAtOptions(BinnedPlot):
     grid_score: own.GridScore = None
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int = _score_bins("Score bins.", default=20)
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
 
     @property
     def columns(self) -> shared.ColumnOptions:

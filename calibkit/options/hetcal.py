@@ -42,8 +42,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         default="tree",
     )
     criterion: Literal["gini", "entropy", "auc"] = of_partition(
-        "What a split improves; auc: the area under the ROC curve after calibration.",
-        default="gini",
+        "What a split improves; auc: area under the ROC curve after calibration.", default="gini"
     )
     max_depth: int | None = of_partition(
         "Splits between the root and a leaf, at most.",

@@ -72,7 +72,7 @@ class ScoreMethod:
     step
         What a fit does, in words.
     fields
-        The fields of its map: see `calibkit.maps.calibrator.ScoreMap`.
+        The fields of its map: see `calibkit.maps.score_map.ScoreMap`.
     options
         The options that not every method has: see `MapOptions`.
     probabilities
@@ -137,15 +137,10 @@ class MapOptions(Threaded):
     """What the methods take that map scores; None: not given, which means the default shown."""
 
     targets: Literal["smoothed", "mle"] | None = of_method(
-        "What platt is fitted to: Platt's smoothed targets, or the labels themselves.",
-        shown="smoothed",
+        "What platt is fitted to: Platt's smoothed targets, or the labels.", shown="smoothed"
     )
     bins: int | None = of_method(
-        "Bins of histogram and scaling-binning.",
-        "M",
-        least=1,
-        most=MOST_BINS,
-        shown=str(DEFAULTS["bins"]),
+        "Bins of histogram and scaling-binning.", "M", least=1, most=MOST_BINS, shown="15"
     )
     bin_strategy: Literal["equal-mass", "equal-width"] | None = of_method(
         "Bins with equally many rows, or equally wide over [0, 1].", shown="equal-mass"

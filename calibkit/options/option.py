@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from inspect import get_annotations
 from math import inf
 from numbers import Integral, Real
@@ -23,18 +23,27 @@ from typing import (
 from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound
 
+T = TypeVar("T")
 Asked = TypeVar("Asked", bound="Options")
 
 #: Where a field keeps its `Option`.
 _OPTION: Final = "option"
 
-#: What `entries` has found; classes do not change.
-_ENTRIES: Final[dict[Any, tuple[Entry, ...]]] = {}
+#: The group of columns, and their order: what rows say, how much they count, to what they belong.
+COLUMNS: Final = "Columns"
+ROLES: Final = (
+    *("key", "scores", "score", "baseline", "scale", "label", "positive", "unlabelled"),
+    *("uncertainty", "members", "probs", "counts", "features", "weight", "weight_kind"),
+    *("groups", "period", "time", "labelled_at", "by"),
+)
+
+#: What `options_of` has found; classes do not change.
+_FOUND: Final[dict[Any, tuple[Option, ...]]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What an option says besides its name, type and default; made by `option`.
+    """One option of a class: what `option` says of it, and what its field adds.
 
     Attributes
     ----------
@@ -70,6 +79,10 @@ class Option:
         Returns what may complete a text that has been begun, on the command line.
     typed
         The command line has it too; else it is for Python alone.
+    name, default, required
+        The field, its value where none is given, and whether one has to be.
+    kind, optional
+        Its type, without None, and whether None is a value.
     """
 
     help: str
@@ -88,6 +101,57 @@ class Option:
     hidden: bool = False
     completes: Callable[[str], list[str]] | None = None
     typed: bool = True
+    name: str = ""
+    default: Any = None
+    required: bool = False
+    kind: Any = None
+    optional: bool = False
+
+    @property
+    def flag(self) -> str:
+        """What messages call it: the flag that is a word."""
+        if self.argument:
+            return str(self.metavar)
+        words = [flag for flag in self.flags if flag.startswith("--")]
+        return words[0] if words else "--" + self.name.rstrip("_").replace("_", "-")
+
+    def take(self, value: Any) -> Any:
+        """Return a value as the field holds it; an empty list is the default."""
+        if value is None and (self.optional or self.default is None):
+            return None
+        if self.read is not None:
+            read = self.read(value, self.flag)
+            return self.default if read == () else read
+        if get_origin(self.kind) is Literal:
+            return self._choice(value)
+        if self.kind in (int, float):
+            return self._number(value)
+        if self.kind in (str, bool) and not isinstance(value, self.kind):
+            what = "text" if self.kind is str else "True or False"
+            raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
+        return value
+
+    def _choice(self, value: Any) -> str:
+        known: tuple[str, ...] = get_args(self.kind)
+        for own in known:
+            if value == own:
+                return own  # the constant itself: models leave out what is the default
+        near = nearest(value, known) if isinstance(value, str) else ""
+        raise UsageError(
+            f"{self.flag} {value!r} is not known{near}; use one of {', '.join(known)}."
+        )
+
+    def _number(self, value: Any) -> Any:
+        wanted = Integral if self.kind is int else Real
+        if isinstance(value, wanted) and not isinstance(value, bool):
+            number = self.kind(value)
+            low = self.least is None or number >= self.least
+            if low and (self.most is None or number <= self.most) and abs(number) < inf:
+                return number
+        what = "a whole number" if self.kind is int else "a number"
+        least = "" if self.least is None else f", at least {self.least:g}"
+        most = "" if self.most is None else f", at most {self.most:g}"
+        raise UsageError(f"{self.flag} is {value!r}; expected {what}{least}{most}.")
 
 
 def option(what: str = "", metavar: str | None = None, *, default: Any = None, **said: Any) -> Any:
@@ -99,75 +163,6 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
     if said.get("many") == "commas":
         said.setdefault("read", listed)
     return field(default=default, metadata={_OPTION: Option(help=what, metavar=metavar, **said)})
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One option of a class.
-
-    Attributes
-    ----------
-    name, default, required
-        The field, its value where none is given, and whether one has to be.
-    kind
-        Its type, without None.
-    optional
-        Whether None is a value.
-    option
-        What else is known of it.
-    """
-
-    name: str
-    default: Any
-    required: bool
-    kind: Any
-    optional: bool
-    option: Option
-
-    @property
-    def flag(self) -> str:
-        """What messages call it: the flag that is a word."""
-        if self.option.argument:
-            return str(self.option.metavar)
-        words = [flag for flag in self.option.flags if flag.startswith("--")]
-        return words[0] if words else "--" + self.name.rstrip("_").replace("_", "-")
-
-    def take(self, value: Any) -> Any:
-        """Return a value as the field holds it; an empty list is the default."""
-        if value is None and (self.optional or self.default is None):
-            return None
-        if self.option.read is not None:
-            read = self.option.read(value, self.flag)
-            return self.default if read == () else read
-        if get_origin(self.kind) is Literal:
-            return _choice(value, self.flag, get_args(self.kind))
-        if self.kind in (int, float):
-            return _number(value, self.kind, self.flag, self.option)
-        if self.kind in (str, bool) and not isinstance(value, self.kind):
-            what = "text" if self.kind is str else "True or False"
-            raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
-        return value
-
-
-def _choice(value: Any, flag: str, known: Sequence[str]) -> str:
-    for own in known:
-        if value == own:
-            return own  # the constant itself: models leave out what is the default
-    near = nearest(value, known) if isinstance(value, str) else ""
-    raise UsageError(f"{flag} {value!r} is not known{near}; use one of {', '.join(known)}.")
-
-
-def _number(value: Any, kind: type, flag: str, option: Option) -> Any:
-    wanted = Integral if kind is int else Real
-    if isinstance(value, wanted) and not isinstance(value, bool):
-        number = kind(value)
-        low = option.least is None or number >= option.least
-        if low and (option.most is None or number <= option.most) and abs(number) < inf:
-            return number
-    what = "a whole number" if kind is int else "a number"
-    least = "" if option.least is None else f", at least {option.least:g}"
-    most = "" if option.most is None else f", at most {option.most:g}"
-    raise UsageError(f"{flag} is {value!r}; expected {what}{least}{most}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,60 +177,71 @@ class Options:
     EXAMPLES: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for entry in entries(type(self)):
-            value = getattr(self, entry.name)
-            taken = entry.take(value)
+        for option in options_of(type(self)):
+            value = getattr(self, option.name)
+            taken = option.take(value)
             if taken is not value:
-                object.__setattr__(self, entry.name, taken)
+                object.__setattr__(self, option.name, taken)
         self.check()
 
     def check(self) -> None:
         """Refuse values that contradict each other; a subclass says which."""
 
-    def part(self, kind: type[Asked], **others: Any) -> Asked:
-        """Return the options that another class has too, in that class, but for some others."""
-        names = [field.name for field in fields(kind) if hasattr(self, field.name)]
+    def part(self, kind: type[T], **others: Any) -> T:
+        """Return what another dataclass has too, in that class, but for some others."""
+        own: Any = kind
+        names = [field.name for field in fields(own) if hasattr(self, field.name)]
         return kind(**{name: getattr(self, name) for name in names} | others)
 
     def given(self) -> dict[str, Any]:
         """Return the options whose value is not the default."""
-        return {
-            entry.name: value
-            for entry in entries(type(self))
-            if (value := getattr(self, entry.name)) != entry.default
-        }
+        values = ((option, getattr(self, option.name)) for option in options_of(type(self)))
+        return {option.name: value for option, value in values if value != option.default}
 
 
-def entries(kind: type[Options]) -> tuple[Entry, ...]:
-    """Return the options of a class: its own first, then those of its bases in their order."""
-    found = _ENTRIES.get(kind)
-    if found is not None:
-        return found
+def options_of(kind: type[Options]) -> tuple[Option, ...]:
+    """Return the options of a class: columns, then its own, then those of its bases in their order."""
+    if kind in _FOUND:
+        return _FOUND[kind]
     hints = get_type_hints(kind, include_extras=True)
     known = {one.name: one for one in fields(kind)}
     order = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
-    own = (_entry(known[name], hints[name]) for name in order if name in known)
-    return _ENTRIES.setdefault(kind, tuple(own))
+    found = [_option_of(known[name], hints[name]) for name in order if name in known]
+    return _FOUND.setdefault(kind, tuple(sorted(found, key=_place)))
 
 
-def _entry(own: Field[Any], hint: Any) -> Entry:
-    """Return the entry of a field, whose option stands in the field itself or in its annotation."""
+def _place(option: Option) -> int:
+    """Return where an option stands among others: other columns behind those that are named."""
+    if option.group != COLUMNS:
+        return len(ROLES) + 1
+    return ROLES.index(option.name) if option.name in ROLES else len(ROLES)
+
+
+def _option_of(own: Field[Any], hint: Any) -> Option:
+    """Return the option of a field, which stands in the field itself or in its annotation."""
     bare, *beside = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-    said = [one.metadata[_OPTION] for one in (*beside, own) if _OPTION in one.metadata]
+    said: list[Option] = [
+        one.metadata[_OPTION] for one in (*beside, own) if _OPTION in one.metadata
+    ]
     if not said:
         raise TypeError(f"the option {own.name} says nothing of itself: make it by `option`")
     kinds = [bare]
     if get_origin(bare) in (Union, types.UnionType):
         kinds = [one for one in get_args(bare) if one is not type(None)]
-    kind = kinds[0] if len(kinds) == 1 else bare
     required = own.default is MISSING
-    default = None if required else own.default
-    return Entry(own.name, default, required, kind, type(None) in get_args(bare), said[-1])
+    return replace(
+        said[-1],
+        name=own.name,
+        default=None if required else own.default,
+        required=required,
+        kind=kinds[0] if len(kinds) == 1 else bare,
+        optional=type(None) in get_args(bare),
+    )
 
 
 def names_of(kind: type[Options]) -> dict[str, str]:
     """Return the name in Python of each flag of a class, without its hyphens in front."""
-    return {entry.flag.removeprefix("--"): entry.name for entry in entries(kind)}
+    return {option.flag.removeprefix("--"): option.name for option in options_of(kind)}
 
 
 def plain(options: Options) -> dict[str, Any]:

@@ -68,17 +68,13 @@ class Look:
                 raise UsageError(f"--{name} is {value:g} inches; expected {LEAST:g} to {MOST:g}.")
 
 
-def read_size(
-    size: str | None, width: float | None, height: float | None
-) -> tuple[float | None, float | None]:
-    """Return width and height from ``--size 6x4``, ``--width`` and ``--height``."""
-    if size is None:
-        return width, height
-    if width is not None or height is not None:
-        raise UsageError("--size is width and height; leave --width and --height out.")
-    found = _SIZE.fullmatch(size.strip().lower())
+def _size(value: Any, flag: str) -> tuple[float, float]:
+    """Return width and height of two numbers, or of text such as ``6x4``."""
+    pair = isinstance(value, list | tuple) and len(value) == 2
+    text = "x".join(map(str, value)) if pair else str(value)
+    found = _SIZE.fullmatch(text.strip().lower())
     if found is None:
-        raise UsageError(f"--size is {size!r}; expected WIDTHxHEIGHT in inches, such as 6x4.")
+        raise UsageError(f"--size is {text!r}; expected WIDTHxHEIGHT in inches, such as 6x4.")
     return float(found[1]), float(found[2])
 
 
@@ -92,22 +88,6 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
         several = [value]
     texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in several]
     return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
-
-
-def named_models(models: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    """Return models, each with what a picture calls it: its file, or its kind."""
-    several = sum(not isinstance(one, str) for one in models) > 1
-    found = []
-    for place, one in enumerate(models, 1):
-        name = one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind
-        found.append((name, one))
-    return found
-
-
-def _size(value: Any, flag: str) -> str:
-    """Return a size as it is typed."""
-    pair = isinstance(value, list | tuple) and len(value) == 2
-    return "x".join(map(str, value)) if pair else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +125,21 @@ class PlotOptions(Options):
     @property
     def look(self) -> Look:
         """How the picture looks."""
-        wide, high = read_size(
-            None if self.size is None else str(self.size), self.width, self.height
-        )
+        if self.size is not None and (self.width is not None or self.height is not None):
+            raise UsageError("--size is width and height; leave --width and --height out.")
+        wide, high = cast("tuple[float, float]", self.size) or (self.width, self.height)
         return Look(width=wide, height=high, title=self.title, dark=self.dark)
+
+    @property
+    def boundaries(self) -> list[tuple[str, Any]]:
+        """The boundaries to draw, each with what a picture calls it: its file, or its kind."""
+        models: tuple[Any, ...] = getattr(self, "boundary", ())
+        several = sum(not isinstance(one, str) for one in models) > 1
+        found = []
+        for place, one in enumerate(models, 1):
+            name = one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind
+            found.append((name, one))
+        return found
 
 
 # Scores and classes, judged ----------------------------------------------------------------------
@@ -171,13 +162,10 @@ class JudgedPlot(PlotOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorePlot(JudgedPlot, shared.Threaded):
+class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
     scores: own.Scores = None
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
     weight_kind: shared.WeightKind = "frequency"
 
     @property
@@ -228,11 +216,6 @@ class CurveOptions(ScorePlot):
         read=read_models,
     )
     decision: own.Decision = None
-
-    @property
-    def boundaries(self) -> list[tuple[str, Any]]:
-        """The boundaries, each with what a picture calls it."""
-        return named_models(cast("tuple[Any, ...]", self.boundary))
 
 
 @dataclass(frozen=True, kw_only=True)

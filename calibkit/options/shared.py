@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
 from calibkit.files.dialect import AS_TEXT, NULL_VALUES, Dialect, codec, separator
-from calibkit.options.option import Options, option, tagged
+from calibkit.options.option import COLUMNS, Options, option, tagged
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:  # at run time neither models nor frames are loaded for a name
     ModelLike = FrameLike = Any
 
-COLUMNS, INPUT, OUTPUT, RUN = "Columns", "Input", "Output", "Run"
+INPUT, OUTPUT, RUN = "Input", "Output", "Run"
 
 of_columns, of_input = partial(option, group=COLUMNS), partial(option, group=INPUT)
 of_output, of_run = partial(option, group=OUTPUT), partial(option, group=RUN)
@@ -150,28 +150,35 @@ Features = Annotated[
 
 _AS_IN_MODEL: Final = "as the model names it"
 
-ScoreElsewhere = Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)]
-
-UncertaintyElsewhere = Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)]
-
 ProbsElsewhere = Annotated[str | None, of_columns(PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)]
 
 
-class OfModel:
-    """What has a model, and may read its columns under other names."""
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(Options):
+    """Where the columns of a model are, if not where it says."""
 
-    model: Any
-
-    @property
-    def fitted(self) -> Model:
-        """The model."""
-        return cast("Model", self.model)
+    score: Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)] = None
+    uncertainty: Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)] = None
 
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
         named = {role: getattr(self, role, None) for role in ("score", "uncertainty", "probs")}
         return {role: name for role, name in named.items() if name is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfModel(Elsewhere):
+    """What has a model, and may read its columns under other names."""
+
+    model: Annotated[
+        ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
+    ]
+
+    @property
+    def fitted(self) -> Model:
+        """The model."""
+        return cast("Model", self.model)
 
 
 # Output and run ------------------------------------------------------------------------------
@@ -256,29 +263,20 @@ class FitOptions(Threaded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions(Options, ScoreColumns):
-    """What the columns of scores and labels are called, and how they are read."""
+class Labelled(Options):
+    """Which rows are positive."""
 
-    score: Score = "score"
-    scale: Scale = "probability"
     label: Label = "label"
     positive: Positive = None
     unlabelled: Unlabelled = "error"
-    uncertainty: Uncertainty = None
-    weight: Weight = None
-    weight_kind: WeightKind = "frequency"
-    on_missing: OnMissing = "error"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledColumns(Options):
+class LabelledColumns(Labelled):
     """The columns of a fit on scores and labels."""
 
     score: Score = "score"
     scale: Scale = "probability"
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
     weight: Weight = None
     on_missing: OnMissing = "error"
 
@@ -286,6 +284,14 @@ class LabelledColumns(Options):
     def columns(self) -> ColumnOptions:
         """What the columns are called, and how they are read."""
         return self.part(ColumnOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions(LabelledColumns, ScoreColumns):
+    """The same with an uncertainty, and how weights are taken."""
+
+    uncertainty: Uncertainty = None
+    weight_kind: WeightKind = "frequency"
 
 
 def _listed_texts(value: Any, flag: str) -> tuple[str, ...]:
@@ -344,10 +350,4 @@ class TextOptions(Options):
     @property
     def dialect(self) -> Dialect:
         """How text is written."""
-        return Dialect(
-            delimiter=self.delimiter,
-            decimal=self.decimal,
-            null_values=self.null_values,
-            encoding=self.encoding,
-            date_format=self.date_format,
-        )
+        return self.part(Dialect)

@@ -108,11 +108,7 @@ class PosteriorOptions(SimulateOptions):
         shown="2,1000",
     )
     tau: float = of_truth(
-        "In training, negatives were kept at the rate 1/tau.",
-        "NUMBER",
-        default=3.0,
-        least=1e-12,
-        most=1e12,
+        "Training kept negatives at rate 1/tau.", "NUMBER", default=3.0, least=1e-12, most=1e12
     )
     model_prior: tuple[float, float] = of_model(
         "Prior counts of the model: score = (P1 + positives) / (P1 + P0 + evidence).",
@@ -172,12 +168,8 @@ class SelectionOptions(SimulateOptions):
         least=-10,
         most=10,
     )
-    inputs: int = of_models(
-        "How many inputs there are.", "D", default=20, least=1, most=_MOST_INPUTS
-    )
-    train_rows: int = of_models(
-        "On how many rows the models are fitted.", "N", default=3000, least=2
-    )
+    inputs: int = of_models("How many inputs.", "D", default=20, least=1, most=_MOST_INPUTS)
+    train_rows: int = of_models("How many rows models are fitted on.", "N", default=3000, least=2)
     refits: int = of_models("Bootstrap refits.", "S", default=2, least=1, most=_MOST_REFITS)
 
     def check(self) -> None:

@@ -39,10 +39,7 @@ class VadOptions(shared.FitOptions):
         default="exchangeable",
     )
     min_rows: int = of_method(
-        "With --by: values with fewer rows are shrunk as all rows together.",
-        "N",
-        default=100,
-        least=2,
+        "With --by: values of fewer rows are shrunk as all together.", "N", default=100, least=2
     )
     calibrator: shared.ModelLike | None = of_tandem(
         "A calibrator to apply to the first member before; it becomes part of the model.",
@@ -53,9 +50,7 @@ class VadOptions(shared.FitOptions):
         "Or the column of calibrated probabilities, which is then what apply reads.", "NAME"
     )
     train_input: shared.FrameLike | None = of_tandem(
-        "Unlabelled rows with the same members, distributed like the training rows.",
-        "FILE",
-        path=True,
+        "Unlabelled rows with the same members, distributed as in training.", "FILE", path=True
     )
     scale: shared.Scale = "probability"
     by: shared.By = None

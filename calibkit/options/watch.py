@@ -9,10 +9,13 @@ from typing import Annotated, Any, Final
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
-from calibkit.options.option import Options, inside, option
+from calibkit.options.option import inside, option
 from calibkit.options.shared import named_column, of_output
 
 of_promises = partial(option, group="Promises")
+
+#: The largest weight that can be declared: with more no row says anything.
+MOST_WEIGHT: Final = 1e12
 
 _NOT_NAMED: Final = "the model's own bound"
 
@@ -26,7 +29,7 @@ def _promise(metavar: str, text: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchOptions(shared.OfModel, Options):
+class WatchOptions(shared.OfModel, shared.Labelled):
     """What is promised of a boundary, which rows judge it, and when."""
 
     model: Annotated[
@@ -48,11 +51,6 @@ class WatchOptions(shared.OfModel, Options):
         read=_inner,
         text=str,
     )
-    label: shared.Label = "label"
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
-    score: shared.ScoreElsewhere = None
-    uncertainty: shared.UncertaintyElsewhere = None
     period: str | None = named_column(
         "Column with the night of a row: a date, a time or a whole number.",
         shown="none: each run is the next night",
@@ -61,6 +59,15 @@ class WatchOptions(shared.OfModel, Options):
         "Column with the night on which a label arrived, to which its row belongs; a row "
         "without one has no label yet.",
         shown="as --period",
+    )
+    weight: str | None = named_column(
+        "Column with the sampling weight of a row: one over the chance that it was drawn for a label.",
+        shown="none: each row counts once",
+    )
+    max_weight: float | None = of_promises(
+        "The largest --weight that a row can ever have, as the sampling plan says: the tests rest on "
+        "it.",
+        "W",
     )
     maturity: int | None = of_promises(
         "Count a row so many nights after its --period, and not before.",
@@ -75,6 +82,17 @@ class WatchOptions(shared.OfModel, Options):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")
+        if (self.weight is None) != (self.max_weight is None):
+            raise UsageError(
+                "--weight and --max-weight go together: the largest weight is declared beforehand, not "
+                "taken from the rows seen."
+            )
+        if self.max_weight is not None and not 0.0 < self.max_weight <= MOST_WEIGHT:
+            raise UsageError(
+                f"--max-weight is {self.max_weight:g}; expected above 0, up to {MOST_WEIGHT:g}."
+            )
+        if self.weight is not None and self.calibration:
+            raise UsageError("--calibration counts each row once; leave --weight out.")
 
     @property
     def named(self) -> dict[str, Bound]:

@@ -49,6 +49,15 @@ class Method(Protocol):
         """Return the class of its states."""
 
 
+class OfScores:
+    """What counts its rows by score."""
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
 class Alpha:
     """``alpha-cal``: distributions over class probabilities, from votes."""
 
@@ -83,7 +92,7 @@ class Alpha:
         return AlphaState
 
 
-class Boundary:
+class Boundary(OfScores):
     """``boundary``: score thresholds, one an uncertainty level."""
 
     def structure(self) -> type[BoundaryModel]:
@@ -111,11 +120,6 @@ class Boundary:
 
         return run
 
-    def state(self) -> type[State]:
-        from calibkit.summaries.score_states import ScoreState
-
-        return ScoreState
-
 
 class Bundle:
     """``bundle``: several models as one; it is put together, not fitted."""
@@ -141,7 +145,7 @@ class Bundle:
         return bundle
 
 
-class Calibrator:
+class Calibrator(OfScores):
     """``calibrate``: a map from scores, or from class probabilities, to probabilities."""
 
     def structure(self) -> type[CalibratorModel]:
@@ -168,11 +172,6 @@ class Calibrator:
         from calibkit.methods.calibrators import run
 
         return run
-
-    def state(self) -> type[State]:
-        from calibkit.summaries.score_states import ScoreState
-
-        return ScoreState
 
 
 class ClassCalibrator(Calibrator):
@@ -252,7 +251,7 @@ class Vad:
         return VadState
 
 
-class Evaluation:
+class Evaluation(OfScores):
     """``evaluate``: metrics, which are no model."""
 
     def view(self) -> View:
@@ -261,14 +260,9 @@ class Evaluation:
         return metrics
 
     def run(self) -> Run[EvaluateOptions, Evaluated]:
-        from calibkit.evaluation import run
+        from calibkit.evaluation import evaluate
 
-        return run
-
-    def state(self) -> type[State]:
-        from calibkit.summaries.score_states import ScoreState
-
-        return ScoreState
+        return evaluate
 
 
 class Comparison:
@@ -290,18 +284,13 @@ class Comparison:
         return DriftState
 
 
-class Grid:
+class Grid(OfScores):
     """``bin``: a table of counts, which is no model."""
 
     def run(self) -> Run[BinOptions, Binned]:
         from calibkit.bins import run
 
         return run
-
-    def state(self) -> type[State]:
-        from calibkit.summaries.score_states import ScoreState
-
-        return ScoreState
 
 
 alpha, boundary, bundle, calibrator = Alpha(), Boundary(), Bundle(), Calibrator()

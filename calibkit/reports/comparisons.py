@@ -24,7 +24,7 @@ from calibkit.reports.points import (
     undrawable,
     with_ends,
 )
-from calibkit.reports.style import Sheet, shown_name
+from calibkit.reports.style import Sheet, aside, shown_name
 
 #: From this many runs on, a box says more than the points alone.
 LEAST_OF_A_BOX = 5
@@ -139,15 +139,15 @@ def bias_points(source: Source, options: BiasOptions) -> Points:
 
 def draw_bias(shown: Points, sheet: Sheet) -> None:
     """Draw the bias above and the calibration error below, over the share of the rows."""
-    above, below = sheet.panels(2, heights=[3, 2], sharex=True)
+    above, below = sheet.panels(3, 2)
     above.axhline(0.0, zorder=1, **sheet.guide)
     series = shown.table.partition_by("score", maintain_order=True)
     tops = shown.table["top"].unique().sort()
     wide = float(tops[-1]) / float(tops[0]) > 20
     for place, own in enumerate(series):
         # Side by side, so that intervals at one share do not hide each other.
-        aside = (place - (len(series) - 1) / 2) * 0.012
-        x = own["top"] * (1 + 4 * aside) if wide else own["top"] + aside * (tops[-1] - tops[0])
+        off = aside(place, len(series))
+        x = own["top"] * (1 + 4 * off) if wide else own["top"] + off * (tops[-1] - tops[0])
         for panel, name in zip((above, below), _BIASES, strict=True):
             sheet.series(panel, place, x, own[name])
             sheet.whiskers(panel, place, x, own[f"{name}_low"], own[f"{name}_high"])

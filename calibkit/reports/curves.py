@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -36,8 +36,8 @@ from calibkit.reports.points import (
 )
 from calibkit.reports.style import Sheet
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+#: How a line or a point is drawn, in the words of matplotlib.
+Look: TypeAlias = dict[str, Any]
 
 #: Points of one curve that are drawn: more would not be seen.
 MOST_POINTS = 300
@@ -55,27 +55,15 @@ _RISKS = schema("name", "confidence", "coverage", "risk", "aurc")
 
 @dataclass(frozen=True)
 class Curve:
-    """A kind of curve.
+    """A kind of curve."""
 
-    Attributes
-    ----------
-    x, y
-        What it shows, as columns of the table.
-    area, area_name
-        The metric that is the area under it, and its name.
-    x_label, y_label
-        What stands at the axes.
-    steps
-        Whether the line is drawn as steps, from the first value of y on, and not from (0, 0).
-    """
-
-    x: str
+    x: str  # what it shows, as columns of the table
     y: str
-    area: str
+    area: str  # the metric that is the area under it, and its name
     area_name: str
-    x_label: str
-    y_label: str
-    steps: bool = False
+    x_label: str = ""  # what stands at the axes
+    y_label: str = ""
+    steps: bool = False  # drawn as steps, from the first value of y on, not from (0, 0)
 
 
 CURVES: Final[Mapping[str, Curve]] = {
@@ -87,7 +75,7 @@ CURVES: Final[Mapping[str, Curve]] = {
     "roc": Curve(
         *("fpr", "recall", "auc", "AUC"), *("false positive rate", "recall (true positive rate)")
     ),
-    "threshold": Curve(*("threshold", "precision", "auc", "AUC"), *("threshold", "share")),
+    "threshold": Curve("threshold", "precision", "auc", "AUC"),
 }
 
 #: What is drawn against the threshold, and what the legend says of it.
@@ -127,10 +115,14 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         )
     simple = plain.intervals and plain.weight is None and plain.groups is None
     confidence = plain.confidence if simple else None
-    frames = [_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)]
-    frames.append(_operating(source, spec, options))
-    frames.append(pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}))
-    table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal")
+    base = pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]})
+    frames = [
+        pl.DataFrame(schema=_SCHEMA),
+        *(_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)),
+        _operating(source, spec, options),
+        base,
+    ]
+    table = pl.concat(frames, how="diagonal")
     said = per_cent(plain.confidence, plain.intervals)
     return Points.of(kind, table, rows, interval=said)
 
@@ -142,44 +134,39 @@ def _check_lines(options: CurveOptions) -> None:
 
 def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
     """Return each score of rows, counted."""
-    samples = {
-        name: Sample(score=score, label=rows.label, weight=rows.weight)
+    label, weight, how = rows.label, rows.weight, options.settings
+    return [
+        view_of(Sample(score=score, label=label, weight=weight), name, ALL, how)
         for name, score in rows.scores.items()
-    }
-    return [view_of(sample, name, ALL, options.settings) for name, sample in samples.items()]
+    ]
 
 
 def _rates(view: View, curve: Curve, confidence: float | None) -> pl.DataFrame:
     """Return precision, recall and false positive rate of each threshold, as many as are seen."""
     rows = np.cumsum(view.count, dtype=np.int64)
     hits = np.cumsum(view.positive, dtype=np.int64)
-    recall, fpr = hits / view.positives, (rows - hits) / view.negatives
-    precision = np.divide(hits, rows, out=np.zeros(rows.size), where=rows > 0)
-    rates = {"precision": precision, "recall": recall, "fpr": fpr}
     threshold = view.score.astype(np.float64)
-    known = rates | {"threshold": threshold / (np.ptp(threshold[np.isfinite(threshold)]) or 1.0)}
+    known = {
+        "threshold": threshold / (np.ptp(threshold[np.isfinite(threshold)]) or 1.0),
+        "precision": np.divide(hits, rows, out=np.zeros(rows.size), where=rows > 0),
+        "recall": hits / view.positives,
+        "fpr": (rows - hits) / view.negatives,
+    }
     kept = visible(known[curve.x], known[curve.y])
-    ends: dict[str, NDArray[Any]] = {}
+    hits, rows = hits[kept], rows[kept]
+    table: dict[str, Any] = {
+        "name": view.name,
+        "curve": "thresholds",
+        "threshold": threshold[kept],
+        "selected_share": rows / view.total,
+        **{name: known[name][kept] for name in _BOUNDED},
+        "area": registry.compute(view, [curve.area])[curve.area],
+    }
     if confidence is not None:
-        counts: dict[str, tuple[Any, Any]] = {
-            "precision": (hits[kept], rows[kept]),
-            "recall": (hits[kept], view.positives),
-            "fpr": ((rows - hits)[kept], view.negatives),
-        }
-        for name, (some, of) in counts.items():
-            ends[f"{name}_low"], ends[f"{name}_high"] = interval(some, of, confidence)
-    return pl.DataFrame(
-        {
-            "name": view.name,
-            "curve": "thresholds",
-            "threshold": threshold[kept],
-            "selected_share": rows[kept] / view.total,
-            **{name: rate[kept] for name, rate in rates.items()},
-            **ends,
-            "area": registry.compute(view, [curve.area])[curve.area],
-        },
-        schema_overrides={"area": pl.Float64},
-    )
+        among: tuple[Any, ...] = (rows, view.positives, view.negatives)
+        for name, some, of in zip(_BOUNDED, (hits, hits, rows - hits), among, strict=True):
+            table[f"{name}_low"], table[f"{name}_high"] = interval(some, of, confidence)
+    return pl.DataFrame(table, schema_overrides={"area": pl.Float64})
 
 
 def visible(x: NDArray[Any], y: NDArray[Any], most: int = MOST_POINTS) -> NDArray[np.int64]:
@@ -236,14 +223,11 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
         name, value = own["name"][0], own["area"][0]
         said = name if value is None else f"{name}, {curve.area_name} {value:.3f}"
         sheet.curve(panel, place, said, xs, ys, "steps-pre" if curve.steps else "default")
-        _band(panel, own, curve.x, curve.y, place, sheet, "pre" if curve.steps else None)
-    known = pl.col(curve.x, curve.y).is_not_null()
-    marked = shown.table.filter(pl.col("curve") == "decisions", known)
-    for place, row in enumerate(marked.iter_rows(named=True)):
+        ends = (own[f"{curve.y}_{end}"] for end in ("low", "high"))
+        sheet.band(panel, place, own[curve.x], *ends, step="pre" if curve.steps else None)
+    for row, look in _marked(shown, sheet, curve.x, curve.y):
         sheet.cross(panel, row, curve.x, curve.y, color=sheet.ink, zorder=3)
-        look = sheet.mark(place)
         panel.plot([row[curve.x]], [row[curve.y]], zorder=4, clip_on=False, **look)
-        sheet.entry(row["name"], **look)
     if curve.steps:
         base = shown.table.filter(pl.col("curve") == "base_rate")["precision"][0]
         panel.axhline(float(base), **sheet.guide)
@@ -254,19 +238,13 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, x=curve.x_label, y=curve.y_label)
 
 
-def _band(
-    panel: Axes,
-    own: pl.DataFrame,
-    x: str,
-    y: str,
-    place: int,
-    sheet: Sheet,
-    step: Literal["pre"] | None = "pre",
-) -> None:
-    """Shade the intervals along a line, where there are any."""
-    known = own.drop_nulls([f"{y}_low", f"{y}_high"])
-    low, high, colour = known[f"{y}_low"], known[f"{y}_high"], sheet.line(place)["color"]
-    panel.fill_between(known[x], low, high, step=step, color=colour, alpha=0.15, lw=0)
+def _marked(shown: Points, sheet: Sheet, *needed: str) -> Iterator[tuple[dict[str, Any], Look]]:
+    """Yield the decisions that have some values, each with its look and an entry in the legend."""
+    found = shown.table.filter(pl.col("curve") == "decisions", pl.col(needed).is_not_null())
+    for place, row in enumerate(found.iter_rows(named=True)):
+        look = sheet.mark(place)
+        yield row, look
+        sheet.entry(row["name"], **look)
 
 
 def draw_thresholds(shown: Points, sheet: Sheet) -> None:
@@ -277,15 +255,13 @@ def draw_thresholds(shown: Points, sheet: Sheet) -> None:
     for place, (rate, said) in enumerate(_AGAINST_THRESHOLD.items()):
         sheet.curve(panel, place, said, own["threshold"], own[rate], "steps-pre")
         if rate in _BOUNDED:
-            _band(panel, own, "threshold", rate, place, sheet)
-    marked = shown.table.filter(pl.col("curve") == "decisions", pl.col("threshold").is_not_null())
-    for place, row in enumerate(marked.iter_rows(named=True)):
+            ends = (own[f"{rate}_{end}"] for end in ("low", "high"))
+            sheet.band(panel, place, own["threshold"], *ends, step="pre")
+    for row, look in _marked(shown, sheet, "threshold"):
         panel.axvline(row["threshold"], color=sheet.ink, lw=0.8, ls=":")
-        look = sheet.mark(place)
         for rate in _AGAINST_THRESHOLD:
             if row[rate] is not None:
                 panel.plot([row["threshold"]], [row[rate]], zorder=4, clip_on=False, **look)
-        sheet.entry(row["name"], **look)
     panel.set(ylim=(-0.02, 1.03))
     sheet.label(panel, x=f"threshold of {own['name'][0]}", y=f"share{shown.interval}")
 
@@ -323,9 +299,8 @@ def draw_worth(shown: Points, sheet: Sheet) -> None:
         bottom, top = 0.0, 1.6 * best
     for place, own in enumerate(table.partition_by("model", maintain_order=True)[:-2]):
         if own["low"].null_count() == 0:
-            low, high = (own[end].clip(bottom, top) for end in ("low", "high"))
-            colour = sheet.line(place)["color"]
-            panel.fill_between(own[at], low, high, color=colour, alpha=0.18, lw=0)
+            ends = (own[end].clip(bottom, top) for end in ("low", "high"))
+            sheet.band(panel, place, own[at], *ends, alpha=0.18)
         seen = own.filter(pl.col(column) >= bottom)
         sheet.curve(panel, place, own["model"][0], seen[at], seen[column])
     for name, dots in (("all", (0, (4, 3))), ("none", (0, (1, 2)))):
@@ -347,8 +322,8 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
     spec = replace(options.judged, metrics=("count",))
     refuse(spec, "a risk-coverage curve")
     rows = read_evaluate_rows(spec, source)
-    frames = [_risks(view) for view in _views(rows, spec)]
-    return Points.of("risk-coverage", pl.concat([pl.DataFrame(schema=_RISKS), *frames]), rows)
+    table = pl.concat([pl.DataFrame(schema=_RISKS), *map(_risks, _views(rows, spec))])
+    return Points.of("risk-coverage", table, rows)
 
 
 def _risks(view: View) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from calibkit.errors import CalibkitError
-from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.evaluate import Evaluated, evaluate
 from calibkit.evaluation.rows import BOUNDARY
 from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
@@ -54,14 +54,17 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:
     """Return the HTML page of an evaluation with curves; pictures of all rows where these fit."""
-    model, boundary = options.model, _boundary_of(options)
+    model = options.model
+    boundary = model if isinstance(model, BoundaryModel) else None
     drawn: list[Markup] = []
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
         fits = source.memory is None or source.rows <= source.memory.entries
         makers = [partial(_reliability, options, found)] if found.curves is not None else []
         if fits:
-            makers += [partial(_of_rows, options, source, *asked) for asked in _asked(options)]
+            makers += [
+                partial(_of_rows, options, source, *asked) for asked in _asked(options, boundary)
+            ]
         for make in makers:
             try:
                 shown = make()
@@ -84,20 +87,18 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
             for one in source.parts
         ],
         confidence=options.confidence if options.intervals else None,
-        short=_in_short(boundary, found.metrics),
+        short=[*_in_short(boundary, found.metrics), *_money(options, source, boundary)],
         story=story,
         pictures=drawn,
         remark=remark,
     )
 
 
-def _boundary_of(options: EvaluateOptions) -> BoundaryModel | None:
-    return options.model if isinstance(options.model, BoundaryModel) else None
-
-
-def _asked(options: EvaluateOptions) -> Iterator[tuple[type[plot.PlotOptions], dict[str, Any]]]:
+def _asked(
+    options: EvaluateOptions, model: BoundaryModel | None
+) -> Iterator[tuple[type[plot.PlotOptions], dict[str, Any]]]:
     """Yield the pictures of a page that need the rows, with options of their own."""
-    model, names = _boundary_of(options), options.ranked
+    names = options.ranked
     if options.counts is not None:
         yield plot.DispersionOptions, {"probs": options.patterns}
     if options.patterns or len(names) > MOST_LINES:
@@ -157,6 +158,42 @@ def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
     if model is None or BOUNDARY not in metrics.metrics:
         return lines
     return [*_bounds(model, metrics), rule(model), *lines]
+
+
+def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None) -> list[str]:
+    """Say what the alerts of a boundary fitted with ``--value`` come to, where rows have the column.
+
+    Sums of values are counts of rows weighted by them; rows with weights of their own are left out.
+    """
+    column = None if model is None else model.columns.get("value")
+    if column is None or column.name not in source.schema or options.weight is not None:
+        return []
+    own = replace(
+        options,
+        by=None,
+        grid=None,
+        groups=None,
+        weight=column.name,
+        weight_kind="sampling",
+        metrics=("tp", "fp", "fn"),
+        top=(),
+        intervals=False,
+    )
+    try:
+        values = evaluate(own, source).metrics.metrics[BOUNDARY][ALL]
+    except CalibkitError as error:  # a value is missing or negative
+        return [f"{column.name} is not summed: {error}"]
+    found, wrong, missed = (float(values[name] or 0.0) for name in ("tp", "fp", "fn"))
+    share = f" ({hundredths(found / (found + missed))} %)" if found + missed else ""
+    return [
+        f"{column.name}: {_amount(found)} of the {_amount(found + missed)} in the positives is caught"
+        f"{share}, {_amount(missed)} is missed; {_amount(wrong)} lies in false alarms."
+    ]
+
+
+def _amount(value: float) -> str:
+    """Return a sum of values: whole from a thousand on."""
+    return f"{value:,.0f}" if value >= 1000.0 or value == int(value) else f"{value:,.2f}"
 
 
 def _found(metrics: Metrics, name: str) -> Number | Span | None:

@@ -25,6 +25,8 @@ from calibkit.reports.style import Sheet, with_room
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Floats = NDArray[np.float64]
+
 #: Log-odds beyond which nothing is told apart: those of probabilities of a millionth.
 FARTHEST = 13.8
 
@@ -37,26 +39,13 @@ LEAST_ROWS = 25
 
 @dataclass(frozen=True, kw_only=True)
 class GridCells:
-    """A grid as the table of its cells.
+    """A grid as the table of its cells."""
 
-    Attributes
-    ----------
-    frame
-        As `calibkit.bins.binning.grid_frame`.
-    rows
-        The rows it counts, None where a table was read.
-    whole
-        Whether counts are numbers of rows, so that they have exact intervals.
-    words
-        What axes and legends say: the columns `score` and `uncertainty`, empty without one, and the
-        `scale` of the scores.
-    warnings, notes
-        What the user has to be told, and what a summary should say.
-    """
-
-    frame: pl.DataFrame
-    rows: ScoreRows | None
-    whole: bool
+    frame: pl.DataFrame  # as `calibkit.bins.binning.grid_frame`
+    rows: ScoreRows | None  # those it counts, None where a table was read
+    whole: bool  # whether counts are numbers of rows, so that they have exact intervals
+    #: What axes and legends say: the columns `score` and `uncertainty`, empty without one, and the
+    #: `scale` of the scores.
     words: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -123,13 +112,13 @@ def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
     )
 
 
-def level_ends(frame: pl.DataFrame) -> NDArray[np.float64]:
+def level_ends(frame: pl.DataFrame) -> Floats:
     """Return the shares of rows below each level of a grid, and 1 at the end."""
     levels = int(frame["uncertainty_bin"].to_numpy()[-1]) + 1
     counts = [math.fsum(row) for row in frame["count"].to_numpy().reshape(levels, -1)]
-    reached = np.cumsum([0.0, *counts])
-    ends: NDArray[np.float64] = reached / reached[-1]
-    return ends
+    reached: Floats = np.cumsum([0.0, *counts])
+    reached /= reached[-1]
+    return reached
 
 
 def level_names(frame: pl.DataFrame) -> list[str]:
@@ -146,12 +135,11 @@ def level_names(frame: pl.DataFrame) -> list[str]:
     return names
 
 
-def log_odds(probability: ArrayLike) -> NDArray[np.float64]:
+def log_odds(probability: ArrayLike) -> Floats:
     """Return log-odds: -inf for 0 and less, inf for 1 and more."""
-    inside = np.clip(np.asarray(probability, np.float64), 0.0, 1.0)
+    inside: Floats = np.clip(np.asarray(probability, np.float64), 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        found: NDArray[np.float64] = np.log(inside) - np.log1p(-inside)
-    return found
+        return np.log(inside) - np.log1p(-inside)
 
 
 def name_odds(panel: Axes, sheet: Sheet, left: float, right: float) -> None:
@@ -159,9 +147,6 @@ def name_odds(panel: Axes, sheet: Sheet, left: float, right: float) -> None:
     room = 5.0 * sheet.letters / (sheet.size[0] * 72 * 0.75) * (right - left)
     known = [(float(log_odds(named)), f"{named:g}") for named in _NAMED]
     panel.set_xticks(*with_room([tick for tick in known if left <= tick[0] <= right], room))
-
-
-Floats = NDArray[np.float64]
 
 
 def points(source: Source, options: PositivityOptions) -> Points:

@@ -61,7 +61,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
     x = _Axis(0.0, 1.0, _LEFT, _LEFT + _SIDE)
     y = _Axis(0.0, 1.0, _TOP + _SIDE, _TOP)
     middle = (y.start + y.end) / 2
-    sides = dict(zip(("x", "y", "width", "height"), (x.start, y.end, _SIDE, _SIDE), strict=True))
+    sides = {"x": x.start, "y": y.end, "width": _SIDE, "height": _SIDE}
     turned = {"transform": f"rotate(-90 12 {middle:g})"}
     parts = [
         _shape("rect", "axis", **{name: f"{side:g}" for name, side in sides.items()}),

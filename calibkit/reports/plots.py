@@ -3,7 +3,7 @@
     points(source, options) -> Points         the numbers, a table; no matplotlib needed
     draw(points, look) -> Figure              the picture of these numbers
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
-    to_svg(figure), to_png, to_pdf -> bytes   its bytes, the same each time
+    to_bytes(figure, "svg") -> bytes          its bytes, the same each time
 
 A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
@@ -22,15 +22,7 @@ from calibkit.options.grid_plots import KINDS, BinnedPlot
 from calibkit.options.plot import JudgedPlot, Look, PlotOptions
 from calibkit.reports import comparisons, curves, ece_at, grids, heatmap, recall_gain, reliability
 from calibkit.reports.points import Points
-from calibkit.reports.style import (
-    AxesSheet,
-    Sheet,
-    need_matplotlib,
-    settings,
-    to_pdf,
-    to_png,
-    to_svg,
-)
+from calibkit.reports.style import AxesSheet, Sheet, need_matplotlib, settings, to_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,8 +50,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
 
 def points(source: Source, options: PlotOptions) -> Points:
     """Return what a picture of rows shows: that of the class of its options."""
-    of_rows, _ = _KINDS[options.KIND]
-    return of_rows(source, options)
+    return _KINDS[options.KIND][0](source, options)
 
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
@@ -108,4 +99,4 @@ def _size(shown: Points, look: Look) -> tuple[float, float]:
 
 def picture(shown: Points, look: Look | None = None, format: str = "svg") -> bytes:  # noqa: A002 (the word of options)
     """Return the picture of some points as ``svg``, ``png`` or ``pdf``."""
-    return {"svg": to_svg, "png": to_png, "pdf": to_pdf}[format](draw(shown, look))
+    return to_bytes(draw(shown, look), format)

@@ -18,25 +18,14 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """What a picture shows.
+    """What a picture shows."""
 
-    Attributes
-    ----------
-    kind
-        A key of `calibkit.options.grid_plots.KINDS`.
-    table
-        Every number that is drawn.
-    words
-        What titles, axes and legends say besides, such as the name of a score.
-    warnings, notes
-        What the user has to be told, and what a summary should say.
-    """
-
-    kind: str
-    table: pl.DataFrame
+    kind: str  # a key of `calibkit.options.grid_plots.KINDS`
+    table: pl.DataFrame  # every number that is drawn
+    #: What titles, axes and legends say besides, such as the name of a score.
     words: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what the user has to be told
+    notes: tuple[str, ...] = ()  # what a summary should say
 
     @classmethod
     def of(cls, kind: str, table: pl.DataFrame, found: Any, **words: str | None) -> Points:
@@ -74,7 +63,7 @@ def check_lines(names: Sequence[str], what: str, option: str) -> None:
 def undrawable(source: Source, why: str, column: str | None = None) -> DataError:
     """Return the error for rows that leave nothing to draw."""
     path = source.parts[0].path
-    return DataError(f"{path}: {why}", file=path, column=column)
+    return DataError.of(path, why, column=column)
 
 
 def per_cent(share: float | None, shown: object = True) -> str | None:

@@ -134,7 +134,7 @@ def draw_disagreement(shown: Points, sheet: Sheet) -> None:
 
 def _panels(sheet: Sheet, end: float) -> list[Axes]:
     """Return a panel with the diagonal, and a low one for the numbers of rows."""
-    main, below = sheet.panels(2, heights=[4, 1], sharex=True)
+    main, below = sheet.panels(4, 1)
     main.plot([0, end], [0, end], zorder=1, **sheet.guide)
     return [main, below]
 

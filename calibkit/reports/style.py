@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -51,8 +51,12 @@ DPI = 200
 #: Characters of a name that a legend shows.
 NAME_LENGTH = 40
 
-#: What matplotlib says of a file, the date among it.
-_ABOUT = ("Date", "Creator", "Format", "Type")
+#: How each format is written: without what matplotlib says of a file, the date among it.
+_WRITTEN: Mapping[str, dict[str, Any]] = {
+    "svg": {"metadata": dict.fromkeys(("Date", "Creator", "Format", "Type"))},
+    "png": {"metadata": {"Software": None}, "dpi": DPI},
+    "pdf": {"metadata": dict.fromkeys(("CreationDate", "Creator", "Producer"))},
+}
 
 _LIGHT, _DARK = "#FFFFFF", "#16181D"
 
@@ -139,17 +143,11 @@ class Sheet:
         """Return how many letters of an average text fit into a length."""
         return max(8, int(inches * 72 / (0.56 * self.letters * scale)))
 
-    def panels(
-        self,
-        rows: int = 1,
-        columns: int = 1,
-        *,
-        heights: Sequence[float] | None = None,
-        **more: Any,
-    ) -> list[Axes]:
-        """Return the panels of the figure, row by row; keywords go to ``Figure.subplots``."""
-        grid = self.figure.subplots(rows, columns, squeeze=False, height_ratios=heights, **more)
-        return [panel for row in grid for panel in row]
+    def panels(self, *heights: float) -> list[Axes]:
+        """Return panels one below the other that share their x: one, or of these relative heights."""
+        ratios = heights or (1.0,)
+        grid = self.figure.subplots(len(ratios), squeeze=False, height_ratios=ratios, sharex=True)
+        return [panel for (panel,) in grid]
 
     def line(self, place: int) -> dict[str, Any]:
         """Return what tells line `place` (from 0) from the others: colour, dashes, marker."""
@@ -193,12 +191,27 @@ class Sheet:
                 draw(row[other], low, high, lw=1.0, **look)
 
     def whiskers(
-        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series
+        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series, **look: Any
     ) -> None:
-        """Draw the intervals of line `place`, those that are known."""
-        known = (low.is_not_null() & high.is_not_null()).to_numpy()
-        ends = (np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy()))
-        panel.vlines(*ends, color=self.line(place)["color"], lw=1.0)
+        """Draw the intervals of line `place`, those that are known, `look` over its own look."""
+        x, bottom, top = _known(x, low, high)
+        panel.vlines(x, bottom, top, **{"color": self.line(place)["color"], "lw": 1.0} | look)
+
+    def band(
+        self,
+        panel: Axes,
+        place: int,
+        x: ArrayLike,
+        low: pl.Series,
+        high: pl.Series,
+        *,
+        step: Literal["pre"] | None = None,
+        alpha: float = 0.15,
+    ) -> None:
+        """Shade the intervals along line `place`, those that are known."""
+        x, bottom, top = _known(x, low, high)
+        colour = self.line(place)["color"]
+        panel.fill_between(x, bottom, top, step=step, color=colour, alpha=alpha, lw=0)
 
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
@@ -246,6 +259,17 @@ class Sheet:
                 panel.locator_params(axis="x", nbins=ticks)
 
 
+def aside(place: int, count: int) -> float:
+    """Return how far one of several points with the same x stands aside, as a share of the axis."""
+    return (place - (count - 1) / 2) * 0.012
+
+
+def _known(x: ArrayLike, low: pl.Series, high: pl.Series) -> list[np.ndarray]:
+    """Return the places and ends of intervals, of those that are known."""
+    known = (low.is_not_null() & high.is_not_null()).to_numpy()
+    return [np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy())]
+
+
 def with_room(ticks: Iterable[tuple[float, str]], gap: float) -> tuple[list[float], list[str]]:
     """Return the places and names of ticks, without those too near to an earlier one."""
     kept: dict[float, str] = {}
@@ -263,21 +287,15 @@ def shown_name(name: str) -> str:
     return f" {short}" if short.startswith("_") else short
 
 
-def to_svg(figure: Figure) -> bytes:
-    """Return a figure as SVG, the same bytes each time."""
-    data = _saved(figure, "svg", metadata=dict.fromkeys(_ABOUT))
-    told = figure.get_suptitle() or str(figure.get_label())
-    return _lean(data.decode(), told).encode()
-
-
-def to_png(figure: Figure) -> bytes:
-    """Return a figure as PNG, the same bytes each time."""
-    return _saved(figure, "png", dpi=DPI, metadata={"Software": None})
-
-
-def to_pdf(figure: Figure) -> bytes:
-    """Return a figure as PDF, the same bytes each time."""
-    return _saved(figure, "pdf", metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
+def to_bytes(figure: Figure, kind: str = "svg") -> bytes:
+    """Return a figure as ``svg``, ``png`` or ``pdf``, the same bytes each time."""
+    width, height = figure.get_size_inches()
+    out = io.BytesIO()
+    with settings(Look(), (float(width), float(height))):
+        figure.savefig(out, format=kind, **_WRITTEN[kind])
+    if kind != "svg":
+        return out.getvalue()
+    return _lean(out.getvalue().decode(), figure.get_suptitle() or str(figure.get_label())).encode()
 
 
 def _lean(svg: str, title: str) -> str:
@@ -295,14 +313,6 @@ def _lean(svg: str, title: str) -> str:
     svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), svg)
     label = html.escape(" ".join(title.split()), quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
-
-
-def _saved(figure: Figure, kind: str, **more: Any) -> bytes:
-    width, height = figure.get_size_inches()
-    out = io.BytesIO()
-    with settings(Look(), (float(width), float(height))):
-        figure.savefig(out, format=kind, **more)
-    return out.getvalue()
 
 
 #: Inches between panels that share the room of one.
@@ -330,20 +340,13 @@ class AxesSheet(Sheet):
         if title:
             ax.set_title(title)
 
-    def panels(
-        self,
-        rows: int = 1,
-        columns: int = 1,
-        *,
-        heights: Sequence[float] | None = None,
-        **more: Any,
-    ) -> list[Axes]:
+    def panels(self, *heights: float) -> list[Axes]:
         """Return the axes, and below them as many as asked for, which share their x."""
-        if rows > 1:
+        if len(heights) > 1:
             grid: Any = import_module("mpl_toolkits.axes_grid1")  # a part of matplotlib
             divider = grid.make_axes_locatable(self.main)
-            for height in (heights or [1.0] * rows)[1:]:
-                share = f"{100 * height / (heights or [1.0])[0]:g}%"
+            for height in heights[1:]:
+                share = f"{100 * height / heights[0]:g}%"
                 below = divider.append_axes("bottom", share, pad=_GAP, sharex=self.main)
                 self._panels.append(below)
             for panel in self._panels[:-1]:

@@ -1,18 +1,23 @@
-"""Passes over the rows of a source: all of them at once where they fit, else window by window."""
+"""Passes over the rows of a source: all of them at once where they fit, else window by window.
+
+What is found in windows merges.  It is a function of the set of rows, so that no order, no cut into
+windows and no grouping of merges changes a bit of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from calibkit.columns.rows import NothingLeft, OffendingRows, Remark, merge_remarks
 from calibkit.files.sources import Source
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import in_order
-from calibkit.summaries.summary import merge_all
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+F = TypeVar("F", bound="Found")
 
 #: Into how many windows as many rows as there is room for are cut: each is read, checked, worked on.
 _PARTS: Final = 4
@@ -94,3 +99,16 @@ def work_through(
         order = {name: place for place, name in enumerate(columns)}
         failures.sort(key=lambda error: order.get(str(error.column), len(order)))
         raise merge_all(failures)
+
+
+class Found(Protocol):
+    """What is known of some rows."""
+
+    def merge(self, *others: Self) -> Self:
+        """Return what is known of the rows of all; none of them changes."""
+
+
+def merge_all(parts: Iterable[F]) -> F:
+    """Return what is known of the rows of all parts, of which there is one at least."""
+    first, *others = parts
+    return first.merge(*others)

@@ -22,7 +22,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import COUNT, UnitError
 from calibkit.summaries.counted import Counted
 from calibkit.summaries.edges import assign
-from calibkit.summaries.summary import merge_all
+from calibkit.summaries.passes import merge_all
 
 #: How a further column is called among the roles.
 OTHER = "column "
@@ -167,10 +167,10 @@ def checked(rows: ScoreRows) -> ScoreRows:
         raise weightless(file, options.weight, rows.rows)
     if rows.label is None or options.positive is None or rows.label.any():
         return rows
-    raise DataError(
-        f"{file}: column {options.label!r}: no row has the positive class {options.positive!r}; "
+    raise DataError.of(
+        file,
+        f"column {options.label!r}: no row has the positive class {options.positive!r}; "
         "name one of its values by --positive",
-        file=file,
         column=options.label,
         rows=rows.rows,
     )

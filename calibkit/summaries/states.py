@@ -26,7 +26,7 @@ from calibkit.files.sinks import arrow_file
 from calibkit.files.told import Told, together
 from calibkit.models.model import canonical_text
 from calibkit.numerics.row_hash import merge_hashes
-from calibkit.summaries.summary import merge_all
+from calibkit.summaries.passes import merge_all
 
 T = TypeVar("T")
 

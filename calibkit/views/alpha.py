@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page
@@ -71,18 +72,13 @@ def view(model: AlphaModel, page: Page) -> None:
             names = [f"ln probability of {name}" for name in model.classes]
         pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
         page.say("")
-        rows: list[list[object]] = [["intercept", model.intercept]]
         most = len(pairs) if page.everything else page.shown(_SHOWN, _on_screen(model))
-        rows += [[name, weight] for name, weight in pairs[:most]]
-        page.table(["feature", "weight in ln alpha0"], rows)
-        if len(pairs) > most:
-            page.say(f"… {len(pairs) - most} smaller weights.")
+        rows = [("intercept", model.intercept), *pairs]
+        page.first(most + 1, ["feature", "weight in ln alpha0"], rows, "smaller weights")
     if model.disagreement_map is not None:
         steps = model.disagreement_map
         page.say("")
-        table: list[list[object]] = [
-            [*pair] for pair in zip(steps.knots, steps.values, strict=True)
-        ]
+        table: Sequence[Sequence[object]] = [*zip(steps.knots, steps.values, strict=True)]
         some = table if page.everything else table[:_SHOWN]
         some = spread(some, page.shown(len(some), _on_screen(model)))
         page.table(["predicted disagreement from", "becomes"], some)
@@ -108,11 +104,7 @@ def logit_map_view(
         return
     weights, intercept = logit_map.weights, logit_map.intercept
     assert isinstance(weights, list) and isinstance(intercept, list)
-    rows: list[list[object]] = []
+    own = [each[place] if isinstance(each, list) else each for place, each in enumerate(weights)]
+    rows = [*zip(classes, own, intercept, strict=True)]
     most = len(classes) if page.everything else page.shown(_SHOWN, on_screen)
-    for place, name in enumerate(classes[:most]):
-        own = weights[place]
-        rows.append([name, own[place] if isinstance(own, list) else own, intercept[place]])
-    page.table(["class", "weight of its own logit", "intercept"], rows)
-    if len(classes) > most:
-        page.say(f"… {len(classes) - most} more classes.")
+    page.first(most, ["class", "weight of its own logit", "intercept"], rows, "more classes")

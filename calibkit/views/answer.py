@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def _boxes(
     return found
 
 
-def spread(table: list[list[object]], most: int) -> list[list[object]]:
+def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[object]]:
     """Return at most so many lines of a table: the first, the last and some between."""
     if len(table) <= most:
         return table
@@ -204,7 +205,7 @@ def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str
     if judged.precision is None:
         return "no alerts"
     said = f"{hundredths(judged.precision)} of 100 alerts to be right"
-    counts = _counts(model)
+    counts = alert_counts(model)
     if counts is not None:
         low, high = score_limits(counts[0] / counts[1], counts[1], _REACH)
         said += f" (95 % interval {hundredths(low)} to {hundredths(high)})"
@@ -222,7 +223,7 @@ def hundredths(share: float) -> str:
     return f"{100 * share:.{digits}f}"
 
 
-def _counts(model: BoundaryModel) -> tuple[int, int] | None:
+def alert_counts(model: BoundaryModel) -> tuple[int, int] | None:
     """Return how many alerts were right, of how many; None where they are not a draw of rows.
 
     Weights, another base rate, groups that share a fold and folds in time are none, nor are expected

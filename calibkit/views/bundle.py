@@ -40,13 +40,14 @@ def view(model: BundleModel, page: Page) -> None:
 
     steps = model.steps()
     page.say(*lines(model), "")
-    rows: list[list[object]] = []
-    for step in steps:
-        reads = _listed([column.name for column in step.reads.values()])
-        method = getattr(step.model, "method", None)
-        rows.append(
-            [step.name, step.model.kind, method, reads, _listed(list(step.columns.values()))]
+    rows = [
+        (
+            *(step.name, step.model.kind, getattr(step.model, "method", None)),
+            _listed([column.name for column in step.reads.values()]),
+            _listed([*step.columns.values()]),
         )
+        for step in steps
+    ]
     page.table(["part", "kind", "method", "reads", "adds"], rows)
     page.say("")
     for step in steps:

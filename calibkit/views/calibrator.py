@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
@@ -12,7 +13,8 @@ from calibkit.views.answer import spread
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
-    from calibkit.maps.calibrator import CalibratorModel, Candidate, ScoreMap
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.score_map import Candidate, ScoreMap
 
     Candidates = list[Candidate] | UnsetType
 
@@ -94,9 +96,7 @@ def _class_lines(model: CalibratorModel) -> list[str]:
 
 
 def _change(name: str, before: float | None, after: float | None) -> str:
-    if before is None:
-        return f"{name} {after:.4f}"
-    return f"{name} {before:.4f} -> {after:.4f}"
+    return f"{name} {'' if before is None else f'{before:.4f} -> '}{after:.4f}"
 
 
 def map_text(one: ScoreMap) -> str:
@@ -138,9 +138,7 @@ def view(model: CalibratorModel, page: Page) -> None:
         return
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
-        steps: list[list[object]] = [
-            [*pair] for pair in zip(model.knots, model.values, strict=True)
-        ]
+        steps = [*zip(model.knots, model.values, strict=True)]
         page.say("")
         _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
     if model.groups:
@@ -168,12 +166,13 @@ def compared_view(method: str, candidates: Candidates, page: Page) -> None:
         page.table(["candidate", "log loss", "Brier", "error", ""], table)
 
 
-def _some(header: list[str], table: list[list[object]], what: str, most: int, page: Page) -> None:
+def _some(
+    header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
+) -> None:
     """Print a table: on one screen lines from first to last, else the first ones."""
     if page.shown(len(table), most) < len(table):
         page.table(header, spread(table, most))
         page.say(f"Some of {len(table):,} {what}; --all shows more.")
         return
-    page.table(header, table if page.everything else table[:_SHOWN])
-    if len(table) > _SHOWN and not page.everything:
-        page.say(f"… {len(table) - _SHOWN} more{' steps' if what == 'steps' else ''}.")
+    rest = "more steps" if what == "steps" else "more"
+    page.first(len(table) if page.everything else _SHOWN, header, table, rest)

@@ -77,18 +77,14 @@ def _estimate_lines(found: Drift, name: str) -> list[str]:
     if found.assumes is None:
         return []
     values, ends = found.metrics.metrics[name][ESTIMATED], found.metrics.intervals[name][ESTIMATED]
-    told = [
+    told = ", ".join(
         f"{rate} {value:.4f}"
         + ("" if ends[rate].low is None else f" ({ends[rate].low:.4f} to {ends[rate].high:.4f})")
         for rate, value in values.items()
         if value is not None
-    ]
-    if not told:
-        return []
-    return [
-        f"{name}: without labels, {_ASSUMED[found.assumes]}: {', '.join(told)}. Whether it is so, only "
-        "labels tell."
-    ]
+    )
+    basis = f"without labels, {_ASSUMED[found.assumes]}"
+    return [f"{name}: {basis}: {told}. Whether it is so, only labels tell."] if told else []
 
 
 def _certificate_lines(found: Drift, name: str) -> list[str]:

@@ -98,14 +98,12 @@ def view(model: HetcalModel, page: Page) -> None:
         _in_short(parts[0], page)
         return
     rules = _rules(parts[0])
+    noted = any(made.note for made in parts[0].maps)
     leaves: list[list[object]] = []
     for place, made in enumerate(parts[0].maps):
-        rule = " and ".join(rules[place]) or "all rows"
-        leaves.append([place, *_counted(made), _map_text(made), made.note or "", rule])
-    header = ["leaf", "rows", "positive rate", "map", "note", "rule"]
-    if not any(row[4] for row in leaves):
-        header, leaves = [*header[:4], "rule"], [[*row[:4], row[5]] for row in leaves]
-    page.table(header, leaves)
+        note, rule = [made.note or ""] * noted, " and ".join(rules[place]) or "all rows"
+        leaves.append([place, *_counted(made), _map_text(made), *note, rule])
+    page.table(["leaf", "rows", "positive rate", "map", *["note"] * noted, "rule"], leaves)
     above = _conditions(parts[0])
     splits: list[list[object]] = []
     for place, node in enumerate(parts[0].tree):
@@ -142,14 +140,10 @@ def _in_short(part: PartitionPart, page: Page) -> None:
             gain, count = brought.get(node.feature, (0.0, 0))
             weighted = node.gain if isinstance(node.gain, float) else 0.0
             brought[node.feature] = (gain + weighted, count + 1)
-    ranked = sorted(brought.items(), key=lambda item: -item[1][0])[:_LEAVES]
+    ranked = sorted(brought.items(), key=lambda item: -item[1][0])
     page.say("")
-    page.table(
-        ["feature", "splits", "gain a row"],
-        [[name, count, gain or None] for name, (gain, count) in ranked],
-    )
-    if len(brought) > _LEAVES:
-        page.say(f"… {len(brought) - _LEAVES} more features.")
+    splits = [(name, count, gain or None) for name, (gain, count) in ranked]
+    page.first(_LEAVES, ["feature", "splits", "gain a row"], splits, "more features")
 
 
 def _counted(made: LeafMap) -> tuple[float | None, float | None]:

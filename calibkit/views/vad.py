@@ -52,13 +52,8 @@ def view(model: VadModel, page: Page) -> None:
     if groups is None:
         return
     page.say("")
-    rows: list[list[object]] = [
-        [name, part.fit.rows, part.lambda_, part.mean]
-        for name, part in list(groups.values.items())[:_SHOWN]
-    ]
-    page.table([model.columns["by"].name, "rows", "lambda", "mean"], rows)
-    if len(groups.values) > _SHOWN:
-        page.say(f"… {len(groups.values) - _SHOWN} more.")
+    own = [(name, part.fit.rows, part.lambda_, part.mean) for name, part in groups.values.items()]
+    page.first(_SHOWN, [model.columns["by"].name, "rows", "lambda", "mean"], own)
     if groups.pooled:
         shown = ", ".join(groups.pooled[:_SHOWN])
         more = f" and {len(groups.pooled) - _SHOWN} more" if len(groups.pooled) > _SHOWN else ""

@@ -9,8 +9,6 @@ from calibkit.models.page import Page
 if TYPE_CHECKING:
     from calibkit.methods.watch.watch import Watched
 
-_HEADER = ("promise", "estimate", "low", "high", "rows", "e-value", "alarm at")
-
 
 def headline(found: Watched) -> str:
     """Return in a few words what was found."""
@@ -20,16 +18,16 @@ def headline(found: Watched) -> str:
 
 def lines(found: Watched) -> list[str]:
     """Return what to do, and where each promise stands."""
-    told = [found.advice]
-    for test in found.tests:
-        if test.estimate is None:
-            continue
-        told.append(
+    return [
+        found.advice,
+        *(
             f"{test.text}: {test.estimate:.4f} of {test.rows:,} labelled rows, "
             f"between {test.low:.4f} and {test.high:.4f}; e-value {test.e_value:.4g}, alarm at "
             f"{test.threshold:g}."
-        )
-    return told
+            for test in found.tests
+            if test.estimate is not None
+        ),
+    ]
 
 
 def view(found: Watched, page: Page) -> None:
@@ -40,4 +38,5 @@ def view(found: Watched, page: Page) -> None:
         seen = (test.estimate, test.low, test.high)
         rounded = [None if value is None else round(value, 4) for value in seen]
         rows.append([test.text, *rounded, test.rows, float(f"{test.e_value:.4g}"), test.threshold])
-    page.table(_HEADER, rows)
+    header = ["promise", "estimate", "low", "high", "rows", "e-value", "alarm at"]
+    page.table(header, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
@@ -11,10 +12,9 @@ from calibkit.options.shared import Threaded, of_output
 
 from . import declare, lines
 from .console import Console
-from .deliver import Rows, Tell, show_plan, write_rows
+from .deliver import applied, show_plan, write_rows
 
 if TYPE_CHECKING:
-    from calibkit.files.sources import Source
     from calibkit.models.model import Model
 
 HELP = """\
@@ -60,8 +60,7 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
 
 def run(options: ApplyOptions, line: ApplyLine) -> None:
     """Do what the line asks for: here, on a cluster, or only as a plan."""
-    from calibkit.apply.apply import Run, plan_application
-    from calibkit.models.lineage import footer
+    from calibkit.apply.apply import plan_application
     from calibkit.models.model import load
 
     console = line.console(tabular=not line.in_place, output_format=line.output_format)
@@ -82,11 +81,7 @@ def run(options: ApplyOptions, line: ApplyLine) -> None:
         show_plan(console, source, plan.reads.needed, [step])
         return
 
-    def make(part: Source, tell: Tell) -> Rows:
-        own = plan_application(model, part, options)
-        made = Run(own, part, options, line.budget, line.workers)
-        return Rows(made.frames(tell), own.added, metadata=footer(own.made_by))
-
+    make = partial(applied, model, options, line.budget, line.workers)
     write_rows(console, source, make, in_place=line.in_place)
 
 

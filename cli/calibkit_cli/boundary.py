@@ -14,12 +14,12 @@ from calibkit.registry.methods import boundary
 from . import declare
 from .console import Console
 from .fitting import check_paths, deliver, run_states, tell, write_models
-from .lines import StateLine
+from .lines import FitLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from calibkit.files.sources import Source
+    from calibkit.files.sinks import Transaction
     from calibkit.methods.boundary.compare import Compared
     from calibkit.methods.boundary.result.fit import FittedBoundary
 
@@ -40,7 +40,7 @@ Examples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundaryLine(StateLine):
+class BoundaryLine(FitLine):
     """The rest of the line, with what it may write beside a model."""
 
     compare: bool = of_method("A table of all methods that take the objective.", default=False)
@@ -59,6 +59,8 @@ class BoundaryLine(StateLine):
                 raise UsageError("--frontier - would mix with the model; give it a file.")
             if self.compare:
                 raise UsageError("--frontier is that of one method; leave --compare out.")
+        if self.compare and self.apply is not None:
+            raise UsageError("--compare is a table of many boundaries; leave --apply out.")
 
 
 def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
@@ -79,16 +81,18 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
     if line.compare and not line.dry_run:
         _compare(options, line, console)
         return
-    write = partial(_write_both, line.frontier) if line.frontier is not None else write_models
+    if line.apply is not None and options.method == "stochastic":
+        raise UsageError(
+            "--apply: a stochastic boundary decides rows by a key; write the model by -o, and name "
+            "the key to `calibkit apply --key`."
+        )
+    further = None if line.frontier is None else partial(_write_frontier, line.frontier)
+    write = partial(write_models, options, line, further=further)
     run_states(boundary, options, line, console, write, deliver)
 
 
-def _write_both(
-    frontier: str, console: Console, source: Source, fit: Callable[[Source], FittedBoundary]
-) -> None:
-    """Write the model and the frontier: both appear, or none."""
-    fitted = fit(source)
-    deliver(console, fitted, lambda outputs: outputs.write_frames([fitted.frontier], frontier))
+def _write_frontier(path: str, fitted: FittedBoundary, outputs: Transaction) -> None:
+    outputs.write_frames([fitted.frontier], path)
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.options.option import Entry
+from calibkit.options.option import Option
 from calibkit.options.shared import OUTPUT
 
 #: What stands in the help for a file that is read, and for one that is written if its group says so.
@@ -24,7 +24,7 @@ _FORMAT = "output_format"
 Identity = tuple[int, int]
 
 
-def refuse_clashes(options: Sequence[Entry], typed: Mapping[str, Any]) -> None:
+def refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None:
     """Raise a `UsageError` where an output is one of the inputs: by any name, link or redirection.
 
     Parameters
@@ -34,7 +34,7 @@ def refuse_clashes(options: Sequence[Entry], typed: Mapping[str, Any]) -> None:
     typed
         What was typed for each.
     """
-    known = [(entry.option, typed.get(entry.name)) for entry in options if typed.get(entry.name)]
+    known = [(option, typed.get(option.name)) for option in options if typed.get(option.name)]
     outputs = [
         str(value)
         for option, value in known
@@ -58,7 +58,7 @@ def refuse_clashes(options: Sequence[Entry], typed: Mapping[str, Any]) -> None:
             if output is not None:
                 _refuse(output, path)
     suffixes = ("json", "state")  # of what is no table
-    if any(entry.name == _FORMAT for entry in options):
+    if any(option.name == _FORMAT for option in options):
         suffixes = tuple(filter(None, [typed.get(_FORMAT)]))
     for folder in folders:
         _refuse_in(folder, read, suffixes)

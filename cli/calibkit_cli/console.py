@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -145,26 +145,9 @@ class Console:
                 _print(line, sys.stderr)
 
     def model(self, content: bytes, view: Callable[[], None]) -> None:
-        """Deliver a model (or metrics): to ``-o``, to ``--json``, to a pipe or as a table.
+        """Deliver a result (JSON) to ``--json``, to a pipe or as a table; to ``-o`` it went before.
 
-        Parameters
-        ----------
-        content
-            The file's content, JSON.
-        view
-            Prints the result as tables, such as `show`; called where it goes to a terminal, without
-            ``-o``.
-        """
-        if self.output is not None and self.output != "-":
-            from calibkit.files.sinks import write_bytes
-
-            write_bytes(content, self.output)
-        self.show_model(content, view)
-
-    def show_model(self, content: bytes, view: Callable[[], None]) -> None:
-        """Do what `model` does on standard output; for a model that is written already.
-
-        A command with several outputs writes them in one `calibkit.files.sinks.Transaction` first.
+        `view` prints it as tables; it is called where it goes to a terminal, without ``-o``.
         """
         if self.as_json or self.output == "-":
             _write(content)
@@ -173,33 +156,6 @@ class Console:
                 view()
             else:
                 _write(content)
-
-    def rows(
-        self,
-        frames: Iterable[pl.DataFrame],
-        *,
-        input_format: str,
-        columns_added: Sequence[str] = (),
-        metadata: Mapping[str, str] | None = None,
-    ) -> int:
-        """Deliver rows: to ``-o``, to a pipe, or their head to a terminal; then ``--json``.
-
-        The rows come in one or more frames, of which few are in memory at a time; returned is how
-        many there were.  On standard output the format is `output_format`, else `input_format`, the
-        one of the first input; a file's suffix decides for itself unless `output_format` does.
-        """
-        count = Count()
-        if self.output is None and _is_terminal(sys.stdout):
-            head = first_rows(count.passing(frames))
-            self.head(head, rows=count.rows)
-            return count.rows
-        from calibkit.files.sinks import write_frames
-
-        output = self.output or "-"
-        chosen = self.output_format or (input_format if output == "-" else None)
-        write_frames(count.passing(frames), output, format=chosen, metadata=dict(metadata or {}))
-        self.report_rows(count.rows, columns_added)
-        return count.rows
 
     def report_rows(self, rows: int, columns_added: Sequence[str]) -> None:
         """Print the ``--json`` object of a command whose result is rows, if it was asked for."""
@@ -299,32 +255,6 @@ class Console:
             _print_rich(table, stream)
         else:
             _print(table_text(table), stream)
-
-
-@dataclass
-class Count:
-    """Counts the rows of frames as they pass."""
-
-    rows: int = 0
-
-    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield frames as they come."""
-        for frame in frames:
-            self.rows += frame.height
-            yield frame
-
-
-def first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the first rows of all frames, as many as are shown, after going through them all."""
-    import polars as pl
-
-    kept: list[pl.DataFrame] = []
-    held = 0
-    for frame in frames:
-        if not kept or held < SHOWN_ROWS:
-            kept.append(frame.head(SHOWN_ROWS - held))
-            held += kept[-1].height
-    return pl.concat(kept)
 
 
 def _print_rich(shown: Table, stream: TextIO) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
-from calibkit.options.option import Entry, Options, entries
+from calibkit.options.option import Option, Options, options_of
 from calibkit.runtime.threads import thread_count
 
 from .clashes import refuse_clashes
@@ -40,7 +40,7 @@ def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Regis
     """
 
     def register(app: typer.Typer, name: str) -> None:
-        known = [entry for kind in kinds for entry in entries(kind) if entry.option.typed]
+        known = [option for kind in kinds for option in options_of(kind) if option.typed]
 
         def typer_command(**typed: Any) -> None:
             threads = typed.get(_THREADS)
@@ -54,7 +54,7 @@ def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Regis
             refuse_clashes(known, typed)
             run(*(_made(kind, typed) for kind in kinds))
 
-        params = [_parameter(entry) for entry in known]
+        params = [_parameter(option) for option in known]
         signature: Any = typer_command
         signature.__signature__ = inspect.Signature(params)
         signature.__annotations__ = {param.name: param.annotation for param in params}
@@ -87,54 +87,45 @@ def several(
 def _made(kind: type[Options], typed: dict[str, Any]) -> Options:
     """Return the options of a class among all that were typed: the rest has its defaults."""
     own = {}
-    for entry in entries(kind):
-        value: Any = typed.get(entry.name)
-        if value is None or (isinstance(value, list) and not value and not entry.required):
+    for option in options_of(kind):
+        value: Any = typed.get(option.name)
+        if value is None or (isinstance(value, list) and not value and not option.required):
             continue
-        if entry.default is True:  # what is on by default has a flag that turns it off
+        if option.default is True:  # what is on by default has a flag that turns it off
             value = not value
-        own[entry.name] = ",".join(value) if entry.option.many == "commas" else value
+        own[option.name] = ",".join(value) if option.many == "commas" else value
     return kind(**own)
 
 
-def _parameter(entry: Entry) -> inspect.Parameter:
-    """Return the parameter that typer reads."""
-    said = entry.option
-    kind = said.text or _typed(entry)
-    plain = said.shown is None and said.many is None and said.text is None
-    default = entry.default if plain and kind is entry.kind else None
+def _parameter(option: Option) -> inspect.Parameter:
+    """Return the parameter that typer reads: text, unless its type says how to read it."""
+    plain = option.kind in (int, float, bool, str) or get_origin(option.kind) is Literal
+    kind = option.kind if plain and option.read is None else str
+    kind = option.text or (list[str] if option.many is not None else kind)
+    said = option.shown is None and option.many is None and option.text is None
+    default = option.default if said and kind is option.kind else None
     if default is True:  # see `_made`
         default = False
-    if entry.required:
+    if option.required:
         default = inspect.Parameter.empty
     elif default is None and kind is not bool:
         kind = kind | None
     about: dict[str, Any] = {
-        "metavar": said.metavar,
-        "help": said.help,
-        "show_default": True if said.shown is None else said.shown,
-        "hidden": said.hidden,
-        "autocompletion": said.completes,
-        "envvar": said.env,
+        "metavar": option.metavar,
+        "help": option.help,
+        "show_default": True if option.shown is None else option.shown,
+        "hidden": option.hidden,
+        "autocompletion": option.completes,
+        "envvar": option.env,
     }
     info: Any
-    if said.argument:
-        info = typer.Argument(**(about | {"show_default": said.shown or False}))
+    if option.argument:
+        info = typer.Argument(**(about | {"show_default": option.shown or False}))
     else:
-        flags = said.flags or (entry.flag,)
-        about |= {"min": said.least, "max": said.most} if kind in (int, int | None) else {}
-        info = typer.Option(*flags, rich_help_panel=said.group, **about)
+        flags = option.flags or (option.flag,)
+        about |= {"min": option.least, "max": option.most} if kind in (int, int | None) else {}
+        info = typer.Option(*flags, rich_help_panel=option.group, **about)
+    keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(
-        entry.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, info],
+        option.name, keyword, default=default, annotation=Annotated[kind, info]
     )
-
-
-def _typed(entry: Entry) -> Any:
-    """Return what is typed for an option: text, unless its type says how to read it."""
-    if entry.option.many is not None:
-        return list[str]
-    plain = entry.kind in (int, float, bool, str) or get_origin(entry.kind) is Literal
-    return entry.kind if plain and entry.option.read is None else str

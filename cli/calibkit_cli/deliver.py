@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .console import Console, Count
+from .console import SHOWN_ROWS, Console
 
 if TYPE_CHECKING:
     import polars as pl
 
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
+    from calibkit.models.model import Model
     from calibkit.models.page import Page
+    from calibkit.options.apply import ApplyOptions
+    from calibkit.runtime.memory import Memory
 
 #: How many rows of the input, and of its files, ``--dry-run`` shows.
 HEAD = 5
@@ -43,6 +46,18 @@ class Rows:
     added: Sequence[str]
     warnings: Sequence[str] = ()
     metadata: dict[str, str] = field(default_factory=dict)
+
+
+def applied(
+    model: Model, options: ApplyOptions, memory: Memory, threads: int, source: Source, tell: Tell
+) -> Rows:
+    """Return the rows of a source with a model's columns added."""
+    from calibkit.apply.apply import Run, plan_application
+    from calibkit.models.lineage import footer
+
+    plan = plan_application(model, source, options)
+    made = Run(plan, source, options, memory, threads)
+    return Rows(made.frames(tell), plan.added, metadata=footer(plan.made_by))
 
 
 def deliver(
@@ -81,7 +96,7 @@ def deliver(
     console.wrote(noun)
     if not console.as_json:
         console.summary(*(f"{what} written to {path}." for path, what in (files or {}).items()))
-    console.show_model(found.to_json(), lambda: console.show(found, view=view))
+    console.model(found.to_json(), lambda: console.show(found, view=view))
 
 
 def write_each(
@@ -156,13 +171,51 @@ def write_rows(
     console.wrote(said, outputs)
 
 
-def deliver_rows(console: Console, made: Rows, input_format: str) -> None:
-    """Say what is to be said of rows, and write them; on standard output in the format of the input."""
+def deliver_rows(console: Console, made: Rows, input_format: str, said: str = "") -> None:
+    """Say what is to be said of rows, and write them: to ``-o`` or a pipe, their head to a terminal.
+
+    On standard output their format is that of the input, unless ``--output-format`` says otherwise.
+    `said` goes on with how many were written.
+    """
     console.warn(*made.warnings)
-    written = console.rows(
-        made.frames, input_format=input_format, columns_added=made.added, metadata=made.metadata
-    )
-    console.wrote(f"{written:,} rows")
+    count = Count()
+    if console.output is None and console.on_terminal:
+        head = _first_rows(count.passing(made.frames))
+        console.head(head, rows=count.rows)
+        return
+    from calibkit.files.sinks import write_frames
+
+    output = console.output or "-"
+    chosen = console.output_format or (input_format if output == "-" else None)
+    write_frames(count.passing(made.frames), output, format=chosen, metadata=made.metadata)
+    console.report_rows(count.rows, made.added)
+    console.wrote(f"{count.rows:,} rows{said}")
+
+
+@dataclass
+class Count:
+    """Counts the rows of frames as they pass."""
+
+    rows: int = 0
+
+    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield frames as they come."""
+        for frame in frames:
+            self.rows += frame.height
+            yield frame
+
+
+def _first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the first rows of all frames, as many as are shown, after going through them all."""
+    import polars as pl
+
+    kept: list[pl.DataFrame] = []
+    held = 0
+    for frame in frames:
+        if not kept or held < SHOWN_ROWS:
+            kept.append(frame.head(SHOWN_ROWS - held))
+            held += kept[-1].height
+    return pl.concat(kept)
 
 
 def show_plan(

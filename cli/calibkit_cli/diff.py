@@ -50,7 +50,12 @@ def diff(line: DiffLine) -> None:
     compared = side_by_side(*contents)
     outcomes = line.outcomes(compared)
     metrics = "kind" not in contents[0] and "metrics" in contents[0]
-    console.model(canonical_json(compared), lambda: _view(compared, metrics, console))
+    content = canonical_json(compared)
+    if console.output not in (None, "-"):
+        from calibkit.files.sinks import write_bytes
+
+        write_bytes(content, str(console.output))
+    console.model(content, lambda: _view(compared, metrics, console))
     console.wrote("Comparison")
     settle(outcomes)
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
-from calibkit.options.option import Options, entries
+from calibkit.options.option import Options, options_of
 
 from . import declare
 from .console import Console
-from .deliver import Write, show_plan, write_each
+from .deliver import Write, applied, show_plan, write_each
 from .deliver import deliver as deliver_result
-from .lines import STATE, StateLine
+from .lines import STATE, FitLine, StateLine
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
     from calibkit.registry.methods import Method
+    from calibkit.runtime.memory import Memory
     from calibkit.summaries.runs import Fitted
     from calibkit.summaries.states import State
 
@@ -34,10 +36,11 @@ _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
 def fit_command(text: str, options: type[Options], method: Method) -> declare.Register:
     """Return what adds the command of a fit: its help, the class of its options, and what fits it."""
 
-    def run(asked: Any, line: StateLine) -> None:
-        run_states(method, asked, line, line.console(), write_models, deliver)
+    def run(asked: Any, line: FitLine) -> None:
+        write = partial(write_models, asked, line)
+        run_states(method, asked, line, line.console(), write, deliver)
 
-    return declare.command(text, run, options, StateLine)
+    return declare.command(text, run, options, FitLine)
 
 
 def run_states(
@@ -94,9 +97,9 @@ def check_paths(options: Options, line: StateLine, console: Console) -> None:
 def further_files(options: Options) -> dict[str, list[str]]:
     """Return the files that options name besides the inputs, by the flag of each."""
     named = {
-        entry.flag: getattr(options, entry.name)
-        for entry in entries(type(options))
-        if entry.option.path
+        option.flag: getattr(options, option.name)
+        for option in options_of(type(options))
+        if option.path
     }
     return {
         flag: [value] if isinstance(value, str) else list(value)
@@ -112,11 +115,11 @@ def _travelling(options: Any) -> Any:
     from calibkit.files.inputs import Named, find_files, is_remote
 
     absolute = {}
-    for entry in entries(type(options)):
-        value = getattr(options, entry.name)
-        if entry.option.path and value is not None:
+    for option in options_of(type(options)):
+        value = getattr(options, option.name)
+        if option.path and value is not None:
             names = [value] if isinstance(value, str) else list(value)
-            absolute[entry.name] = [
+            absolute[option.name] = [
                 path if is_remote(path) else Named(str(Path(path).absolute()), path)
                 for path, _ in find_files(names)
             ]
@@ -146,10 +149,30 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
     return state
 
 
-def write_models(console: Console, source: Source, fit: Callable[[Source], Fitted[Model]]) -> None:
-    """Fit and deliver where the command line says; several models appear together or not at all."""
+def write_models(
+    options: Any,
+    line: FitLine,
+    console: Console,
+    source: Source,
+    fit: Callable[[Source], Fitted[Model]],
+    further: Callable[[Any, Transaction], None] | None = None,
+) -> None:
+    """Fit and deliver where the command line says; several models appear together or not at all.
+
+    `further` writes what goes beside the model of all inputs.
+    """
     if not console.per_input:
-        deliver(console, fit(source))
+        rows = copy(source)  # as its columns are before a fit reads them in its way
+        fitted = fit(source)
+
+        def write(outputs: Transaction) -> None:
+            if further is not None:
+                further(fitted, outputs)
+            if line.apply is not None:
+                _apply(fitted.model, rows, options, line.apply, line.budget, console, outputs)
+
+        files = {} if line.apply is None else {line.apply: f"{rows.rows:,} rows"}
+        deliver(console, fitted, write, files)
         return
     from calibkit.files.outputs import directory_outputs
     from calibkit.models.kinds import view_of
@@ -169,15 +192,52 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
     console.wrote("Model" if len(outputs) == 1 else f"{len(outputs)} models", outputs)
 
 
+def _apply(
+    model: Model,
+    source: Source,
+    options: Any,
+    output: str,
+    memory: Memory,
+    console: Console,
+    outputs: Transaction,
+) -> None:
+    """Write the rows of a fit with the columns that its model adds, null where it dropped a row."""
+    from calibkit.files.outputs import directory_outputs, is_directory_output
+    from calibkit.files.sinks import make_folders
+    from calibkit.options.apply import ApplyOptions
+
+    source.warnings = ()  # the fit has told of them
+    sources, files = [source], [output]
+    if is_directory_output(output):
+        sources, files = source.split(), directory_outputs(output, source.parts)
+        make_folders(files)
+    asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
+    for part, file in zip(sources, files, strict=True):
+        try:
+            made = applied(model, asked, memory, options.workers, part, console.warn)
+        except UsageError as error:
+            raise UsageError(
+                f"--apply: {error.message} These are options of `calibkit apply`: write the model by "
+                "-o, and apply it there.",
+                file=error.file,
+                column=error.column,
+            ) from None
+        kept = part.format if file == _STDIN else None
+        outputs.write_frames(made.frames, file, format=kept, metadata=made.metadata)
+
+
 def deliver(
-    console: Console, fitted: Fitted[Model], beside: Callable[[Transaction], None] | None = None
+    console: Console,
+    fitted: Fitted[Model],
+    beside: Callable[[Transaction], None] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Say what a fit says, and write its model; further files appear with it, or nothing."""
     model = fitted.model
     console.outline(model, *fitted.notes)
     tell(console, fitted)
     console.warn(*_doubts(model))
-    deliver_result(console, model, _NOUNS.get(model.kind, "Model"), beside=beside)
+    deliver_result(console, model, _NOUNS.get(model.kind, "Model"), beside=beside, files=files)
 
 
 def _doubts(model: Model) -> Sequence[str]:

@@ -14,7 +14,8 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from calibkit.options.boundary import EVERY_METHOD
-from calibkit.options.shared import COLUMNS, INPUT, OUTPUT, RUN, Seed, Threaded
+from calibkit.options.option import COLUMNS
+from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
 
 from . import declare
 from .lines import Budget, Voice
@@ -32,7 +33,7 @@ FEW = (
 EVERYDAY = {
     "boundary": "inputs score label uncertainty precision recall fpr capacity maximize minimize method "
     "confidence test by output",
-    "calibrate": "inputs score label probs counts scale weight method by output as_json",
+    "calibrate": "inputs score label probs counts scale weight method by apply output as_json",
     "hetcal": "inputs features score label scale weight groups time train partition map output as_json",
     "evaluate": "inputs scores label scale weight by boundary decision threshold metrics confidence "
     "report output as_json fail_if",
@@ -52,8 +53,7 @@ class Page(TyperCommand):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        first = EVERYDAY.get(self.name or "", "").split()
-        self.params.sort(key=lambda param: (_place(param), *_order(param, first)))
+        self.params.sort(key=_place)
         self.help = _WRAPPED.sub(" ", self.help or "")
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -119,11 +119,6 @@ def _of_every_run() -> tuple[Any, ...]:
 def _place(param: Any) -> int:
     panel = getattr(param, "rich_help_panel", None)
     return 1 + LAST.index(panel) if panel in LAST else -(panel == COLUMNS)
-
-
-def _order(param: Any, first: list[str]) -> tuple[int, int]:
-    """Put everyday columns first, in their order; other panels keep theirs."""
-    return (0, first.index(param.name)) if param.name in first and _place(param) < 0 else (1, 0)
 
 
 def _shorten(param: Any) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GATE_FAILED = 1
 
 #: What figures can be written as.
-TEXTS = ("json", "prom", "csv", "md")
+TEXTS = ("json", "prom", "csv", "md", "tex")
 
 
 def _parsed(texts: Any, flag: str) -> tuple[Expression, ...]:

@@ -210,8 +210,7 @@ class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
     partial: bool = of_output(
-        "Write the summary of these rows, a .state file, for `calibkit merge` to put together.",
-        default=False,
+        "Write a summary of these rows, a .state file, for `calibkit merge`.", default=False
     )
 
     @property
@@ -231,3 +230,40 @@ class StateLine(NoPlan, Reading, Results, Spread, DryRun):
             )
         if self.partial and self.dask is not None:
             raise UsageError("--dask makes and merges all states itself; leave --partial out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitLine(StateLine):
+    """The line of a fit, whose model may be applied at once."""
+
+    apply: str | None = of_output(
+        "Also apply the model to these rows, as `calibkit apply` does: every row and column is kept.",
+        "FILE",
+    )
+
+    @property
+    def steps(self) -> list[str]:
+        """What a run does besides, in words."""
+        return (
+            [] if self.apply is None else [f"apply the model, and write the rows to {self.apply}"]
+        )
+
+    def check(self) -> None:
+        """Refuse rows that have no place to go, or are not read here."""
+        super().check()
+        if self.apply is None:
+            return
+        from calibkit.files.outputs import check_folder, check_output, is_directory_output
+
+        if self.partial or self.dask is not None:
+            raise UsageError(
+                "--apply is for rows that are read here; leave --partial and --dask out."
+            )
+        if self.output is not None and is_directory_output(self.output):
+            raise UsageError("-o DIR/ gives several models; leave --apply out.")
+        if self.apply == "-" and (self.as_json or self.output in (None, "-")):
+            raise UsageError("--apply - would mix with the model; give one of them a file.")
+        if is_directory_output(self.apply):
+            check_folder(self.apply)
+        else:
+            check_output(self.apply, table=True)

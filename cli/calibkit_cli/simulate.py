@@ -10,6 +10,7 @@ from calibkit.registry.simulations import KINDS, simulate
 
 from . import declare
 from .console import Console
+from .deliver import Rows, deliver_rows
 from .lines import DryRun, Format, Json, Output, Quiet, Warnings
 
 #: How many rows a dry run shows.
@@ -57,8 +58,7 @@ def run(options: SimulateOptions, line: SimulateLine) -> None:
     frame = simulate(options)
     if "label" in frame.columns and frame["label"].n_unique() == 1:
         console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
-    console.rows([frame], input_format="csv", columns_added=frame.columns)
-    console.wrote(f"{frame.height:,} rows with {', '.join(frame.columns)}")
+    deliver_rows(console, Rows([frame], frame.columns), "csv", f" with {', '.join(frame.columns)}")
 
 
 register = declare.several(HELP, run, KINDS, SimulateLine)

@@ -10,7 +10,7 @@ from boundary_study import Floats
 from pages import FOLDER as PAGES
 
 from calibkit.options.plot import Look
-from calibkit.reports.style import Sheet, settings, to_svg
+from calibkit.reports.style import Sheet, settings, to_bytes
 
 FOLDER = PAGES / "figures"
 SIZE = (5.0, 4.4)
@@ -60,6 +60,6 @@ def write(
         if lowest is not None:
             panel.set_ylim(bottom=lowest)
         sheet.label(panel, x=axes[0], y=axes[1])
-        picture = to_svg(sheet.finish())
+        picture = to_bytes(sheet.finish())
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / file).write_bytes(picture)

@@ -35,7 +35,7 @@ def delay(fall: tuple[int, float], seed: int) -> float:
 
 def alarm(hits: np.ndarray) -> int | None:
     """Return the night of the first alarm, counted from 0."""
-    nights = [{1.0: (ALERTS - hit, hit)} for hit in hits.tolist()]
+    nights = [{(1.0, 1.0): (ALERTS - hit, hit)} for hit in hits.tolist()]
     return evidence(Promise("precision", BOUND), nights).passed(1.0 / ALPHA)
 
 

@@ -154,6 +154,21 @@ def test_a_line_without_an_end(suffix: str, tmp_path: Path, invoke: Invoke) -> N
     assert invoke(*line, "--memory", "1MB").code == 3
 
 
+@pytest.mark.parametrize("suffix", PACKED)
+def test_a_quotation_mark_that_is_not_closed(suffix: str, tmp_path: Path, invoke: Invoke) -> None:
+    rows = b'score,label,"a ""name"""\n' + b'0.5,1,"two\nlines"\n0.25,0,x\n' * 2**17
+    path = tmp_path / f"open.{suffix}"
+    line = ("boundary", path, "--precision", "0.5", "--method", "st", "-q", "--memory", "1MB")
+    path.write_bytes(PACKED[suffix](rows))
+    assert invoke(*line).code == 0
+    rest = b"".join(b"0.%d,1,x\n" % place for place in range(2**19))
+    path.write_bytes(PACKED[suffix](rows + b'0.5,1,"never\n' + rest))
+    ended = invoke(*line)
+    assert ended.code == 5
+    place = f"the row that begins in line {3 * 2**17 + 2:,}, at byte {len(rows):,}, has more than"
+    assert f"open.{suffix}: {place}" in ended.stderr
+
+
 def test_a_file_that_unpacks_to_a_thousand_times_its_size(tmp_path: Path, invoke: Invoke) -> None:
     text = b"score,label\n" + b"0.5,1\n" * 2**20
     (tmp_path / "a.csv").write_bytes(text)

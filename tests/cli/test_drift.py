@@ -231,7 +231,7 @@ def test_weights_are_those_of_the_fit(models: Path, invoke: Invoke, tmp_path: Pa
 def test_outputs(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     words = (models / "boundary.json", models / "new.parquet", "-q")
     texts = {}
-    for suffix in ("prom", "csv", "md", "json"):
+    for suffix in ("prom", "csv", "md", "tex", "json"):
         output = tmp_path / f"drift.{suffix}"
         assert invoke("drift", *words, "-o", output).code == 0
         texts[suffix] = output.read_text()

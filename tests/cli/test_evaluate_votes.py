@@ -158,7 +158,7 @@ def test_a_gate_on_votes(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
     start = ["evaluate", votes, "--counts", "count_*", "-o", tmp_path / "m.json", "-q"]
     assert invoke(*start, "--fail-if", "epistemic_loss>1").code == 0
     assert invoke(*start, "--fail-if", "epistemic_loss<1").code == 1
-    for suffix in ("prom", "csv", "md"):
+    for suffix in ("prom", "csv", "md", "tex"):
         said = invoke("evaluate", votes, "--counts", "count_*", "-o", tmp_path / f"m.{suffix}")
         assert said.code == 0, said
 

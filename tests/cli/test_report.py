@@ -79,6 +79,50 @@ def rows(tmp_path: Path) -> Path:
     return write(simulate(400), tmp_path / "rows.parquet")
 
 
+def test_the_page_says_what_value_is_caught_and_missed(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    model, page, metrics = (tmp_path / name for name in ("v.json", "v.html", "m.json"))
+    amounts = pl.read_parquet(rows).with_columns(
+        amount=pl.Series(np.random.default_rng(2).lognormal(5.0, 1.0, 400).round(2))
+    )
+    amounts.write_parquet(rows)
+    fit = ("boundary", rows, "--precision", "0.6", "--method", "exact", "--value", "amount")
+    assert invoke(*fit, "-q", "-o", model).code == 0
+    judge = (
+        "evaluate",
+        rows,
+        "--boundary",
+        model,
+        "--report",
+        page,
+        "-o",
+        metrics,
+        "--by",
+        "label",
+    )
+    assert invoke(*judge).code == 0
+    assert invoke("apply", model, rows, "-q", "-o", tmp_path / "a.parquet").code == 0
+    done = pl.read_parquet(tmp_path / "a.parquet")
+    sums = {
+        (label, decision): float(done.filter(label=label, decision=decision)["amount"].sum())
+        for label in (0, 1)
+        for decision in (0, 1)
+    }
+    caught, missed = sums[1, 1], sums[1, 0]
+    text = read(page).text
+    assert f"amount: {caught:,.0f} of the {caught + missed:,.0f} in the positives is caught" in text
+    assert f" %), {missed:,.0f} is missed; {sums[0, 1]:,.0f} lies in false alarms." in text
+    write(amounts.with_columns(amount=pl.lit(-1.0)), rows)
+    assert invoke(*judge).code == 0
+    assert "amount is not summed: " in read(page).text
+    assert invoke(*judge, "--weight", "weight").code == 0
+    assert "amount" not in read(page).text.partition("Pictures")[0]
+    write(amounts.drop("amount"), rows)
+    assert invoke(*judge).code == 0
+    assert "in the positives" not in read(page).text
+
+
 def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     rows: Path, model: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -316,7 +316,7 @@ def test_outputs_pipes_and_batches(
     rows = write(nights(2), tmp_path / "rows.parquet")
     words = (models / "boundary.json", rows, "--period", "day", "-q")
     texts = {}
-    for suffix in ("prom", "csv", "md", "json"):
+    for suffix in ("prom", "csv", "md", "tex", "json"):
         output = tmp_path / f"watch.{suffix}"
         state = ("--state", tmp_path / f"{suffix}.state")
         assert invoke("watch", *words, *state, "-o", output).code == 0
@@ -464,3 +464,61 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
         assert (done.code, done.stdout) == (code, b""), (words, done)
         assert said in done.stderr, done.stderr
         assert not state.exists()
+
+
+def test_sampling_weights_judge_recall_where_few_rows_have_labels(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = nights(4, rows=1_000).with_columns(
+        draw=pl.when(pl.col("score") > 0.5).then(1.0).otherwise(5.0),
+        place=pl.int_range(pl.len()) % 5,
+    )
+    # All rows of high scores are labelled, and one in five of the others.
+    drawn = rows.filter((pl.col("draw") == 1.0) | (pl.col("place") == 0)).drop("place")
+    path = write(drawn, tmp_path / "drawn.parquet")
+    words = [models / "boundary.json", "--period", "day", "--recall", "0.1", "--fpr", "0.5"]
+    words += ["--precision", "0.2", "--weight", "draw", "--max-weight", "5"]
+    found = content(invoke, words[0], path, *words[1:], "--state", tmp_path / "all.state")
+    applied = tmp_path / "applied.parquet"
+    assert invoke("apply", models / "boundary.json", path, "-o", applied).code == 0
+    taken = pl.read_parquet(applied)
+    label, mass = taken["label"].cast(pl.Int64), taken["draw"]
+    select = taken["decision"].cast(pl.Float64)
+    by_name = {test["name"]: test for test in found["tests"]}
+    for name, side in (("recall", label), ("fpr", 1 - label), ("precision", select)):
+        value = label if name == "precision" else select
+        expected = (mass * side * value).sum() / (mass * side).sum()
+        assert by_name[name]["estimate"] == pytest.approx(expected, rel=1e-12)
+        assert by_name[name]["low"] < expected < by_name[name]["high"]
+        assert by_name[name]["rows"] == int((side > 0).sum())
+    # Shards in any order are all rows at once.
+    for part in (0, 1):
+        shard = write(drawn.gather_every(2, part), tmp_path / f"{part}.parquet")
+        content(invoke, words[0], shard, *words[1:], "--state", tmp_path / f"{part}.state")
+    merged = tmp_path / "merged.json"
+    parts = [tmp_path / f"{part}.state" for part in (1, 0)]
+    assert invoke("merge", *parts, "-o", merged, "-q").code == 0
+    assert json.loads(merged.read_bytes())["tests"] == found["tests"]
+    # What the tests rest on is declared, and holds.
+    state = tmp_path / "new.state"
+    many = write(drawn.with_columns(draw=1 + pl.int_range(pl.len()) / 1e4), tmp_path / "m.parquet")
+    none = write(drawn.with_columns(draw=pl.col("draw") - 1.0), tmp_path / "none.parquet")
+    other = tmp_path / "all.state"
+    for file, words, code, said in (
+        (path, ["--weight", "draw"], 2, "--max-weight go together"),
+        (path, ["--max-weight", "5"], 2, "--max-weight go together"),
+        (path, ["--weight", "draw", "--max-weight", "0"], 2, "--max-weight is 0"),
+        (path, ["--weight", "draw", "--max-weight", "5", "--calibration"], 2, "--calibration"),
+        (path, ["--weight", "drwa", "--max-weight", "5"], 2, "did you mean 'draw'"),
+        (path, ["--weight", "draw", "--max-weight", "4"], 3, "above --max-weight 4"),
+        (none, ["--weight", "draw", "--max-weight", "5"], 3, "weight 0"),
+        (many, ["--weight", "draw", "--max-weight", "5"], 3, "100 at most"),
+    ):
+        done = invoke("watch", models / "boundary.json", file, "--state", state, *words)
+        assert (done.code, done.stdout) == (code, b""), (words, done)
+        assert said in done.stderr, done.stderr
+        assert not state.exists()
+    words = [models / "boundary.json", path, "--period", "day", "--recall", "0.1", "--fpr", "0.5"]
+    words += ["--precision", "0.2", "--weight", "draw", "--max-weight", "9", "--state", other]
+    done = invoke("watch", *words)
+    assert (done.code, "another largest weight: 5.0 there, 9.0 here" in done.stderr) == (3, True)

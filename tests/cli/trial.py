@@ -93,7 +93,10 @@ def say(asked: Said) -> None:
     console.detail("a detail")
     if text == "warn":
         console.warn("be careful")
-    console.model(b'{"text": 1}\n', lambda: console.table(["text"], [[text]]))
+    content = b'{"text": 1}\n'
+    if console.output not in (None, "-"):
+        Path(str(console.output)).write_bytes(content)
+    console.model(content, lambda: console.table(["text"], [[text]]))
     console.summary("done")
 
 

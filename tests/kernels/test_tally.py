@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from calibkit.numerics.quantile import (
@@ -17,6 +17,7 @@ from calibkit.numerics.quantile import (
     quantile_places,
     quantile_ranks,
 )
+from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
 from tests.naive import boundaries as naive
@@ -127,26 +128,23 @@ def test_sorted_rows_are_grouped(floats: type, counts: type, data: list[Row], co
 def test_weighted_rows_are_grouped(floats: type, data: list[Row], with_part: bool) -> None:
     score, level, label, weight, part = columns(data)
     used = part if with_part else [0] * len(part)
-    order = sorted(range(len(score)), key=lambda i: (-score[i], level[i], used[i]))
-    found = kernels.group_weighted(
-        np.array(order, np.uint32),
+    assume(any(weight))
+    gain = [3 * i % 7 - 3 for i in range(len(score))]
+    found = count_rows(
         np.array(score, floats),
         np.array(level, np.uint16),
         np.array(label, np.uint8),
-        np.array(weight, np.int64),
-        np.array(part if with_part else [], np.uint8),
+        LEVELS,
+        weight=np.array(weight, np.float64),
+        part=np.array(part, np.uint8) if with_part else None,
+        gain=np.array(gain),
     )
     expected = naive.tally(score, level, label, weight, part if with_part else None)
-    for array, kept in zip(found[:4], arrays(expected)[:4], strict=True):
+    counted = found.score, found.level, found.count, found.positive
+    for array, kept in zip(counted, arrays(expected)[:4], strict=True):
         assert array.tolist() == kept.tolist()
-    assert found[4].tolist() == ([entry[2] for entry in expected] if with_part else [])
-    gain = [3 * i % 7 - 3 for i in range(len(order))]
-    columns_of = (np.array(score), np.array(level, np.uint16), np.array(weight, np.int64))
-    parts = np.array(part if with_part else [], np.uint8)
-    worth = kernels.group_gains(
-        np.array(order, np.uint32), *columns_of, parts, np.array(gain), len(expected)
-    )
-    assert worth.tolist() == gains.group_gains(score, level, weight, used, gain)
+    assert found.part.tolist() == ([entry[2] for entry in expected] if with_part else [])
+    assert found.gain.tolist() == gains.group_gains(score, level, weight, used, gain)
 
 
 @given(rows, st.sampled_from([-1, 0, 1]), st.booleans())
@@ -185,7 +183,9 @@ def test_selected_rows_are_counted(
     floats: type, data: list[Row], cuts: list[float], wanted: int
 ) -> None:
     entries = dealt(data)
-    found = kernels.count_selected(*arrays(entries, floats), wanted, np.array(cuts))
+    score, level, count, positive, part = arrays(entries, floats)
+    tally = Tally(score, level, count, positive, LEVELS, part=part)
+    found = tally.selected(np.array(cuts), part=wanted)
     assert found == naive.count_selected(entries, cuts, wanted)
 
 

@@ -372,6 +372,8 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "objective": (ck.UsageError, "exactly one objective", lambda f: ck.fit_boundary(f)),
     "column": (ck.UsageError, "did you mean 'score'",
                lambda f: ck.fit_calibrator(f, score="scores")),
+    "keyword": (ck.UsageError, "Model.apply: no option 'slected' .did you mean 'selected'",
+                lambda f: ck.fit_calibrator(f, method="platt").apply(f, slected=True)),
     "method": (ck.UsageError, "no method 'exakt'",
                lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
     "strategy": (ck.UsageError, "^strategy='x' is not known",

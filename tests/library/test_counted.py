@@ -29,7 +29,7 @@ from calibkit.summaries.cells import (
     spread_bits,
 )
 from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
-from calibkit.summaries.summary import merge_all
+from calibkit.summaries.passes import merge_all
 
 #: Rows that are cut, and rows that are counted in a table.
 CUT = (Role("score", SCORE, True), Role("spread", SPREAD), Role("label"), Role("by"))

@@ -19,10 +19,16 @@ from scipy import stats
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
+from calibkit.measures import cells
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions
+from calibkit.options.grid_plots import (
+    EceAtOptions,
+    HeatmapOptions,
+    PositivityOptions,
+    RecallGainOptions,
+)
 from calibkit.options.plot import (
     AucLiftOptions,
     DisagreementOptions,
@@ -400,6 +406,29 @@ def test_ece_at_each_score_bin() -> None:
             up = [gap for (_, j), gap in gaps.items() if j >= row["score_bin"]]
             assert row["ece_at"] == pytest.approx(sum(at) / len(at))
             assert row["cumulative_ece_at"] == pytest.approx(sum(up) / len(up))
+            for kind in ("ece_at", "cumulative_ece_at"):
+                assert 0.0 <= row[f"{kind}_low"] <= row[kind] <= row[f"{kind}_high"] <= 1.0
+    for without in ({"intervals": False}, {"weight": "weight"}):
+        options = EceAtOptions(score_bins=4, **without)  # type: ignore[arg-type]
+        plain = plots.points(source_of(frame.with_columns(weight=1.5)), options)
+        assert plain.table["ece_at_low"].count() == 0 and "interval" not in plain.words
+
+
+@pytest.mark.parametrize("levels", [1, 3, 20])
+@pytest.mark.parametrize("off", [0.0, 0.05])
+def test_the_interval_of_ece_at_holds_the_true_error(levels: int, off: float) -> None:
+    random, rows, runs = np.random.default_rng(3), 200, 300
+    truth = np.linspace(0.2, 0.5, levels)
+    said = truth + off * np.where(np.arange(levels) % 2, 1.0, -1.0)
+    held = 0
+    for _ in range(runs):
+        hits = random.binomial(rows, truth)
+        share = (hits + 2.0) / (rows + 4.0)
+        ends = cells.interval(np.abs(said - hits / rows), share * (1.0 - share) / rows, 0.9)
+        assert ends[0] is not None
+        held += ends[0] <= off <= ends[1]
+    assert held / runs > 0.9 - 3.0 * math.sqrt(0.09 / runs)
+    assert cells.interval(np.empty(0), np.empty(0), 0.9) == (None, None)
 
 
 # ---------------------------------------------------------------- recall gain, bias, AUC lift
@@ -411,16 +440,36 @@ def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
     table = plots.points(source_of(scored()), options).table
     rows, labels = read_score_rows(source_of(scored()), ColumnOptions()), test["label"].to_list()
     for row in table.iter_rows(named=True):
-        found = []
+        found, drawn, alerts = [], [], []
         for method in ("st", row["method"]):
             options = BoundaryOptions(precision=row["bound"], method=method, folds=0)
             model = fit_boundary(rows, options).model
             taken = decisions(msgspec.json.decode(model.to_json()), test)
             hits = sum(d * y for d, y in zip(taken, labels, strict=True))
             found.append((hits / sum(taken), hits / sum(labels)))
+            drawn.append([d * y for d, y in zip(taken, labels, strict=True)])
+            alerts.append(sum(taken))
         assert (row["baseline_precision"], row["baseline_recall"]) == pytest.approx(found[0])
         assert (row["precision"], row["recall"]) == pytest.approx(found[1])
         assert row["gain"] == pytest.approx(found[1][1] / found[0][1] - 1)
+        for prefix, hit, taken in zip(("baseline_", ""), drawn, alerts, strict=True):
+            ends = stats.binomtest(sum(hit), taken).proportion_ci(0.95)
+            wanted = (row[f"{prefix}precision_low"], row[f"{prefix}precision_high"])
+            assert wanted == pytest.approx((ends.low, ends.high))
+        # Of 2,000 bootstrap samples of the test rows, their ratios of recalls.
+        one, base = (np.array(hit) for hit in reversed(drawn))
+        picked = np.random.default_rng(0).integers(0, one.size, (2000, one.size))
+        ratios = np.log(one[picked].sum(axis=1) / base[picked].sum(axis=1))
+        ends = np.log1p([row["gain_low"], row["gain_high"]])
+        assert np.diff(ends) / (2 * 1.96) == pytest.approx(ratios.std(), rel=0.15)
+
+
+def test_without_test_rows_the_gain_has_no_interval() -> None:
+    shown = points_of("recall-gain").table
+    assert shown["gain"].count() and shown["precision_low"].count()
+    assert shown["gain_low"].count() == 0
+    options = RecallGainOptions(method="exact", precision="0.6", intervals=False)
+    assert plots.points(source_of(scored()), options).table["precision_low"].count() == 0
 
 
 def test_bounds_that_no_boundary_meets_are_null() -> None:

@@ -15,7 +15,7 @@ import pytest
 import calibkit as ck
 from calibkit.errors import UsageError
 from calibkit.options.grid_plots import KINDS, GridPlot, HeatmapOptions, PositivityOptions
-from calibkit.options.plot import Look, ReliabilityOptions, RocOptions, read_size
+from calibkit.options.plot import Look, ReliabilityOptions, RocOptions
 from calibkit.reports import plots, style
 from calibkit.reports.grids import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
@@ -108,7 +108,7 @@ def test_names_are_shown_as_they_are() -> None:
     figure = plots.draw(shown, Look(title="$x_1$ & <b>"))
     texts = [text.get_text().strip() for text in figure.legends[0].get_texts()]
     assert texts[:4] == ["$a_{b}$", "_hidden", "漢字", f"{'n' * 39}…"]
-    assert b"$x_1$ &amp; &lt;b&gt;" in style.to_svg(figure)
+    assert b"$x_1$ &amp; &lt;b&gt;" in style.to_bytes(figure)
     assert style.shown_name("/a/very/long/path" * 4 + "/model.json").endswith("/model.json")
 
 
@@ -140,13 +140,13 @@ def test_too_many_lines_are_refused() -> None:
 
 
 def test_sizes() -> None:
-    assert read_size("6x4", None, None) == (6.0, 4.0)
-    assert read_size(None, 5.0, None) == (5.0, None)
+    assert RocOptions(size="6x4").look == Look(width=6.0, height=4.0)
+    assert RocOptions(width=5.0).look == Look(width=5.0)
     for text in ("6", "6x", "ax4", "-6x4"):
         with pytest.raises(UsageError, match="WIDTHxHEIGHT"):
-            read_size(text, None, None)
+            RocOptions(size=text)
     with pytest.raises(UsageError, match="--size is width and height"):
-        read_size("6x4", 5.0, None)
+        RocOptions(size="6x4", width=5.0)
     for size in (2.4, 41.0, float("nan")):
         with pytest.raises(UsageError, match=r"expected 2\.5 to 40"):
             Look(width=size)
@@ -182,7 +182,7 @@ def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
     alone = draw(rows(), **options.given())
     assert alone.figure is pyplot.gcf()
     assert alone.figure is not figure
-    assert style.to_svg(alone.figure) == plots.picture(points_of(kind))
+    assert style.to_bytes(alone.figure) == plots.picture(points_of(kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,7 +201,7 @@ def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
     assert ck.plot.roc(scored(), ax=ax, title="Mine").get_title() == "Mine"
     with pytest.raises(UsageError, match="leave them out with ax"):
         ck.plot.roc(scored(), ax=ax, size=(4, 3))
-    png = style.to_png(ck.plot.roc(scored(), size=(4, 3), dark=True).figure)
+    png = style.to_bytes(ck.plot.roc(scored(), size=(4, 3), dark=True).figure, "png")
     assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
 
 

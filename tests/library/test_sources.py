@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import CalibkitError, DataError, ResourceError, UsageError
+from calibkit.files.dialect import Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import sniff_format, strip_suffixes, suffix_format
 from calibkit.files.sources import Source, open_source
+from calibkit.files.told import Told
+from calibkit.runtime.memory import Memory
 
 FRAME = pl.DataFrame(
     {"score": [0.25, 0.5, 0.75], "label": [0, 1, 1], "name": ["a", "b,c", 'd"e\nf']}
@@ -270,6 +274,36 @@ def test_late_values_change_the_type_of_an_integer_column(
     assert np.isnan(value) if expected == "nan" else value == expected
     assert frame.height == 20_001
     assert frame["w"].dtype == pl.Int64
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [
+        ("7", 7.0), ("1,5e3", 1500.0), (" 1,5 ", 1.5), ("inf", np.inf), ("1.234", "1.234"),
+        ("1.234,5", 1234.5), ("", None), ("nan", None), ("NA", None), ("1.25", "1.25"), ("x", "x"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("memory", [None, Memory(1)])
+@pytest.mark.parametrize("asked", [None, ","])
+def test_late_values_among_decimal_commas(
+    tmp_path: Path, late: str, expected: object, memory: Memory | None, asked: Any
+) -> None:
+    if late == "1.234" and asked:
+        expected = 1234.0  # nothing else tells that points stand between thousands
+    text = "v;w;u\n" + "0,25;2;1,234\n" * 20_000 + f"{late};3;5,678\n"
+    path = put(tmp_path, "x.csv", text)
+    source = open_source([path], memory=memory, dialect=Dialect(decimal=asked))
+    frame = source.read()
+    assert frame["v"].to_list()[-2:] == ["0,25" if isinstance(expected, str) else 0.25, expected]
+    assert frame["w"].dtype == pl.Int64
+    if not isinstance(expected, str):
+        assert frame["u"].to_list()[-2:] == [1.234, 5.678]
+        assert source.told == Told(marks=(",",), taken=",")
+        assert source.remarks == [
+            f"Read {path} with semicolons between fields; decimal commas in 'v', 'u'"
+            f"{'; marks of thousands in ' + repr('v') if '.' in late else ''}"
+            f"{'; NA and the like among the numbers in ' + repr('v') if 'A' in late.upper() else ''}."
+        ]
 
 
 def test_numbers_after_many_empty_fields(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,66 +19,106 @@ from calibkit.files.sources import Source
 from calibkit.methods.watch import bets, residuals
 from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
 from calibkit.methods.watch.rows import count, plan
-from calibkit.methods.watch.state import Night, Shard, merge_states, new_state, read_state
+from calibkit.methods.watch.state import Night, Shard, merge_states, new_state, read_state, table_of
 from calibkit.methods.watch.watch import judge
 from calibkit.options.watch import WatchOptions
 from tests.naive import watch as naive
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1)), max_size=8)
+WEIGHTED = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1), st.sampled_from([0.5, 1.0, 4.0])
+    ),
+    max_size=8,
+)
 PROMISES = st.sampled_from(["precision", "recall", "fpr"])
 
 
-def cells(rows: list[tuple[float, int]]) -> dict[float, tuple[int, int]]:
+def cells(rows: list[tuple[Any, ...]]) -> dict[tuple[float, float], tuple[int, int]]:
+    """Return rows (chance, label, weight if it is not 1) as they are counted."""
+    full = [(chance, label, *(weight or [1.0])) for chance, label, *weight in rows]
     return {
-        chance: (rows.count((chance, 0)), rows.count((chance, 1)))
-        for chance in {c for c, _ in rows}
+        (chance, weight): (full.count((chance, 0, weight)), full.count((chance, 1, weight)))
+        for chance, _, weight in full
     }
 
 
-@given(name=PROMISES, bound=st.sampled_from([0.05, 0.5, 0.9]), nights=st.lists(ROWS, max_size=6))
+@pytest.mark.parametrize("most", [1.0, 4.0, 7.5])
+@given(name=PROMISES, bound=st.sampled_from([0.05, 0.5, 0.9]), data=st.data())
 def test_evidence_is_that_of_every_row_and_every_start(
-    name: str, bound: float, nights: list[list[tuple[float, int]]]
+    most: float, name: str, bound: float, data: st.DataObject
 ) -> None:
-    found = evidence(Promise(name, bound), [cells(night) for night in nights])
-    expected = naive.e_values(name, bound, nights, FRACTIONS.tolist())
+    nights = data.draw(st.lists(ROWS if most == 1.0 else WEIGHTED, max_size=6))
+    found = evidence(Promise(name, bound, most), [cells(night) for night in nights])
+    expected = naive.e_values(name, bound, nights, FRACTIONS.tolist(), most)
     np.testing.assert_allclose(np.exp(found.logs), expected, rtol=1e-10)
 
 
-@given(name=PROMISES, bound=st.sampled_from([0.01, 0.5, 0.99]), rows=ROWS)
+@given(name=PROMISES, bound=st.sampled_from([0.01, 0.5, 0.99]), rows=WEIGHTED)
 def test_no_bet_loses_more_than_there_is_or_gains_where_the_promise_is_kept(
-    name: str, bound: float, rows: list[tuple[float, int]]
+    name: str, bound: float, rows: list[tuple[float, int, float]]
 ) -> None:
-    promise = Promise(name, bound)
+    promise = Promise(name, bound, 4.0)
     pays = promise.payoffs(cells(rows))
     assert all(1.0 + stake * pay > 0.0 for pay, _ in pays for stake in promise.stakes)
-    kept = {0.0: (10**6, 0), 1.0: (0, 10**6)}  # no error at all
+    kept = {(0.0, 4.0): (10**6, 0), (1.0, 4.0): (0, 10**6)}  # no error at all
     assert evidence(promise, [kept] * 3).e_value < 1.0
 
 
 @pytest.mark.more
 @settings(max_examples=20)
-@given(
-    values=st.lists(
-        st.tuples(st.sampled_from([0.25, 1.0]), st.integers(0, 1)), min_size=1, max_size=60
-    )
-)
-def test_confidence_sequence(values: list[tuple[float, int]]) -> None:
-    found = estimate(Promise("precision", 0.5), [cells(values)], 0.1)
-    whole = sum(chance for chance, _ in values)
-    hits = [chance * label for chance, label in values]
-    low, high = naive.interval(hits, bets._RATES.tolist(), 0.1)
-    scale = len(values) / whole
-    assert found.value == pytest.approx(sum(hits) / whole)
-    assert found.low == pytest.approx(low * scale, abs=2e-4 * scale)
-    assert found.high == pytest.approx(min(1.0, high * scale), abs=2e-4 * scale)
-    assert found.rows == len(values)
+@given(name=PROMISES, rows=WEIGHTED.filter(bool))
+def test_confidence_sequence(name: str, rows: list[tuple[float, int, float]]) -> None:
+    found = estimate(Promise(name, 0.5, 4.0), [cells(rows)], 0.1)
+    pairs = naive.weighted_values(name, rows)
+    assert found.rows == len(pairs)
+    if not pairs:
+        assert found.value is None
+        return
+    low, high = naive.interval([(w / 4.0, v) for w, v in pairs], bets._RATES.tolist(), 0.1)
+    assert found.value == pytest.approx(sum(w * v for w, v in pairs) / sum(w for w, _ in pairs))
+    assert found.low == pytest.approx(low, abs=2e-4)
+    assert found.high == pytest.approx(high, abs=2e-4)
+
+
+def sampled(
+    draw: np.random.Generator, recall: float, nights: int, rows: int = 3_000
+) -> list[dict[tuple[float, float], tuple[int, int]]]:
+    """Return nights of which all alerts are labelled, and one in 20 of the other rows."""
+    found = []
+    for _ in range(nights):
+        positives = draw.binomial(rows, 0.05)
+        hits = draw.binomial(positives, recall)
+        missed = draw.binomial(positives - hits, 0.05)
+        alarms = draw.binomial(rows - positives, 0.02)
+        quiet = draw.binomial(rows - positives - alarms, 0.05)
+        found.append({(1.0, 1.0): (alarms, hits), (0.0, 20.0): (quiet, missed)})
+    return found
+
+
+def test_recall_of_sampled_rows_alarms_seldom_on_its_bound_and_soon_below_it() -> None:
+    """One positive in twenty that is missed gets a label: its weight says so."""
+    draw = np.random.Generator(np.random.Philox(key=6))
+    promise, alarms, covered = Promise("recall", 0.6, 20.0), 0, 0
+    for _ in range(200):
+        nights = sampled(draw, 0.6, 60)
+        alarms += evidence(promise, nights).passed(20.0) is not None
+        found = estimate(promise, nights, 0.05)
+        assert found.low is not None and found.high is not None
+        covered += found.low <= 0.6 <= found.high
+    assert alarms <= 19  # 5 % and three standard errors
+    assert covered >= 181
+    # Labelled rows taken each for one would say .97 where recall is .6: no fall would be seen.
+    delays = [evidence(promise, sampled(draw, 0.4, 120)).passed(20.0) for _ in range(30)]
+    assert all(at is not None for at in delays)
+    assert np.median([at for at in delays if at is not None]) <= 40
 
 
 def first_alarms(hits: NDArray[np.int64], rows: int, bound: float, alpha: float) -> list[float]:
     """Return the night of each stream's first alarm, counted from 1; infinity where there is none."""
     found = []
     for stream in hits:
-        nights = [{1.0: (rows - hit, hit)} for hit in stream.tolist()]
+        nights = [{(1.0, 1.0): (rows - hit, hit)} for hit in stream.tolist()]
         at = evidence(Promise("precision", bound), nights).passed(1.0 / alpha)
         found.append(np.inf if at is None else at + 1.0)
     return found
@@ -109,7 +150,7 @@ def test_confidence_sequences_hold_at_all_times_together() -> None:
     missed = 0
     for _ in range(100):
         rates = draw.uniform(0.5, 0.9, 60)  # the precision moves from night to night
-        nights = [{1.0: (20 - hit, hit)} for hit in draw.binomial(20, rates).tolist()]
+        nights = [{(1.0, 1.0): (20 - hit, hit)} for hit in draw.binomial(20, rates).tolist()]
         means = np.cumsum(rates) / np.arange(1, 61)
         for last in (1, 3, 10, 30, 60):
             found = estimate(Promise("precision", 0.7), nights[:last], 0.1)
@@ -120,17 +161,19 @@ def test_confidence_sequences_hold_at_all_times_together() -> None:
     assert missed <= 10
 
 
-def night(period: int, rows: list[tuple[float, int]], mark: int = 0) -> Night:
-    counts = cells(rows)
-    table = tuple((chance, *counts[chance]) for chance in sorted(counts))
-    return Night(period, table, (Shard(f"{period * 100 + mark:016x}", len(rows)),))
+def night(period: int, rows: list[tuple[Any, ...]], mark: int = 0) -> Night:
+    table, weights = table_of(cells(rows))
+    shards = (Shard(f"{period * 100 + mark:016x}", len(rows)),)
+    return Night(period, table, shards, weights=weights)
 
 
-@given(parts=st.lists(st.tuples(st.integers(1, 3), ROWS), min_size=1, max_size=6), data=st.data())
+@given(
+    parts=st.lists(st.tuples(st.integers(1, 3), WEIGHTED), min_size=1, max_size=6), data=st.data()
+)
 def test_states_merge_in_any_order(
-    parts: list[tuple[int, list[tuple[float, int]]]], data: st.DataObject
+    parts: list[tuple[int, list[tuple[float, int, float]]]], data: st.DataObject
 ) -> None:
-    empty = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer")
+    empty = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer", max_weight=4.0)
     states = [
         (f"{k}.state", msgspec.structs.replace(empty, nights=(night(period, rows, k),)))
         for k, (period, rows) in enumerate(parts)
@@ -150,7 +193,10 @@ def test_a_year_of_nights_is_a_small_file() -> None:
         own = night(day, [(0.0, 0), (1.0, 1)])
         shards = (Shard("0123456789abcdef", 100_000),)
         large = ((0.0, 91_234, 5_678), (1.0, 1_234, 1_854))
-        nights = (*state.nights, msgspec.structs.replace(own, cells=large, shards=shards))
+        nights = (
+            *state.nights,
+            msgspec.structs.replace(own, cells=large, shards=shards, weights=()),
+        )
         state = msgspec.structs.replace(state, nights=nights)
     assert len(state.to_json()) < 100_000
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-Row = tuple[float, int]
+#: The chance of selection, the label, and a weight if it is not 1.
+Row = tuple[Any, ...]
 
 
-def payoff(name: str, bound: float, chance: float, label: int) -> float:
+def payoff(name: str, bound: float, chance: float, label: int, weight: float = 1.0) -> float:
     """Return what one row pays for a unit of stake."""
     if name == "precision":
-        return chance * (bound - label)
+        return weight * chance * (bound - label)
     if name == "recall":
-        return label * (bound - chance)
-    return (1 - label) * (chance - bound)
+        return weight * label * (bound - chance)
+    return weight * (1 - label) * (chance - bound)
+
+
+def weighted_values(name: str, rows: list[tuple[float, int, float]]) -> list[tuple[float, float]]:
+    """Return weight and value of the rows that a rate is the weighted mean of."""
+    if name == "precision":
+        return [(weight * chance, float(label)) for chance, label, weight in rows if chance > 0]
+    return [(weight, chance) for chance, label, weight in rows if label == (name == "recall")]
 
 
 def e_values(
-    name: str, bound: float, nights: list[list[Row]], fractions: list[float]
+    name: str, bound: float, nights: list[list[Row]], fractions: list[float], largest: float = 1.0
 ) -> list[float]:
     """Return the e-process after each night; rows are their chance of selection and their label."""
-    most = 1 / (bound if name == "fpr" else 1 - bound)
+    most = 1 / (largest * (bound if name == "fpr" else 1 - bound))
     speaking = {
         "precision": lambda c, y: c > 0,
         "recall": lambda c, y: y,
@@ -28,7 +37,7 @@ def e_values(
     }
     counted, found = list[list[Row]](), list[float]()
     for night in nights:
-        rows = [row for row in night if speaking[name](*row)]
+        rows = [row for row in night if speaking[name](*row[:2])]
         counted += [rows] if rows else []
         total = 1 / (len(counted) + 1)
         for start in range(len(counted)):
@@ -46,16 +55,21 @@ def e_values(
     return found
 
 
-def interval(values: list[float], rates: list[float], alpha: float) -> tuple[float, float]:
-    """Return the confidence sequence of the mean of values in [0, 1], on a fine grid of candidates."""
+def interval(
+    pairs: list[tuple[float, float]], rates: list[float], alpha: float
+) -> tuple[float, float]:
+    """Return the confidence sequence of the weighted mean of values, on a fine grid of candidates.
+
+    `pairs` are weights, none of which may exceed 1, and values in [0, 1].
+    """
     grid = [k / 20_000 for k in range(20_001)]
     kept = [[], []]  # type: list[list[float]]
-    for side, sign in enumerate((1, -1)):
-        for mean in grid:
+    for mean in grid:
+        values = sum(mean + weight * (value - mean) for weight, value in pairs)
+        for side, sign in enumerate((1, -1)):
             mixed = sum(
                 math.exp(
-                    sign * rate * sum(values)
-                    - len(values) * math.log1p(mean * math.expm1(sign * rate))
+                    sign * rate * values - len(pairs) * math.log1p(mean * math.expm1(sign * rate))
                 )
                 for rate in rates
             ) / len(rates)

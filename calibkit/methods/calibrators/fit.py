@@ -14,17 +14,11 @@ from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
-from calibkit.maps.calibrator import (
-    SCORE_VERSION,
-    SEGMENTS,
-    CalibratorModel,
-    Candidate,
-    MapFit,
-    ScoreMap,
-)
+from calibkit.maps.calibrator import SCORE_VERSION, SEGMENTS, CalibratorModel
 from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
 from calibkit.maps.method import Method, Points, by_level, default_clip, mapped, parts_of, pooled
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.row_hash import random_parts

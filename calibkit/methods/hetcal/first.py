@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
 from calibkit.maps.method import Points, mapped, parts_of
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.methods.hetcal.maps import pooled_line
 from calibkit.methods.hetcal.model import FirstMap
 from calibkit.methods.hetcal.rows import HetcalRows

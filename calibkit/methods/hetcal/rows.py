@@ -201,11 +201,11 @@ def need_both_classes(rows: HetcalRows) -> None:
     if 0 < rows.totals.positives < rows.count:
         return
     file, column = next(iter(rows.files), None), rows.options.label
-    where, which = f"{file}: " if file else "", "no" if rows.totals.positives == 0 else "every"
-    raise DataError(
-        f"{where}column {column!r}: {which} row is positive; a calibration "
+    which = "no" if rows.totals.positives == 0 else "every"
+    raise DataError.of(
+        file,
+        f"column {column!r}: {which} row is positive; a calibration "
         "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",
-        file=file,
         column=column,
         rows=rows.count,
     )

@@ -26,8 +26,7 @@ from calibkit.models.applier import Request
 from calibkit.models.scales import measure
 from calibkit.numerics.row_hash import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.passes import work_through
-from calibkit.summaries.summary import merge_all
+from calibkit.summaries.passes import merge_all, work_through
 
 Floats = NDArray[Any]
 

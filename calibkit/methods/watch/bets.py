@@ -26,8 +26,9 @@ from calibkit.numerics.roots import rising_root
 
 Floats = NDArray[np.float64]
 
-#: Rows by the chance that they are selected (0 or 1 but where a boundary draws): negatives, positives.
-Cells = Mapping[float, tuple[int, int]]
+#: Rows by the chance that they are selected (0 or 1 but where a boundary draws) and by their weight:
+#: negatives, positives.
+Cells = Mapping[tuple[float, float], tuple[int, int]]
 
 #: Promises that a rate is at least its bound; that of others is at most.
 AT_LEAST: Final = ("precision", "recall")
@@ -53,10 +54,13 @@ class Promise:
         ``precision`` or ``recall`` (at least the bound), or ``fpr`` (at most).
     bound
         Above 0 and below 1.
+    most
+        The largest weight that a row can ever have, known before any is seen.
     """
 
     name: str
     bound: float
+    most: float = 1.0
 
     @property
     def at_least(self) -> bool:
@@ -71,19 +75,21 @@ class Promise:
     @property
     def stakes(self) -> Floats:
         """What is bet: shares of the stake with which one row could lose all."""
-        stakes: Floats = FRACTIONS / (1.0 - self.bound if self.at_least else self.bound)
+        room = 1.0 - self.bound if self.at_least else self.bound
+        stakes: Floats = FRACTIONS / (self.most * room)
         return stakes
 
-    def counted(self, cells: Cells) -> list[tuple[float, int, int]]:
-        """Return the cells of the rate: the share of a row that counts, other rows, and hits.
+    def parts(self, cells: Cells) -> list[tuple[float, float, int]]:
+        """Return what the rate is a weighted mean of: weight and value of rows, and how many rows.
 
-        The rate is the sum of the shares of hits over that of all these rows.
+        Values lie from 0 to 1, and weights are at most `most`.
         """
-        if self.name == "precision":
-            return [(chance, out, hit) for chance, (out, hit) in sorted(cells.items()) if chance]
         found = []
-        for chance, (negatives, positives) in sorted(cells.items()):
-            found.append((chance, 0, positives if self.name == "recall" else negatives))
+        for (chance, weight), (out, hit) in sorted(cells.items()):
+            if self.name != "precision":
+                found.append((weight, chance, hit if self.name == "recall" else out))
+            elif chance:
+                found += [(weight * chance, 0.0, out), (weight * chance, 1.0, hit)]
         return found
 
     def payoffs(self, cells: Cells) -> list[tuple[float, int]]:
@@ -91,14 +97,8 @@ class Promise:
 
         Each lies above -1 / (the highest stake), so that no stake loses more than there is.
         """
-        if self.name == "precision":
-            return [
-                pair
-                for chance, out, hit in self.counted(cells)
-                for pair in ((chance * self.bound, out), (chance * (self.bound - 1.0), hit))
-            ]
         sign = 1.0 if self.at_least else -1.0
-        return [(sign * (self.bound - chance), rows) for chance, _, rows in self.counted(cells)]
+        return [(sign * w * (self.bound - value), rows) for w, value, rows in self.parts(cells)]
 
 
 def night_logs(promise: Promise, cells: Cells) -> Floats:
@@ -206,41 +206,40 @@ class Estimate:
 def estimate(promise: Promise, nights: Sequence[Cells], alpha: float) -> Estimate:
     """Return a rate over all rows of all nights, and its confidence sequence at level 1 - alpha.
 
-    It covers, at all times together, the mean of the nights' conditional rates over these rows, which
-    may move.  For x in [0, 1] of conditional mean m, exp(r x) is at most 1 + m (e^r - 1) on average,
-    and the product of these is at most the power of their mean; so each value whose mixture over
-    r > 0 (low) or r < 0 (high) passes 2 / alpha is out.
+    It covers, at all times together, the weighted mean of the nights' conditional rates over these
+    rows, which may move.  Of weights w <= 1 and values v in [0, 1] whose weighted mean is m,
+    x = m + w (v - m) lies in [0, 1] and has the mean m.  For x of conditional mean m, exp(r x) is at
+    most 1 + m (e^r - 1) on average, and the product of these is at most the power of their mean; so
+    each m whose mixture over r > 0 (low) or r < 0 (high) passes 2 / alpha is out.
     """
-    total = whole = 0.0
-    rows = 0
-    for cells in nights:
-        for share, out, hit in promise.counted(cells):
-            if promise.name == "precision":
-                whole += share * (out + hit)
-            else:
-                whole += hit
-            total += share * hit
-            rows += out + hit
-    if not rows or not whole:
-        return Estimate(None, None, None, rows)
-    low, high = mean_sequence(total, rows, alpha)
-    scale = rows / whole
-    return Estimate(total / whole, max(0.0, low * scale), min(1.0, high * scale), rows)
+    parts = [part for cells in nights for part in promise.parts(cells)]
+    rows = sum(number for _, _, number in parts)
+    if not rows:
+        return Estimate(None, None, None, 0)
+    whole = sum(weight * number for weight, _, number in parts)
+    total = sum(weight * value * number for weight, value, number in parts)
+    low, high = mean_sequence(total / promise.most, whole / promise.most, rows, alpha)
+    return Estimate(total / whole, low, high, rows)
 
 
-def mean_sequence(total: float, rows: int, alpha: float) -> tuple[float, float]:
-    """Return the ends for the mean of values in [0, 1], of which there are `rows` with a sum."""
+def mean_sequence(total: float, whole: float, rows: int, alpha: float) -> tuple[float, float]:
+    """Return the ends for the weighted mean of values in [0, 1].
+
+    `total` and `whole` are the sums of weight times value and of weights, of so many rows; no weight
+    may ever exceed 1.
+    """
     level = math.log(2.0 / alpha)
-    low = _end(_RATES * total, rows, total / rows, level, upper=False)
-    return low, _end(-_RATES * total, rows, total / rows, level, upper=True)
+    sums = total, whole, rows
+    return _end(*sums, level, upper=False), _end(*sums, level, upper=True)
 
 
-def _end(logs: Floats, rows: int, mean: float, level: float, *, upper: bool) -> float:
+def _end(total: float, whole: float, rows: int, level: float, *, upper: bool) -> float:
     """Return the mean, on one side of that seen, at which the mixture passes a level."""
-    grown = np.expm1(-_RATES if upper else _RATES)
+    rates = -_RATES if upper else _RATES
+    grown, mean = np.expm1(rates), total / whole
 
     def excess(candidate: float) -> float:
-        gains = logs - rows * np.log1p(candidate * grown)
+        gains = rates * (total + candidate * (rows - whole)) - rows * np.log1p(candidate * grown)
         found = float(np.logaddexp.reduce(gains)) - math.log(_RATES.size) - level
         return found if upper else -found
 

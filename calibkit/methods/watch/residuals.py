@@ -84,7 +84,7 @@ def estimate(nights: Sequence[Sequence[Bin]], alpha: float) -> Estimate:
     rows, hits, units = (sum(one[part] for bins in nights for one in bins) for part in range(3))
     if not rows:
         return Estimate(None, None, None, 0)
-    low, high = mean_sequence(float(hits), rows, alpha)
+    low, high = mean_sequence(float(hits), rows, rows, alpha)
     # In the middle of what rounding leaves open.
     said = min(1.0, (units / rows + 0.5) * UNIT)
     return Estimate(hits / rows - said, max(0.0, low) - said, min(1.0, high) - said, rows)

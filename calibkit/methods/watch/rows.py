@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_fitted, label_column
+from calibkit.columns.numeric import as_fitted, label_column, weight_column
 from calibkit.columns.rows import (
     Remark,
     RowFinder,
@@ -19,10 +19,10 @@ from calibkit.columns.rows import (
     missing_mask,
     present_in,
 )
-from calibkit.errors import ModelError, UsageError
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch.residuals import counted, edges_of
-from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
+from calibkit.methods.watch.state import Calendar, Night, Shard, period_at, table_of
 from calibkit.models.applier import Reads, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
@@ -33,6 +33,9 @@ Places = NDArray[np.int64]
 
 #: Rows that are read at a time, where memory does not say.
 _BATCH = 2**20
+
+#: How many different weights the rows of a night may have: that many lines its state has.
+MOST_WEIGHTS = 100
 
 #: What the applier of a boundary that draws adds: the chance that a row is selected.
 _CHANCE = "decision_probability"
@@ -53,16 +56,16 @@ class Reading:
     def columns(self) -> dict[str, str]:
         """The columns that are read, by role."""
         options = self.options
-        beside = {"period": options.period, "labelled_at": options.labelled_at}
-        dated = {role: name for role, name in beside.items() if name is not None}
-        return {**self.reads.needed, "label": options.label, **dated}
+        named = {role: getattr(options, role) for role in ("weight", "period", "labelled_at")}
+        beside = {role: name for role, name in named.items() if name is not None}
+        return {**self.reads.needed, "label": options.label, **beside}
 
 
 @dataclass
 class Counted:
-    """What was counted of a night: rows by chance and label, and the sum of the hashes of rows."""
+    """What was counted of a night: rows by chance, weight and label, and the sum of their hashes."""
 
-    cells: Counter[tuple[float, int]] = field(default_factory=Counter)
+    cells: Counter[tuple[float, float, int]] = field(default_factory=Counter)
     total: int = 0
     scores: NDArray[np.int64] | None = None
 
@@ -71,12 +74,13 @@ class Counted:
         """How many rows there are."""
         return sum(self.cells.values())
 
-    def night(self, period: str | int) -> Night:
+    def night(self, period: str | int, *, weighted: bool) -> Night:
         """Return this as a night of one shard."""
-        chances = sorted({chance for chance, _ in self.cells})
-        cells = tuple((one, self.cells[one, 0], self.cells[one, 1]) for one in chances)
+        kinds = {(chance, weight) for chance, weight, _ in self.cells}
+        cells, weights = table_of({k: (self.cells[*k, 0], self.cells[*k, 1]) for k in kinds})
         scores = () if self.scores is None else tuple(map(tuple, self.scores.tolist()))
-        return Night(period, cells, (Shard(hash_text(self.total), self.rows),), scores)
+        shards = (Shard(hash_text(self.total), self.rows),)
+        return Night(period, cells, shards, scores, weights if weighted else ())
 
 
 def plan(options: WatchOptions, source: Source) -> Reading:
@@ -101,7 +105,11 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
     source.require([options.label], "--label")
-    for name, flag in ((options.period, "--period"), (options.labelled_at, "--labelled-at")):
+    for name, flag in (
+        (options.weight, "--weight"),
+        (options.period, "--period"),
+        (options.labelled_at, "--labelled-at"),
+    ):
         if name is not None:
             source.require([name], flag)
     check_makers(model, options.elsewhere, source)
@@ -151,7 +159,21 @@ def count(
         remarks.append(
             Remark("", "row", "younger than --maturity left out, for a later night", young)
         )
-    found = (nights[place].night(period_at(place, reading.calendar)) for place in sorted(nights))
+    weighted = reading.options.weight is not None
+    for night in nights.values():
+        kinds = len({weight for _, weight, _ in night.cells})
+        if kinds > MOST_WEIGHTS:
+            raise DataError(
+                f"{source.parts[0].path}: column {reading.options.weight!r} holds {kinds:,} weights in "
+                f"a night, and a state keeps {MOST_WEIGHTS} at most: draw rows to be labelled with "
+                "fewer different chances, such as one a range of the score",
+                file=source.parts[0].path,
+                column=reading.options.weight,
+            )
+    found = (
+        nights[place].night(period_at(place, reading.calendar), weighted=weighted)
+        for place in sorted(nights)
+    )
     return tuple(found), tuple(one for one in merge_remarks(remarks) if one.count)
 
 
@@ -195,6 +217,9 @@ def _count_window(
     label, _ = label_column(
         frame[options.label], where, positive=options.positive, must_occur=False
     )
+    weight = np.ones(frame.height)
+    if options.weight is not None and options.max_weight is not None:
+        weight = _weights(frame[options.weight], where, options.max_weight)
     values = reading.applier.values(frame, where, reading.reads, reading.request)
     added = dict(zip(reading.applier.added, values, strict=True))
     selected: pl.Series = added[_CHANCE if _CHANCE in added else "decision"]
@@ -210,6 +235,8 @@ def _count_window(
         *(pl.col(name).alias(role) for role, name in reading.reads.needed.items()),
         *(pl.col(name).alias(f"by {name}") for name in reading.reads.optional),
     ).with_columns(label=pl.Series(label))
+    if options.weight is not None:
+        used = used.with_columns(weight=pl.Series(weight))
     score = None
     if options.calibration:
         column = reading.request.columns.get("score", options.fitted.columns["score"].name)
@@ -217,14 +244,30 @@ def _count_window(
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
         night = nights.setdefault(place, Counted())
-        alike = np.unique(np.stack([chance[own], label[own]]), axis=1, return_counts=True)
-        for (share, positive), times in zip(alike[0].T.tolist(), alike[1].tolist(), strict=True):
-            night.cells[share, int(positive)] += times
+        kinds = np.stack([chance[own], weight[own], label[own]])
+        alike = np.unique(kinds, axis=1, return_counts=True)
+        for (share, mass, positive), times in zip(
+            alike[0].T.tolist(), alike[1].tolist(), strict=True
+        ):
+            night.cells[share, mass, int(positive)] += times
         night.total += hash_rows(used[own])
         if score is not None:
             fresh = counted(score[own], label[own], reading.edges)
             night.scores = fresh if night.scores is None else night.scores + fresh
     return remarks
+
+
+def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.float64]:
+    """Return sampling weights; refuse one that is 0, and one above the largest that was declared."""
+    found = weight_column(column, where)
+    if not found.all():
+        where.refuse(
+            column, found == 0.0, "weight 0", "a row that has a label stands for some rows"
+        )
+    if (found > most).any():
+        advice = "the bets rest on this bound: begin a new state with one that holds for all rows"
+        where.refuse(column, found > most, f"a weight above --max-weight {most:g}", advice)
+    return found
 
 
 def _there(column: pl.Series) -> NDArray[np.bool_]:

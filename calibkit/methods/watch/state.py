@@ -6,6 +6,7 @@ of a night and their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Annotated, Final, Literal
@@ -47,6 +48,8 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         ``[chance, negatives, positives]``: labelled rows by the chance that they are selected.
     shards
         Where they come from.
+    weights
+        The sampling weight of the rows of each cell; none: all are 1.
     scores
         Where calibration is watched: rows, positives and the sum of probabilities in each bin.
     """
@@ -55,11 +58,15 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     cells: tuple[tuple[float, Count, Count], ...]
     shards: tuple[Shard, ...]
     scores: tuple[tuple[Count, Count, Count], ...] = ()
+    weights: tuple[float, ...] = ()
 
     @property
     def counts(self) -> Cells:
-        """Negative and positive rows by the chance that they are selected."""
-        return {chance: (negatives, positives) for chance, negatives, positives in self.cells}
+        """Negative and positive rows by the chance that they are selected, and by weight."""
+        weights = self.weights or (1.0,) * len(self.cells)
+        return {
+            (cell[0], weight): cell[1:] for cell, weight in zip(self.cells, weights, strict=True)
+        }
 
     @property
     def rows(self) -> int:
@@ -69,18 +76,25 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def merge(self, *others: Night) -> Night:
         """Return the night with the rows of all."""
         parts = (self, *others)
-        found: dict[float, list[int]] = {}
+        found: dict[tuple[float, float], tuple[int, int]] = {}
         for part in parts:
-            for chance, negatives, positives in part.cells:
-                counts = found.setdefault(chance, [0, 0])
-                counts[0] += negatives
-                counts[1] += positives
-        cells = tuple((chance, below, above) for chance, (below, above) in sorted(found.items()))
+            for kind, (negatives, positives) in part.counts.items():
+                below, above = found.get(kind, (0, 0))
+                found[kind] = (below + negatives, above + positives)
+        cells, weights = table_of(found)
         shards = tuple(sorted(shard for part in parts for shard in part.shards))
         together = zip(*(part.scores for part in parts), strict=True)
         columns = (zip(*bins, strict=True) for bins in together)
         scores = tuple((sum(rows), sum(hits), sum(units)) for rows, hits, units in columns)
-        return Night(self.period, cells, shards, scores)
+        weighted = weights if any(part.weights for part in parts) else ()
+        return Night(self.period, cells, shards, scores, weighted)
+
+
+def table_of(counts: Cells) -> tuple[tuple[tuple[float, int, int], ...], tuple[float, ...]]:
+    """Return counts as `Night.cells` and `Night.weights` have them, in order."""
+    ordered = sorted(counts.items())
+    cells = tuple((chance, below, above) for (chance, _), (below, above) in ordered)
+    return cells, tuple(weight for (_, weight), _ in ordered)
 
 
 class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,6 +114,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         In order.
     calibration
         Whether it is watched.
+    max_weight
+        The largest sampling weight that a row can ever have, as declared; None: rows have none.
     """
 
     magic: str
@@ -111,11 +127,13 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     maturity: Count
     nights: tuple[Night, ...] = ()
     calibration: bool = False
+    max_weight: float | None = None
 
     @property
     def tested(self) -> list[Promise]:
         """The promises, in one order."""
-        return [Promise(name, self.promises[name]) for name in PROMISES if name in self.promises]
+        most = 1.0 if self.max_weight is None else self.max_weight
+        return [Promise(n, self.promises[n], most) for n in PROMISES if n in self.promises]
 
     @property
     def last(self) -> int | None:
@@ -143,14 +161,18 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         places = [place_of(night.period) for night in self.nights]
         if places != sorted(set(places)):
             raise ModelError("a damaged state of a watch: its nights are not in order")
+        if self.max_weight is not None and not 0.0 < self.max_weight < math.inf:
+            raise ModelError("a damaged state of a watch: its largest weight is none")
         bins = BINS if self.calibration else 0
         for night in self.nights:
             counted = sum(negatives + positives for _, negatives, positives in night.cells)
-            chances = [chance for chance, _, _ in night.cells]
+            most = self.max_weight or 1.0
             if (
                 counted != night.rows
-                or chances != sorted(set(chances))
-                or not all(0.0 <= chance <= 1.0 for chance in chances)
+                or len(night.weights) != (0 if self.max_weight is None else len(night.cells))
+                or list(night.counts) != sorted(night.counts)
+                or len(night.counts) != len(night.cells)
+                or not all(0.0 <= chance <= 1.0 and 0.0 < w <= most for chance, w in night.counts)
                 or len(night.scores) != bins
                 or (bins and sum(n for n, _, _ in night.scores) != counted)
                 or any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores)
@@ -196,11 +218,20 @@ def new_state(
     calendar: Calendar,
     maturity: int = 0,
     calibration: bool = False,
+    max_weight: float | None = None,
 ) -> WatchState:
     """Return a state before its first night."""
     bounds = {promise.name: promise.bound for promise in promises}
     return WatchState(
-        MAGIC, VERSION, model, bounds, confidence, calendar, maturity, calibration=calibration
+        MAGIC,
+        VERSION,
+        model,
+        bounds,
+        confidence,
+        calendar,
+        maturity,
+        calibration=calibration,
+        max_weight=max_weight,
     )
 
 
@@ -230,6 +261,7 @@ def refuse_other(found: WatchState, wanted: WatchState, file: str) -> None:
         ("confidence", f"{wanted.confidence:g}", f"{found.confidence:g}"),
         ("kind of night", wanted.calendar, found.calendar),
         ("maturity", wanted.maturity, found.maturity),
+        ("largest weight", wanted.max_weight, found.max_weight),
     ):
         if mine != yours:
             raise ModelError(

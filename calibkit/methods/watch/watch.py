@@ -219,6 +219,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
         calendar=planned.calendar,
         maturity=options.maturity or 0,
         calibration=options.calibration,
+        max_weight=options.max_weight,
     )
     if not Path(options.state).exists():
         return fresh

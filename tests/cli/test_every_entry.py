@@ -1,0 +1,92 @@
+"""Every entry of the registry of methods is fitted, applied, shown, exported and merged.
+
+What is fitted and merged is `tests.compat.fits.FITS`, by `test_one_program.py`; that nothing is missing
+there is held here.  Calibrators have `test_every_calibrator.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from calibkit.options.boundary import METHODS
+from calibkit.options.hetcal import HetcalOptions
+from calibkit.options.maps import SCORE_METHODS
+from calibkit.options.option import options_of
+from calibkit.registry.methods import KINDS, STATES
+from tests.cli.score_files import write
+from tests.compat.fits import FITS, rows, words
+from tests.conftest import Outcome
+
+#: A fit of each method of a boundary, of each partition, and of each other kind.
+MODELS = [
+    *(name for name in FITS if name in METHODS),
+    *("tree", "forest", "boosted", "sequential"),
+    *("vad", "vad by", "alpha", "alpha, vector", "votes, vector", "beta", "bundle"),
+]
+
+
+def choices(option: str) -> tuple[str, ...]:
+    """Return what an option of `hetcal` may be."""
+    (found,) = (one for one in options_of(HetcalOptions) if one.name == option)
+    return tuple(found.kind.__args__)
+
+
+def test_no_entry_is_left_out() -> None:
+    fitted = {(fit[0], word) for fit in FITS.values() for word in fit}
+    for command, known in (("boundary", METHODS), ("calibrate", SCORE_METHODS)):
+        given = {word for own, word in fitted if own == command}
+        assert set(known) - {"auto"} <= given
+    assert {"tree", *(word for _, word in fitted)} >= set(choices("partition"))
+    with_states = {name.removesuffix(" --probs") for name in STATES}
+    assert with_states - {"bin"} == {fit[0] for fit in FITS.values()}  # bin: test_bin.py
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("entries")
+    write(rows(300).with_row_index("row"), found / "rows.parquet")
+    return found
+
+
+def test_all_kinds_are_here(folder: Path, invoke: Callable[..., Outcome]) -> None:
+    for name in ("beta", "exact"):
+        fit(name, folder, invoke)
+    kinds = {json.loads(fit(name, folder, invoke).read_bytes())["kind"] for name in MODELS}
+    assert kinds == set(KINDS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_goes_round(name: str, folder: Path, invoke: Callable[..., Outcome]) -> None:
+    model = fit(name, folder, invoke)
+    key = ["--key", "row"] if "tie_probability" in model.read_text() else []
+    done = [
+        invoke("show", model),
+        invoke("apply", model, folder / "rows.parquet", *key, "-q", "-o", folder / "out.parquet"),
+    ]
+    assert all(one.code == 0 for one in done), [one.stderr for one in done]
+    assert done[0].stdout
+    added = set(pl.read_parquet(folder / "out.parquet").columns) - {"row", *rows(300).columns}
+    assert added
+    for language in ("sql", "polars", "python"):
+        checked = ("--check", folder / "rows.parquet", "-q", "-o", folder / "export.txt")
+        found = invoke("export", model, "--to", language, *key, *checked)
+        assert found.code == 0, (language, found.stderr)
+
+
+def fit(name: str, folder: Path, invoke: Callable[..., Outcome]) -> Path:
+    """Return the file of a model, which is fitted if it is not there."""
+    path = folder / f"{name}.json"
+    if path.exists():
+        return path
+    line = words(FITS[name], folder, folder / "rows.parquet") if name in FITS else []
+    if name == "bundle":
+        parts = [fit("beta", folder, invoke), f"block={fit('exact', folder, invoke)}"]
+        line = ["bundle", *map(str, parts)]
+    found = invoke(*line, "-q", "-o", path)
+    assert found.code == 0, found.stderr
+    return path

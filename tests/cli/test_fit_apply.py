@@ -1,0 +1,116 @@
+"""``--apply FILE`` of a fit: the model and its rows in one run, as by two commands, or neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import write
+from tests.compat.fits import FITS, ROWS, rows, words
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+#: A fit of each command, and those that read columns in a way of their own.
+NAMES = [
+    *("exact", "by", "time", "weights", "three-way", "beta", "map chosen in time", "map by"),
+    *("votes, vector", "classes, matrix", "tree", "tree in time", "boosted", "vad", "tandem"),
+    *("alpha", "alpha of features"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("rows")
+    for name in (ROWS, "rows.csv", "rows.parquet"):
+        write(rows(300), found / name)
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bytes_are_those_of_two_commands(
+    name: str, suffix: str, folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    if name == "tandem" and not (folder / "beta.json").exists():
+        invoke(*words(FITS["beta"], folder, folder / "rows.csv"), "-o", folder / "beta.json")
+    line = words(FITS[name], folder, folder / f"rows.{suffix}")
+    one, two = (tmp_path / f"{count}.{suffix}" for count in ("one", "two"))
+    both = invoke(*line, "--apply", one, "-o", tmp_path / "one.json")
+    assert both.code == 0, both.stderr
+    assert f"300 rows written to {one}." in both.stderr
+    assert invoke(*line, "-o", tmp_path / "two.json").code == 0
+    null = ["--on-missing", "null"] if "drop" in line else []
+    assert invoke("apply", tmp_path / "two.json", *line[1:2], *null, "-o", two).code == 0
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_rows_that_the_fit_left_out_have_null(tmp_path: Path, invoke: Invoke) -> None:
+    frame = rows(60).with_columns(score=pl.Series([None, *[0.1, 0.4, 0.8] * 20][:60]))
+    source = write(frame, tmp_path / "rows.parquet")
+    fit = ["calibrate", source, "--method", "platt", "-q", "--apply", tmp_path / "out.parquet"]
+    assert invoke(*fit, "-o", tmp_path / "m.json").code == 3
+    assert not (tmp_path / "m.json").exists() and not (tmp_path / "out.parquet").exists()
+    done = invoke(*fit, "--on-missing", "drop", "-o", tmp_path / "m.json")
+    assert done.code == 0 and "1 of 60 rows lack a value: null in the added columns" in done.stderr
+    assert pl.read_parquet(tmp_path / "out.parquet")[
+        "calibrated"
+    ].is_null().arg_true().to_list() == [0]
+
+
+def test_rows_go_to_pipes_and_folders(
+    folder: Path, tmp_path: Path, invoke: Invoke, command: Callable[..., CompletedProcess[bytes]]
+) -> None:
+    fit, source = ("calibrate", "--method", "platt", "-q"), folder / "rows.csv"
+    model = tmp_path / "m.json"
+    piped = command(*fit, "-", "--apply", "-", "-o", model, input=source.read_bytes())
+    assert piped.returncode == 0, piped.stderr
+    applied = invoke("apply", model, source, "-o", "-")
+    assert piped.stdout == applied.stdout
+    two = (source, folder / "rows.parquet")
+    shown = invoke(*fit, *two, "--apply", f"{tmp_path}/out/", "--json")
+    assert json.loads(shown.stdout)["kind"] == "calibrator"
+    (tmp_path / "again.json").write_bytes(shown.stdout)
+    invoke("apply", tmp_path / "again.json", *two, "-q", "-o", f"{tmp_path}/again/")
+    for name in ("rows.csv", "rows.parquet"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    plan = invoke(*fit, source, "--apply", tmp_path / "x.csv", "--dry-run")
+    assert "Would apply the model, and write the rows to" in plan.stdout.decode()
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--apply", "-"], "--apply - would mix with the model"),
+        (["--apply", "-", "--json", "-o", "m.json"], "--apply - would mix with the model"),
+        (["--apply", "x.csv", "-o", "out/"], "leave --apply out"),
+        (["--apply", "x.csv", "--partial", "-o", "x.state"], "leave --partial and --dask out"),
+        (["--apply", "x.csv", "--dask", "local"], "leave --partial and --dask out"),
+        (["--apply", "x.txt"], "x.txt"),
+        (["--apply", "nothing/x.csv"], "no such folder"),
+        (["--apply", "rows.csv"], "would be written over"),
+        (["--apply", "x.csv", "--score", "score_1", "-o", "m.json"], "options of `calibkit apply`"),
+    ],
+)
+def test_what_is_refused(
+    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(rows(60).with_columns(calibrated=0.5), tmp_path / "rows.csv")
+    found = invoke("calibrate", "rows.csv", "--method", "platt", *options)
+    assert found.code == 2 and said in found.stderr + found.stdout.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_a_boundary_that_draws_needs_a_key(folder: Path, invoke: Invoke) -> None:
+    fit = ["boundary", folder / "rows.csv", "--precision", "0.6", "--apply", "x.csv"]
+    for option, said in (("--method=stochastic", "--key"), ("--compare", "leave --apply out")):
+        found = invoke(*fit, option)
+        assert found.code == 2 and said in found.stderr
