@@ -3,6 +3,9 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
+# Each process would compile the sources, and each run of the tests rewrite them, anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 ifndef PYTHON
 PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
 	"$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -28,7 +31,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
+.PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
@@ -44,8 +47,10 @@ demo: $(PICTURED)  ## install, fit a boundary on the sample data, apply it to ot
 	$(BIN)/calibkit evaluate sample_data/test.parquet --boundary $(DEMO)/boundary.json --report $(DEMO)/report.html -q -o $(DEMO)/metrics.json
 	@echo "Open the report: file://$(CURDIR)/$(DEMO)/report.html"
 
-test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
+warm: $(EQUIPPED)  ## compile all kernels
 	$(BIN)/calibkit warmup
+
+test: lint warm  ## lint, then run all tests compiled and those of the kernels once more interpreted
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
 	$(BIN)/python -m pytest -n auto -m "not more" --ignore tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels

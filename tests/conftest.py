@@ -28,7 +28,7 @@ NOISE = ("CALIBKIT_", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "NO_COLOR", 
 settings.register_profile(
     "calibkit",
     deadline=None,  # the first example of a test may compile a kernel
-    max_examples=25 if INTERPRETED else 30 if os.environ.get("CI") else 100,
+    max_examples=20 if INTERPRETED or os.environ.get("CI") else 60,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

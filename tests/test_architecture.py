@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -106,9 +106,6 @@ ONE_OF_EACH = {
 }
 
 SOURCES = [path for folder in FLOORS.values() for path in sorted(folder.rglob("*.py"))]
-by_file = pytest.mark.parametrize(
-    "path", SOURCES, ids=[path.relative_to(ROOT).as_posix() for path in SOURCES]
-)
 
 
 @cache
@@ -116,6 +113,12 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
 def floor_of(path: Path) -> str:
     return next(name for name, folder in FLOORS.items() if path.is_relative_to(folder))
 
@@ -126,10 +129,13 @@ def module_of(path: Path) -> str:
     return ".".join([floor, *(part for part in parts if part != "__init__")])
 
 
-def imports_of(path: Path, *, everywhere: bool = True) -> Iterator[str]:
-    """Yield the modules a file imports; `everywhere`: in function bodies and for types too."""
-    tree = tree_of(path)
-    nodes = ast.walk(tree) if everywhere else iter(tree.body)
+@cache
+def imports_of(path: Path, *, everywhere: bool = True) -> frozenset[str]:
+    """Return the modules a file imports; `everywhere`: in function bodies and for types too."""
+    return frozenset(_imports(path, nodes_of(path) if everywhere else tree_of(path).body))
+
+
+def _imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[str]:
     package = module_of(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -143,19 +149,27 @@ def imports_of(path: Path, *, everywhere: bool = True) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-@by_file
-def test_imports_go_down_one_floor(path: Path) -> None:
-    floor = floor_of(path)
-    known = {*sys.stdlib_module_names, *ALLOWED[floor], floor}
-    strangers = {name for name in imports_of(path) if name.split(".")[0] not in known}
-    assert not strangers, f"{path.name} must not import {sorted(strangers)}"
+def in_files(check: Callable[[Path], Iterable[str]]) -> dict[str, list[str]]:
+    """Return by file of the product what a check finds there."""
+    found = {path.relative_to(ROOT).as_posix(): sorted(check(path)) for path in SOURCES}
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
-@by_file
-def test_heavy_modules_stand_inside_function_bodies_of_the_command_line(path: Path) -> None:
-    if floor_of(path) == "calibkit_cli":
-        heavy = {name for name in imports_of(path, everywhere=False) if name.split(".")[0] in HEAVY}
-        assert not heavy, f"{path.name} imports {sorted(heavy)} at start-up"
+def test_imports_go_down_one_floor() -> None:
+    def strangers(path: Path) -> Iterator[str]:
+        known = {*sys.stdlib_module_names, *ALLOWED[floor_of(path)], floor_of(path)}
+        return (name for name in imports_of(path) if name.split(".")[0] not in known)
+
+    assert in_files(strangers) == {}
+
+
+def test_heavy_modules_stand_inside_function_bodies_of_the_command_line() -> None:
+    def at_start(path: Path) -> Iterator[str]:
+        cli = floor_of(path) == "calibkit_cli"
+        imported = imports_of(path, everywhere=False) if cli else ()
+        return (name for name in imported if name.split(".")[0] in HEAVY)
+
+    assert in_files(at_start) == {}
 
 
 MODULES = {module_of(path): path for path in SOURCES}
@@ -167,7 +181,7 @@ LIBRARY = [name for name in MODULES if name.split(".")[0] == "calibkit"]
 
 def strings_of(path: Path) -> Iterator[str]:
     """Yield the strings of a file: `import_module` takes modules by them."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             yield node.value
 
@@ -186,10 +200,10 @@ def test_no_module_imports_itself_round_a_corner() -> None:
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
-@pytest.mark.parametrize("module", sorted(PACKAGES & {*LIBRARY}))
-def test_packages_hold_nothing(module: str) -> None:
-    (only,) = tree_of(MODULES[module]).body
-    assert isinstance(only, ast.Expr)
+def test_packages_hold_nothing() -> None:
+    for module in PACKAGES & {*LIBRARY}:
+        (only,) = tree_of(MODULES[module]).body
+        assert isinstance(only, ast.Expr), module
 
 
 def room_of(module: str) -> str:
@@ -226,17 +240,17 @@ def definitions() -> Iterator[tuple[str, str]]:
     """Yield every function and class of library and kernels: its name, and where it stands."""
     for module, path in MODULES.items():
         place = module.removeprefix("calibkit").removeprefix(".")
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 yield node.name, f"{place}.{node.name}"
 
 
-@pytest.mark.parametrize("concept", ONE_OF_EACH)
-def test_there_is_one_of_each(concept: str) -> None:
+def test_there_is_one_of_each() -> None:
     """Who needs one of these takes the one there is: a second has other tolerances, ties, seeds."""
-    names, places = ONE_OF_EACH[concept]
-    found = {place for name, place in definitions() if re.fullmatch(names, name.lower())}
-    assert sorted(found - {*places.split()}) == []
+    defined = [*definitions()]
+    for concept, (names, places) in ONE_OF_EACH.items():
+        found = {place for name, place in defined if re.fullmatch(names, name.lower())}
+        assert sorted(found - {*places.split()}) == [], concept
 
 
 def test_numbers_are_drawn_from_one_stream() -> None:
@@ -252,18 +266,24 @@ def test_numbers_are_drawn_from_one_stream() -> None:
 BESIDE = [path for name in ("tests", "docs", "benchmarks") for path in (ROOT / name).rglob("*.py")]
 
 
-@pytest.mark.parametrize("path", BESIDE, ids=[str(path.relative_to(ROOT)) for path in BESIDE])
-def test_what_stands_beside_the_product_imports_what_is_there(path: Path) -> None:
+def missing_in(path: Path) -> Iterator[str]:
+    """Yield what a file imports from the product that is not there."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            named = [alias.name for alias in node.names if alias.name.split(".")[0] in FLOORS]
-            assert [name for name in named if name not in MODULES] == []
+            names = [alias.name for alias in node.names if alias.name.split(".")[0] in FLOORS]
+            yield from (name for name in names if name not in MODULES)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in FLOORS:
             module = str(node.module)
-            assert module in MODULES, f"line {node.lineno}: there is no {module}"
-            for alias in node.names:
-                known = f"{module}.{alias.name}" in MODULES or alias.name in names_in(module)
-                assert known, f"line {node.lineno}: {module} has no {alias.name}"
+            if module not in MODULES:
+                yield f"line {node.lineno}: {module}"
+                continue
+            for name in (alias.name for alias in node.names):
+                if f"{module}.{name}" not in MODULES and name not in names_in(module):
+                    yield f"line {node.lineno}: {name} in {module}"
+
+
+def test_what_stands_beside_the_product_imports_what_is_there() -> None:
+    assert [(str(path), wrong) for path in BESIDE for wrong in missing_in(path)] == []
 
 
 @cache
@@ -272,7 +292,7 @@ def names_in(module: str) -> set[str]:
     if module == "calibkit":
         return {*dir(calibkit)}
     found: set[str] = set()
-    for node in ast.walk(tree_of(MODULES[module])):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -289,9 +309,8 @@ def test_files_are_mostly_short() -> None:
     assert max(lines.values()) <= MOST_LINES
 
 
-@by_file
-def test_functions_stay_short(path: Path) -> None:
-    for node in ast.walk(tree_of(path)):
+def too_long(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             # The signature of a command, in Python too, is its list of options: one line each, no
@@ -301,14 +320,22 @@ def test_functions_stay_short(path: Path) -> None:
             if public and ast.get_docstring(node) and len(node.body) > 1:
                 body = (node.end_lineno or 0) - node.body[1].lineno + 1
             counted = body if public or floor_of(path) == "calibkit_cli" else length
-            assert counted <= MOST_FUNCTION_LINES, f"{node.name} has {counted} lines"
+            if counted > MOST_FUNCTION_LINES:
+                yield f"{node.name} has {counted} lines"
 
 
-def calls_of(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(tree_of(path)):
+def test_functions_stay_short() -> None:
+    assert in_files(too_long) == {}
+
+
+@cache
+def calls_of(path: Path) -> list[tuple[str, ast.Call]]:
+    found = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            yield (node.func.id if isinstance(node.func, ast.Name) else name), node
+            found.append((node.func.id if isinstance(node.func, ast.Name) else name, node))
+    return found
 
 
 _WRITERS = re.compile(
@@ -327,22 +354,17 @@ def opens_for_writing(name: str, call: ast.Call) -> bool:
     return bool(_WRITERS.fullmatch(name))
 
 
-@by_file
-def test_sinks_alone_writes_files(path: Path) -> None:
+def writers_in(path: Path) -> Iterator[str]:
     # Compiled kernels are no outputs; their folder is tried with a temporary file that has no name.
     # A scratch file is no output: no one but the run itself reads it.
-    if module_of(path) in {
-        "calibkit.files.sinks",
-        "calibkit.files.scratch",
-        "calibkit_kernels._jit",
-    }:
-        return
-    writers = {
-        f"line {call.lineno}: {name}"
-        for name, call in calls_of(path)
-        if opens_for_writing(name, call) and not goes_to_sinks(path, name)
-    }
-    assert not writers, f"{path.name} writes by itself: {sorted(writers)}"
+    own = {"calibkit.files.sinks", "calibkit.files.scratch", "calibkit_kernels._jit"}
+    for name, call in () if module_of(path) in own else calls_of(path):
+        if opens_for_writing(name, call) and not goes_to_sinks(path, name):
+            yield f"line {call.lineno}: {name}"
+
+
+def test_sinks_alone_writes_files() -> None:
+    assert in_files(writers_in) == {}
 
 
 def goes_to_sinks(path: Path, name: str) -> bool:
@@ -353,35 +375,35 @@ def goes_to_sinks(path: Path, name: str) -> bool:
     return not from_sinks.isdisjoint(imports_of(path))
 
 
-@by_file
-def test_models_alone_reads_and_writes_json(path: Path) -> None:
-    if module_of(path) in {
-        "calibkit.models.model",
-        "calibkit.files.text",
-    }:  # NDJSON is a format of rows
-        return
-    found = {name for name in imports_of(path) if name in {"json", "msgspec.json"}}
-    if floor_of(path) == "calibkit_cli":  # the summary and the error of a run are no model
-        assert path.name in {"console.py", "failures.py"} or not found
-    else:
-        assert not found
+def test_models_alone_reads_and_writes_json() -> None:
+    def imported(path: Path) -> Iterable[str]:
+        # NDJSON is a format of rows; the summary and the error of a run are no model.
+        own = module_of(path) in {"calibkit.models.model", "calibkit.files.text"} or (
+            floor_of(path) == "calibkit_cli" and path.name in {"console.py", "failures.py"}
+        )
+        return () if own else imports_of(path) & {"json", "msgspec.json"}
+
+    assert in_files(imported) == {}
 
 
-@by_file
-def test_the_command_line_alone_ends_the_process(path: Path) -> None:
-    ends = [name for name, _ in calls_of(path) if name in {"exit", "_exit", "abort"}]
-    assert not ends or path.name == "main.py"
-    if floor_of(path) != "calibkit_cli":
-        prints = [call.lineno for name, call in calls_of(path) if name == "print"]
-        assert not prints, f"{path.name} prints in lines {prints}"
+def test_the_command_line_alone_ends_the_process_and_prints() -> None:
+    def calls(path: Path) -> Iterator[str]:
+        for name, call in calls_of(path):
+            ends = name in {"exit", "_exit", "abort"} and path.name != "main.py"
+            if ends or (name == "print" and floor_of(path) != "calibkit_cli"):
+                yield f"line {call.lineno}: {name}"
+
+    assert in_files(calls) == {}
 
 
-@by_file
-def test_no_pickle_and_no_assert_on_what_a_user_gives(path: Path) -> None:
-    # Compiled kernels lie in a folder that only this user, or an installation, writes to.
-    if module_of(path) == "calibkit_kernels._jit":
-        return
-    assert not {name.split(".")[0] for name in imports_of(path)} & {"pickle", "shelve", "marshal"}
+def test_no_pickle() -> None:
+    def imported(path: Path) -> frozenset[str]:
+        # Compiled kernels lie in a folder that only this user, or an installation, writes to.
+        found = {name.split(".")[0] for name in imports_of(path)}
+        own = module_of(path) == "calibkit_kernels._jit"
+        return frozenset() if own else found & frozenset({"pickle", "shelve", "marshal"})
+
+    assert in_files(imported) == {}
 
 
 def loaded_by(*words: str) -> set[str]:
@@ -487,7 +509,7 @@ def kernels() -> list[str]:
 
 def kernel_nodes() -> Iterator[ast.FunctionDef]:
     for path in sorted(FLOORS["calibkit_kernels"].glob("*.py")):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef) and any(
                 isinstance(mark, ast.Name) and mark.id == "kernel" for mark in node.decorator_list
             ):

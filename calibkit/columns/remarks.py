@@ -34,12 +34,16 @@ Numbers = NDArray[Any]
 
 
 def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> str | None:
-    """Say that scores claimed to be logits look like probabilities; None where they do not."""
-    if scale != "logit" or not 0.0 <= low < high <= 1.0:
+    """Say that scores claimed to be logits or percentages look like probabilities, else None.
+
+    `low` and `high` are the least and the greatest as they stand in the file.
+    """
+    claimed = {"logit": "logits", "percent": "percentages"}.get(scale)
+    if claimed is None or not 0.0 <= low < high <= 1.0:
         return None
     return (
         f"column {name!r}: scores from {low:.6g} to {high:.6g} look like probabilities, not like "
-        "logits; is --scale probability meant?"
+        f"{claimed}; is --scale probability meant?"
     )
 
 
@@ -116,6 +120,7 @@ def of_tally(
     if ends.size == 1 and size >= FEWEST:
         said.append(f"column {name!r}: one score in all rows, which tells no two of them apart")
     elif size >= FEWEST:
-        said.append(looks_like_probabilities(name, float(ends[0]), float(ends[-1]), scale))
+        low, high = (float(end) * (100.0 if scale == "percent" else 1.0) for end in ends[[0, -1]])
+        said.append(looks_like_probabilities(name, low, high, scale))
         said.append(inverted(name, rows, hits, size))
     return [remark for remark in said if remark is not None]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import polars as pl
@@ -49,10 +49,12 @@ __all__ = ["Evaluated", "evaluate", "evaluate_rows", "finish", "fit", "plan", "s
 KIND: Final = "evaluate"
 
 
-def evaluate(options: EvaluateOptions, source: Source, *, curves: bool = False) -> Evaluated:
+def evaluate(
+    options: EvaluateOptions, source: Source, *, curves: bool | Literal["classes"] = False
+) -> Evaluated:
     """Return the metrics of rows; those of scores are counted where they do not fit.
 
-    `curves`: reliability diagrams too.
+    `curves`: reliability diagrams too; of votes those of disagreement, or of the ``classes``.
 
     Raises
     ------
@@ -68,8 +70,8 @@ def evaluate(options: EvaluateOptions, source: Source, *, curves: bool = False) 
     if options.patterns:
         from calibkit.evaluation.evaluate_classes import evaluate_classes
 
-        return evaluate_classes(options, source, curves=curves)
-    return evaluate_rows(options, read_evaluate_rows(options, source), curves=curves)
+        return evaluate_classes(options, source, curves=bool(curves))
+    return evaluate_rows(options, read_evaluate_rows(options, source), curves=bool(curves))
 
 
 def evaluate_rows(

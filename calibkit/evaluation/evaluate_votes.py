@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
-from calibkit.measures.curves import disagreement_rows
+from calibkit.measures.curves import vote_rows
 from calibkit.measures.result import Number
 from calibkit.measures.votes import Judged, Measured, ensemble, measure, signature
 from calibkit.numerics.votes import predicted_disagreement
@@ -32,7 +33,9 @@ ENSEMBLE = "ensemble"
 _PROBABILITY = "a predicted disagreement is a probability"
 
 
-def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
+def evaluate_votes(
+    options: EvaluateOptions, source: Source, *, curves: bool | Literal["classes"]
+) -> Evaluated:
     """Return the metrics of class probabilities judged by votes; a score is a pattern as typed.
 
     Raises
@@ -81,7 +84,10 @@ def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) ->
         for name, one in found.items():
             _add(findings, name, part.name, one, small)
             if curves and not small:
-                curve = disagreement_rows(name, part.name, one.judged, findings.confidence)
+                curve = vote_rows(
+                    *(name, part.name, one.judged, findings.confidence),
+                    classes=curves == "classes",
+                )
                 findings.drawn.append(curve)
             if name != baseline and not small:
                 names = [

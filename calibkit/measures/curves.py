@@ -14,7 +14,7 @@ from calibkit.measures.views import Floats, View
 from calibkit.measures.votes import Judged
 from calibkit.numerics.binomial import interval
 from calibkit.numerics.normal import critical_value
-from calibkit.numerics.votes import BINS, EDGES, ONE, bin_sums, disagreement_targets
+from calibkit.numerics.votes import EDGES, ONE, bin_sums, class_targets, disagreement_targets
 
 #: Columns of the table: ``low`` and ``high`` are of the mean label.
 SCHEMA = pl.Schema(
@@ -112,8 +112,8 @@ def _shares(part: Floats, whole: Floats) -> pl.Series:
         return pl.Series(part / whole, nan_to_null=True)
 
 
-def disagreement_rows(
-    name: str, part: str, judged: Judged, confidence: float | None
+def vote_rows(
+    name: str, part: str, judged: Judged, confidence: float | None, *, classes: bool = False
 ) -> pl.DataFrame:
     """Return the reliability diagram of the predicted probability that two raters differ.
 
@@ -123,26 +123,34 @@ def disagreement_rows(
     a confidence, with groups, and in bins of one row (Mimori, Sasada, Matsui, Sato, "Diagnostic
     uncertainty calibration: towards reliable machine predictions in medical domain", section 4 and
     figure 2 (b)).
+
+    With `classes` it is that of the class probabilities, of all classes together: ``mean_label`` is
+    the mean share of raters who chose the class, and a row counts once a class, as if its shares of
+    the classes were independent of each other (those of one row cannot all be high).
     """
-    several = np.flatnonzero(judged.counts.sum(axis=1) >= 2)
-    if not several.size:
+    if classes:
+        sums = bin_sums(class_targets(judged.probabilities, judged.counts))
+    else:
+        several = np.flatnonzero(judged.counts.sum(axis=1) >= 2)
+        targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
+        sums = bin_sums(targets.columns(0, 1))
+    rows, labels, squares, predictions = (
+        [int(of_bin) for of_bin in own.sum(axis=0)]
+        for own in (sums.rows, sums.label, sums.squared_label, sums.prediction)
+    )
+    if not sum(rows):
         return pl.DataFrame(schema=SCHEMA)
-    targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
-    sums, edges = bin_sums(targets.columns(0, 1)), [*EDGES.tolist(), 1.0]
+    curve, edges = "classes" if classes else "disagreement", [*EDGES.tolist(), 1.0]
     reach = None if confidence is None or judged.groups is not None else critical_value(confidence)
     found = []
-    for b in range(BINS):
-        rows, label = int(sums.rows[0, b]), int(sums.label[0, b])
-        mean = label / (rows * ONE) if rows else None
+    for b, (count, label) in enumerate(zip(rows, labels, strict=True)):
+        mean = label / (count * ONE) if count else None
         low = high = None
-        if reach is not None and mean is not None and rows > 1:
-            squares = int(sums.squared_label[0, b])
-            variance = (rows * squares * ONE - label * label) / (rows * rows * ONE * ONE)
-            half = reach * sqrt(max(variance, 0.0) / (rows - 1))
+        if reach is not None and mean is not None and count > 1:
+            variance = (count * squares[b] * ONE - label * label) / (count * count * ONE * ONE)
+            half = reach * sqrt(max(variance, 0.0) / (count - 1))
             low, high = max(0.0, mean - half), min(1.0, mean + half)
-        means = int(sums.prediction[0, b]) / (rows * ONE) if rows else None, mean
-        bounds = edges[b], edges[b + 1]
-        found.append(
-            (name, part, "disagreement", b, *bounds, float(rows), label / ONE, *means, low, high)
-        )
+        means = predictions[b] / (count * ONE) if count else None, mean
+        ends = edges[b], edges[b + 1]
+        found.append((name, part, curve, b, *ends, float(count), label / ONE, *means, low, high))
     return pl.DataFrame(found, schema=SCHEMA, orient="row")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from calibkit.options import shared
-from calibkit.options.maps import Penalties, chosen_penalties, of_method, one_pattern, penalties
+from calibkit.options.maps import Penalties, of_method, one_pattern, penalties
 from calibkit.options.option import listed
 from calibkit.options.shared import of_columns
 
@@ -74,7 +74,8 @@ class AlphaOptions(shared.FitOptions):
     @property
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of the map of class probabilities; None chooses them by cross-validation."""
-        return chosen_penalties(self.map_regularization)
+        chosen = self.map_regularization
+        return chosen if isinstance(chosen, tuple) else None
 
     def steps(self, features: list[str] | str | None) -> list[str]:
         """Return in words what the fit will do with the features that were found."""

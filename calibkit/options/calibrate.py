@@ -161,7 +161,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     @property
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of a map of class probabilities; None chooses them by cross-validation."""
-        return maps.chosen_penalties(self.regularization or "cv")
+        return self.regularization if isinstance(self.regularization, tuple) else None
 
     @property
     def pattern(self) -> str:

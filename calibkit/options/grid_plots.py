@@ -197,5 +197,6 @@ KINDS: Final[Mapping[str, type[PlotOptions]]] = {
         plot.DispersionOptions,
         plot.DisagreementOptions,
         plot.AucLiftOptions,
+        plot.WatchPlotOptions,
     )
 }

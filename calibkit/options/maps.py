@@ -50,11 +50,6 @@ def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
-def chosen_penalties(value: Penalties) -> tuple[float, float] | None:
-    """Return what `penalties` read; None where cross-validation chooses."""
-    return value if isinstance(value, tuple) else None
-
-
 def one_pattern(probs: Names | None) -> str:
     """Return the pattern of one predictor's class probabilities."""
     patterns = tuple(probs or ("prob_*",))

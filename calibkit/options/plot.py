@@ -142,6 +142,22 @@ class PlotOptions(Options):
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatchPlotOptions(PlotOptions):
+    """Draw what a watch has found: each promise over the nights, and the evidence against it.
+
+    A panel a promise: the rate of each night, that of all nights so far with its confidence sequence,
+    and the bound; below the e-values, and where they alarm. INPUT: states of `calibkit watch`, or a
+    table of these points.
+    """
+
+    KIND, HEADING, SIZE = "watch", "Promises over the nights", (6.0, 5.0)
+    EXAMPLES = (
+        "watch.state -o watch.svg",
+        "1.state 2.state --data nights.csv -o watch.png",
+    )
+
+
 # Scores and classes, judged ----------------------------------------------------------------------
 
 
@@ -179,7 +195,8 @@ class ReliabilityOptions(ScorePlot):
     """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
 
     Several scores, or slices by `--by`, share one picture. With `--probs` and a label: the
-    probability of the class that is predicted, against its being right.
+    probability of the class that is predicted, against its being right. With `--counts`: class
+    probabilities against the share of raters who chose the class.
     """
 
     KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
@@ -188,9 +205,12 @@ class ReliabilityOptions(ScorePlot):
         "test.parquet --score old,new --size 6x6 -o reliability.png",
         "test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg",
         "test.parquet --probs 'prob_*' --label class -o reliability.svg",
+        "votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o reliability.svg",
     )
 
     probs: shared.Probs = None
+    counts: shared.Counts = None
+    ensemble: own.Ensemble = False
     by: shared.By = None
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
@@ -201,6 +221,8 @@ class ReliabilityOptions(ScorePlot):
         super().check()
         if self.probs and self.scores:
             raise UsageError("--probs and --score: draw one of them at a time.")
+        if self.counts is not None and (self.bins, self.bin_strategy) != (15, "equal-width"):
+            raise UsageError("--bins and --bin-strategy: votes have 15 bins of equal width.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from calibkit.options import simulate as kinds
 
@@ -23,11 +23,10 @@ def simulate(options: kinds.SimulateOptions) -> pl.DataFrame:
     """Return the rows of a simulation, of the kind that its options are of."""
     from calibkit.simulate import partitions, posterior, raters, selection
 
-    if isinstance(options, kinds.PosteriorOptions):
-        return posterior.simulate(options)
-    if isinstance(options, kinds.SelectionOptions):
-        return selection.simulate(options)
-    if isinstance(options, kinds.RatersOptions):
-        return raters.simulate(options)
-    assert isinstance(options, kinds.PartitionsOptions)
-    return partitions.simulate(options)
+    work: dict[type[kinds.SimulateOptions], Callable[[Any], pl.DataFrame]] = {
+        kinds.PosteriorOptions: posterior.simulate,
+        kinds.SelectionOptions: selection.simulate,
+        kinds.RatersOptions: raters.simulate,
+        kinds.PartitionsOptions: partitions.simulate,
+    }
+    return work[type(options)](options)

@@ -11,7 +11,7 @@ A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from calibkit.bins.grid_table import is_grid_table
@@ -19,8 +19,17 @@ from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import KINDS, BinnedPlot
-from calibkit.options.plot import JudgedPlot, Look, PlotOptions
-from calibkit.reports import comparisons, curves, ece_at, grids, heatmap, recall_gain, reliability
+from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
+from calibkit.reports import (
+    comparisons,
+    curves,
+    ece_at,
+    grids,
+    heatmap,
+    recall_gain,
+    reliability,
+    watch,
+)
 from calibkit.reports.points import Points
 from calibkit.reports.style import AxesSheet, Sheet, need_matplotlib, settings, to_bytes
 
@@ -45,7 +54,13 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
     "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
     "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
+    "watch": (watch.points, watch.draw),
 }
+
+
+def opened(inputs: Sequence[str], options: PlotOptions) -> Source | None:
+    """Return what a picture shows of inputs that are no rows: states of a watch; None for rows."""
+    return watch.of_states(inputs) if isinstance(options, WatchPlotOptions) else None
 
 
 def points(source: Source, options: PlotOptions) -> Points:
@@ -55,6 +70,8 @@ def points(source: Source, options: PlotOptions) -> Points:
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     """Return the column of each role that a picture reads."""
+    if isinstance(options, WatchPlotOptions):
+        return watch.columns(source)
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)

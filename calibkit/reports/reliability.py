@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression (CORP) of each score and slice.
 
-    The table is that of `calibkit.measures.curves.curve_rows`.
+    The table is that of `calibkit.measures.curves.curve_rows`, of class probabilities judged by votes
+    that of `vote_rows` with ``classes``.
     """
-    spec = replace(options.judged, metrics=("count",))
-    return of_evaluated(evaluate(spec, source, curves=True), spec)
+    votes = options.counts is not None
+    spec = replace(options.judged, metrics=("rows_used" if votes else "count",))
+    return of_evaluated(evaluate(spec, source, curves="classes" if votes else True), spec)
 
 
 def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
-    The table is that of `calibkit.measures.curves.disagreement_rows`.  With strengths
+    The table is that of `calibkit.measures.curves.vote_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
     """
     spec = replace(options.judged, metrics=("rows_two_raters",))
@@ -52,9 +54,10 @@ def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
 
 
 def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
-    """Return the same from an evaluation with ``curves``: of votes those of disagreement."""
+    """Return the same from an evaluation with ``curves``."""
     table, votes = found.curves, spec.counts is not None
-    if votes and (table is None or not table["count"].sum()):
+    of_classes = table is not None and "classes" in table["curve"]
+    if votes and not of_classes and (table is None or not table["count"].sum()):
         raise DataError("no row has two votes, without which raters cannot be seen to differ")
     if table is None or not table.height:
         raise DataError(
@@ -66,7 +69,8 @@ def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
     if spec.patterns and not votes:
         words["x"] = "probability of the predicted class"
         words["y"] = "share of rows where it is right"
-    return Points.of("disagreement" if votes else "reliability", table, found, **words)
+    kind = "disagreement" if votes and not of_classes else "reliability"
+    return Points.of(kind, table, found, **words)
 
 
 def _series(table: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -80,6 +84,10 @@ def _series(table: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
+    if "classes" in shown.table["curve"]:
+        share = f"share of raters who chose the class{shown.interval}"
+        _draw_votes(shown, sheet, "predicted probability of a class", share)
+        return
     held = shown.table.filter(pl.col("count") > 0)
     wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
     tall = nice_end(held["mean_label"], held["high"])
@@ -116,6 +124,11 @@ def draw(shown: Points, sheet: Sheet) -> None:
 
 def draw_disagreement(shown: Points, sheet: Sheet) -> None:
     """Draw a line a predictor, with intervals, and how many rows its bins have below."""
+    share = f"share of pairs of raters who differ{shown.interval}"
+    _draw_votes(shown, sheet, "predicted probability that two raters differ", share)
+
+
+def _draw_votes(shown: Points, sheet: Sheet, x: str, y: str) -> None:
     main, below = _panels(sheet, 1)
     for place, (name, bins) in enumerate(_series(shown.table).items()):
         own = bins.filter(pl.col("count") > 0)
@@ -128,8 +141,7 @@ def draw_disagreement(shown: Points, sheet: Sheet) -> None:
     most = max(float(end) for end in ends if isinstance(end, float))
     right = 1.02 if most > 0.6 else 1.08 * most
     main.set(xlim=(-0.02 * right, right), ylim=(-0.02 * right, right))
-    share = f"share of pairs of raters who differ{shown.interval}"
-    _label(sheet, main, below, "predicted probability that two raters differ", share)
+    _label(sheet, main, below, x, y)
 
 
 def _panels(sheet: Sheet, end: float) -> list[Axes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -26,34 +26,27 @@ Floats = NDArray[np.float64]
 
 PROBS, COUNTS = "prob_*", "count_*"
 
-#: Of each role its option, and the column or pattern that is looked at without being named, where the
-#: inputs have it.
-_COLUMNS: Final = (
-    ("score", "score", "score"),
-    ("label", "label", "label"),
-    ("uncertainty", "uncertainty", "uncertainty"),
-    ("weight", "weight", None),
-    ("groups", "groups", None),
-    ("time", "time", None),
-    ("by", "by", None),
-)
+#: Columns that are looked at without being named, where the inputs have them; options of others; of
+#: them what says how rows are parted, and alone is nothing to look at.
+_ALWAYS: Final = ("score", "label", "uncertainty")
+_PARTING: Final = ("groups", "time", "by")
+_COLUMNS: Final = (*_ALWAYS, "weight", *_PARTING)
+#: Of each role its option, and the pattern that is looked at without being named.
 _PATTERNS: Final = (
     ("member", "members", "score_*"),
     ("probs", "probs", PROBS),
     ("counts", "counts", COUNTS),
     ("feature", "features", "feature_*"),
 )
-#: What says how rows are parted, and alone is nothing to look at.
-_PARTING: Final = ("groups", "time", "by")
 
 
 def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
     """Return the columns of each role that are looked at."""
     found: dict[str, list[str]] = {}
-    for role, option, default in _COLUMNS:
-        named = listed(getattr(options, option))
-        source.require(named, f"--{option}")
-        found[role] = named or ([default] if default in source.schema else [])
+    for role in _COLUMNS:
+        named = listed(getattr(options, role))
+        source.require(named, f"--{role}")
+        found[role] = named or [one for one in _ALWAYS if one == role and one in source.schema]
     taken = {name for columns in found.values() for name in columns}
     for role, option, default in _PATTERNS:
         patterns = listed(getattr(options, option))
@@ -117,18 +110,9 @@ class Findings:
         self.score: dict[str, Floats] = {}
         self.label: Floats | None = None
 
-    def add(
-        self,
-        level: str,
-        check: str,
-        message: str,
-        column: str | None = None,
-        rows: int | None = None,
-    ) -> None:
-        """Add a finding about a column, or about all of them."""
-        self.found.append(
-            Finding(level=level, check=check, message=message, column=column, rows=rows)
-        )
+    def add(self, level: str, check: str, message: str, *where: Any, **more: Any) -> None:
+        """Add a finding about a column, or about all of them; see `Finding`."""
+        self.found.append(Finding(level, check, message, *where, **more))
 
     def attempt(self, level: str, check: str, work: Callable[[], T]) -> T | None:
         """Return what `work` gives; None, after adding why, if it refuses."""

@@ -16,7 +16,7 @@ WARNING: Final = "warning"
 NOTE: Final = "note"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing that was found.
 
     Attributes
@@ -27,7 +27,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         What was looked at: one of the words of docs/validate.md.
     message
         What is wrong, the value seen, and what to do.
-    file, column
+    column, file
         Where, if it is known.
     rows, first_rows
         How many rows it is about, and the first of them, from 1 within `file`.
@@ -36,23 +36,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     level: str
     check: str
     message: str
-    file: str | None = None
     column: str | None = None
     rows: int | None = None
+    file: str | None = None
     first_rows: list[int] = []
 
 
 def refused(level: str, check: str, message: str, error: DataError) -> Finding:
     """Return the finding that a reader refused rows, with where they are."""
-    return Finding(
-        level=level,
-        check=check,
-        message=message,
-        file=error.file,
-        column=error.column,
-        rows=error.rows,
-        first_rows=error.first_rows,
-    )
+    place = error.column, error.rows, error.file, error.first_rows
+    return Finding(level, check, message, *place)
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

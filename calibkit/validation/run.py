@@ -27,7 +27,7 @@ from calibkit.maps.class_rows import class_codes, read_predictions
 from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
 from calibkit.validation.checks import COUNTS, PROBS, Findings, Values
-from calibkit.validation.report import ERROR, NOTE, WARNING, Finding, Report, refused
+from calibkit.validation.report import ERROR, NOTE, WARNING, Report, refused
 
 #: A score that so large a share of the rows has, of at least so many, is worth a word.
 _MANY_TIES, _ENOUGH = 0.5, 20
@@ -389,17 +389,9 @@ def _duplicates(findings: Findings) -> None:
     if not count:
         return
     file, places = source.locate(np.flatnonzero(again)[:FIRST_ROWS].tolist())
-    findings.found.append(
-        Finding(
-            level=WARNING if whole.width > findings.frame.width else NOTE,
-            check="duplicates",
-            message=f"{count} row{'s' if count > 1 else ''} equal to an earlier one in all "
-            f"{whole.width} columns",
-            file=file,
-            rows=count,
-            first_rows=places,
-        )
-    )
+    level = WARNING if whole.width > findings.frame.width else NOTE
+    said = f"{count} row{'s' if count > 1 else ''} equal to an earlier one in all {whole.width} columns"
+    findings.add(level, "duplicates", said, None, count, file, places)
 
 
 #: Each looks at the columns of a role, in this order.

@@ -144,6 +144,8 @@ def rule(model: BoundaryModel) -> str:
             return "Block or review rows by level."
         reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
         block, review = (level_rows(one, [None])[0][-1] for one in (model, reach))
+        if block == review:
+            return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."

@@ -22,7 +22,7 @@ from calibkit.views.answer import doubts as doubts
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.boundary.result.parts import Certificate
+    from calibkit.methods.boundary.result.parts import Candidate, Certificate
 
 #: Levels or segments that one screen has room for.
 _SHOWN = 5
@@ -156,11 +156,17 @@ def _why(model: BoundaryModel) -> list[str]:
     best = max(simpler, key=lambda one: one.recall or 0.0, default=None)
     if best is None or (best.recall or 0.0) <= (own.recall or 0.0):
         return []
+    at_best, at_own = best.recall_at_bound, own.recall_at_bound
+    if at_best and at_own and at_own > at_best:
+        said = f"with their cuts moved to the bound, {at_best:.4f} and {at_own:.4f}."
+    else:
+        said = (
+            f"moved to the bound, {own.method} is worth {best.gap - own.gap:.4f} more (in recall; "
+            f"standard error of the gap to the best {best.gap_standard_error:.4f})."
+        )
     return [
         f"{best.method} found more there, recall {rate(best.recall)} at precision "
-        f"{rate(best.precision)}, {own.method} {rate(own.recall)} at {rate(own.precision)}: moved to "
-        f"the bound, {own.method} is worth {best.gap - own.gap:.4f} more (in recall; standard error of "
-        f"the gap to the best {best.gap_standard_error:.4f})."
+        f"{rate(best.precision)}, {own.method} {rate(own.recall)} at {rate(own.precision)}: {said}"
     ]
 
 
@@ -224,17 +230,29 @@ def view(model: BoundaryModel, page: Page) -> None:
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
     )
     if model.fit.candidates and page.shown(1, 0):
-        page.say("", "Candidates, cross-validated; the simplest whose gap is within its error:")
-        header = ["method", "levels", "precision", "recall"]
-        own = figure_name(model) not in header  # a column of its own for what was optimised
-        header += [*([figure_name(model)] if own else []), "gap", "error of gap"]
-        rows: list[list[object]] = []
-        for one in model.fit.candidates:
-            missed = "" if one.within_bound else " (short of the bound)"
-            row = [f"{one.method}{missed}", one.uncertainty_bins, one.precision, one.recall]
-            row += [one.objective_value] if own else []
-            rows.append([*row, one.gap, one.gap_standard_error])
-        page.table(header, rows)
+        _candidate_table(model, model.fit.candidates, page)
+
+
+def _candidate_table(model: BoundaryModel, candidates: list[Candidate], page: Page) -> None:
+    """Print what the automatic choice saw of its candidates, and by which rule it chose."""
+    objective = figure_name(model)
+    at_bound = [one.recall_at_bound or one.precision_at_bound for one in candidates]
+    header = ["method", "levels", "precision", "recall"]
+    own = objective not in header  # a column of its own for what was optimised
+    header += [*([objective] if own else []), "gap", "error of gap"]
+    rule = "the simplest whose gap is within its error"
+    if any(at_bound):
+        header += [f"{objective} at the bound", "its error"]
+        rule += f", of those within an error of the best {objective} at the bound"
+    page.say("", f"Candidates, cross-validated; {rule}:")
+    rows: list[list[object]] = []
+    for one, reached in zip(candidates, at_bound, strict=True):
+        missed = "" if one.within_bound else " (short of the bound)"
+        row = [f"{one.method}{missed}", one.uncertainty_bins, one.precision, one.recall]
+        row += [one.objective_value] if own else []
+        row += [one.gap, one.gap_standard_error]
+        rows.append([*row, *([reached or 0.0, one.at_bound_standard_error] * any(at_bound))])
+    page.table(header, rows)
 
 
 def _figures(model: BoundaryModel) -> list[list[object]]:

@@ -145,6 +145,7 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
     )
+    console.aside(state.noted.lines)
     console.detail(f"{len(shards)} files, {state.rows:,} rows")
     return state
 
@@ -216,12 +217,10 @@ def _apply(
         try:
             made = applied(model, asked, memory, options.workers, part, console.warn)
         except UsageError as error:
-            raise UsageError(
-                f"--apply: {error.message} These are options of `calibkit apply`: write the model by "
-                "-o, and apply it there.",
-                file=error.file,
-                column=error.column,
-            ) from None
+            error.message = f"--apply: {error.message}"
+            if "--overwrite-columns" in error.message:
+                error.message += " These are options of `calibkit apply`."
+            raise
         kept = part.format if file == _STDIN else None
         outputs.write_frames(made.frames, file, format=kept, metadata=made.metadata)
 
@@ -268,7 +267,7 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
 
     def write(part: Source) -> Write:
         nonlocal rows
-        state = read_so(make(part), part.told)
+        state = read_so(make(part), part.told, part.noted)
         rows += state.rows
         if console.output == "-":
             return lambda transaction, output: console.content(state.to_bytes())

@@ -253,7 +253,12 @@ class FitLine(StateLine):
         super().check()
         if self.apply is None:
             return
-        from calibkit.files.outputs import check_folder, check_output, is_directory_output
+        from calibkit.files.outputs import (
+            STDOUT_NAMES,
+            check_folder,
+            check_output,
+            is_directory_output,
+        )
 
         if self.partial or self.dask is not None:
             raise UsageError(
@@ -261,8 +266,9 @@ class FitLine(StateLine):
             )
         if self.output is not None and is_directory_output(self.output):
             raise UsageError("-o DIR/ gives several models; leave --apply out.")
-        if self.apply == "-" and (self.as_json or self.output in (None, "-")):
-            raise UsageError("--apply - would mix with the model; give one of them a file.")
+        model_there = self.as_json or self.output is None or self.output in STDOUT_NAMES
+        if self.apply in STDOUT_NAMES and model_there:
+            raise UsageError(f"--apply {self.apply} would mix with the model; give it a file.")
         if is_directory_output(self.apply):
             check_folder(self.apply)
         else:

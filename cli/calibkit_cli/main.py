@@ -9,10 +9,12 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from calibkit import __version__
@@ -157,16 +159,22 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
     return app
 
 
-def app_of(arguments: Sequence[str]) -> typer.Typer:
+def command_of(arguments: Sequence[str]) -> TyperGroup:
     """Return as much of the application as a command line needs.
 
     To read the options of all commands takes longer than to read a small file.
     """
     if COMPLETE in os.environ:
-        return build_app()
+        return _group_of(*COMMANDS)
     module = arguments[0].replace("-", "_") if arguments else ""
-    known = module in COMMANDS and "_" not in arguments[0]
-    return build_app([module]) if known else build_app(brief=True)
+    return _group_of(module) if module in COMMANDS and "_" not in arguments[0] else _group_of()
+
+
+@cache
+def _group_of(*commands: str) -> TyperGroup:
+    """Return the application with some commands, kept for the next line; with none: a list of all."""
+    app = build_app(commands) if commands else build_app(brief=True)
+    return cast("TyperGroup", get_command(app))
 
 
 def _listed() -> None:
@@ -181,7 +189,7 @@ def run(arguments: list[str]) -> int:
     try:
         if arguments and arguments[0] in ELSEWHERE:
             raise UsageError(f"no such command {arguments[0]!r}; {ELSEWHERE[arguments[0]]}.")
-        command = get_command(app_of(arguments))
+        command = command_of(arguments)
         if COMPLETE in os.environ:
             return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:
@@ -212,15 +220,13 @@ def run(arguments: list[str]) -> int:
         end_lines()
 
 
-def complete(command: object) -> int:
+def complete(command: TyperGroup) -> int:
     """Print what may come next on the line that a shell is being typed, and return the exit code.
 
     The shell's line stands in the environment; the parser's own ``main`` would look at it.
     """
     from typer.completion import shell_complete
-    from typer.core import TyperGroup
 
-    assert isinstance(command, TyperGroup)
     failed = shell_complete(command, {}, "calibkit", COMPLETE, os.environ[COMPLETE])
     return USAGE if failed else 0
 

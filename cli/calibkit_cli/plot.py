@@ -56,7 +56,7 @@ def run(options: PlotOptions, line: PlotLine) -> None:
         from calibkit.reports.style import need_matplotlib
 
         need_matplotlib()
-    source = line.open(console)
+    source = plots.opened(line.inputs, options) or line.open(console)
     columns = plots.columns(source, options)
     if line.dry_run:
         what = "a picture" if drawn else "the points of a picture"

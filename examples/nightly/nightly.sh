@@ -1,16 +1,19 @@
 #!/bin/sh
-# Score a day's rows, watch for drift, judge what has its labels by now.
+# Score a day's rows, look for drift, watch the boundary on what has its labels by now.
 #
 #     nightly.sh ROWS LABELLED FOLDER
 #
-# ROWS are today's scores; LABELLED are rows whose labels have come in since (may be missing).  What is
-# written goes to FOLDER: alarms.csv, drift.json, metrics.json, and a line of nightly.log for each thing that
-# somebody should know.  The exit code is that of the first step that failed, 0 if none did.
+# ROWS are today's scores; LABELLED are rows whose labels have come in since the last run (may be missing).
+# What is written goes to FOLDER: alarms.csv, drift.json, watch.json, metrics.json, and a line of nightly.log for
+# each thing that somebody should know.  STATE keeps from night to night what was counted of the labelled
+# rows: begin a new one with a new boundary.  The exit code is that of the first step that failed, 0 if
+# none did.
 set -u
 
 rows=$1 labelled=$2 folder=$3
 model=${MODEL:-boundary.json}
-least=${LEAST:-0.7} # the precision that has to be possible
+state=${STATE:-watch.state}
+least=${LEAST:-0.7} # the precision that is promised, each night
 pause=${PAUSE:-60}
 worst=0
 mkdir -p "$folder/refused"
@@ -32,13 +35,13 @@ patiently() {
 
 # What to do at each exit code; the first failure is the script's own.
 after() {
-    code=$1 step=$2
+    code=$1 step=$2 from=${3:-$rows}
     [ "$worst" -ne 0 ] || worst=$code
     case $code in
         0) return 0 ;;
         1) tell "$step: a gate failed; the output is there, somebody should look" ;;
         2) tell "$step: wrong option, column or file; mend this script" ;;
-        3) tell "$step: bad data; $rows is set aside"; cp "$rows" "$folder/refused/" ;;
+        3) tell "$step: bad data; $from is set aside"; cp "$from" "$folder/refused/" ;;
         4) tell "$step: nothing meets the bound" ;;
         5) tell "$step: disk, memory or network failed three times" ;;
         *) tell "$step: ended in $code" ;;
@@ -54,8 +57,10 @@ patiently calibkit drift "$model" "$rows" -q -o "$folder/drift.json" \
 after $? drift
 
 if [ -e "$labelled" ]; then
-    patiently calibkit evaluate "$labelled" --boundary "$model" -q -o "$folder/metrics.json" \
-        --fail-if "boundary/precision.high<$least"
-    after $? judge
+    patiently calibkit watch "$model" "$labelled" --state "$state" --precision "$least" -q \
+        -o "$folder/watch.json" --fail-if alarm
+    after $? watch "$labelled"
+    patiently calibkit evaluate "$labelled" --boundary "$model" -q -o "$folder/metrics.json"
+    after $? evaluate "$labelled"
 fi
 exit "$worst"

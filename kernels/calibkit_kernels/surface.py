@@ -238,29 +238,3 @@ def level_limits(
             out[own, 0] = score[i]
         elif math.isnan(out[own, 1]):
             out[own, 1] = score[i]
-
-
-@kernel
-def differing(
-    score: NDArray[Any],
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-    part: Parts,
-    first: Floats,
-    second: Floats,
-) -> Int64s:
-    """Return what each of two boundaries selects and the other does not: rows and positive rows.
-
-    `first` and `second` hold thresholds, shape (parts, levels), NaN for never: an entry is judged
-    by the row of its part.  The result has shape (parts, 2, 2).
-    """
-    found = np.zeros((first.shape[0], 2, 2), np.int64)
-    for i in range(score.size):
-        fold, own = part[i], level[i]
-        one, other = score[i] >= first[fold, own], score[i] >= second[fold, own]
-        if one != other:
-            which = 0 if one else 1
-            found[fold, which, 0] += count[i]
-            found[fold, which, 1] += positive[i]
-    return found

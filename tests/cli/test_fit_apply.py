@@ -88,8 +88,8 @@ def test_rows_go_to_pipes_and_folders(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--apply", "-"], "--apply - would mix with the model"),
-        (["--apply", "-", "--json", "-o", "m.json"], "--apply - would mix with the model"),
+        (["--apply", "-"], "would mix with the model"),
+        (["--apply", "-", "--json", "-o", "m.json"], "would mix with the model"),
         (["--apply", "x.csv", "-o", "out/"], "leave --apply out"),
         (["--apply", "x.csv", "--partial", "-o", "x.state"], "leave --partial and --dask out"),
         (["--apply", "x.csv", "--dask", "local"], "leave --partial and --dask out"),

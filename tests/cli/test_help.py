@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from calibkit.options.option import COLUMNS, ROLES
 from calibkit.options.shared import RUN
 from calibkit_cli import help_pages, main
 from calibkit_cli.main import COMMANDS, build_app
@@ -43,6 +44,19 @@ def test_output_input_and_run_come_last_in_this_order() -> None:
         shared = [panel for panel in panels if panel in help_pages.LAST]
         assert panels[len(panels) - len(shared) :] == shared
         assert shared == [panel for panel in help_pages.LAST if panel in shared]
+
+
+def test_columns_stand_in_one_order() -> None:
+    seen = set()
+    for command in [
+        *PLAIN.values(),
+        *(one for own in GROUPS.values() for one in own.commands.values()),
+    ]:
+        columns = [one.name for one in command.params if one.rich_help_panel == COLUMNS]
+        known = [name for name in columns if name in ROLES]
+        assert known == sorted(known, key=ROLES.index) == columns[: len(known)]
+        seen |= set(known)
+    assert seen == set(ROLES)
 
 
 EVERY_RUN = ["--seed", "3", "--threads", "2", "--memory", "1GB", "-q", "-v", "--warnings", "error"]
@@ -145,8 +159,7 @@ def test_words_of_other_programs_are_answered(
 
 def test_a_command_is_built_without_the_others(invoke: Callable[..., Outcome]) -> None:
     def names(*words: str) -> list[str]:
-        app = main.app_of(words)
-        return [str(one.name) for one in (*app.registered_commands, *app.registered_groups)]
+        return [*main.command_of(words).commands]
 
     everything = [name.replace("_", "-") for name in main.COMMANDS]
     assert names("alpha-cal", "--help") == ["alpha-cal"]

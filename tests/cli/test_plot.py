@@ -235,3 +235,24 @@ def test_reliability_of_votes_as_rows(votes: Path, tmp_path: Path, invoke: Invok
     given = ["--probs", "a_*", "--counts", "count_*", "--alpha0", "alpha0"]
     assert invoke("evaluate", votes, *given, "--reliability", output, "-q").code == 0
     assert set(pl.read_csv(output)["curve"]) == {"disagreement"}
+
+
+def test_the_nights_of_a_watch(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    model, states = tmp_path / "boundary.json", [tmp_path / "1.state", tmp_path / "2.state"]
+    assert invoke("boundary", rows, "--fpr", "0.2", "--folds", "0", "-o", model).code == 0
+    for place, state in enumerate(states):
+        shard = write(pl.read_parquet(rows)[place::2], tmp_path / f"{place}.parquet")
+        assert invoke("watch", model, shard, "--state", state, "--recall", "0.3", "-q").code == 0
+    picture, table = tmp_path / "a.svg", tmp_path / "a.csv"
+    said = invoke("plot", "watch", *states, "-o", picture, "--data", table)
+    assert (said.code, said.stdout) == (0, b""), said.stderr
+    ET.parse(picture)
+    frame = pl.read_csv(table)
+    assert frame["rows"].to_list() == [int(pl.read_parquet(rows)["label"].sum())]
+    again = tmp_path / "b.svg"  # from the table of its points
+    assert invoke("plot", "watch", table, "-o", again).code == 0
+    assert again.read_bytes() == picture.read_bytes()
+    said = invoke("plot", "watch", rows, "-o", tmp_path / "c.svg")
+    assert (said.code, "no column 'promise' for plot watch" in said.stderr) == (2, True)
+    said = invoke("plot", "watch", states[0], states[0], "-o", tmp_path / "c.svg")
+    assert (said.code, "count twice" in said.stderr) == (3, True)

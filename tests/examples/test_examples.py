@@ -150,7 +150,12 @@ def test_the_nightly_job_does_what_each_exit_code_is_for(example: Path, shell: S
     frame.with_columns(pl.col("score") * 2).write_parquet(example / "bad.parquet")
     assert night("good", rows, LEAST="0.6") == 0
     written = {path.name for path in (example / "good").iterdir()}
-    assert written == {"alarms.csv", "drift.json", "metrics.json", "refused"}
+    assert written == {"alarms.csv", "drift.json", "metrics.json", "refused", "watch.json"}
+    frame.with_columns(label=pl.lit(0)).write_parquet(example / "false.parquet")
+    assert night("good", "false.parquet", LEAST="0.6") == 1
+    assert "watch: a gate failed" in (example / "good" / "nightly.log").read_text()
+    watched = json.loads((example / "good" / "watch.json").read_bytes())
+    assert (watched["alarm"], watched["nights"], watched["tests"][0]["refuted"]) == (True, 2, 2)
     assert night("drifted") == 1
     assert "drift: a gate failed" in (example / "drifted" / "nightly.log").read_text()
     assert night("bad") == 3

@@ -12,10 +12,7 @@ import random
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
 import polars as pl
 
@@ -108,13 +105,7 @@ def run_quietly(words: list[str]) -> tuple[int, str]:
     """Run a command line in this process; return its code and all it said, native code too."""
     from calibkit_cli import main
 
-    application = _application()
-    with (
-        tempfile.TemporaryFile() as said,
-        _redirected(said.fileno()),
-        mock.patch.object(main, "get_command", lambda app: application),
-        mock.patch.object(main, "build_app", lambda commands: None),
-    ):
+    with tempfile.TemporaryFile() as said, _redirected(said.fileno()):
         code = main.run(words)
         said.seek(0)
         return code, said.read().decode("utf-8", "replace")
@@ -138,11 +129,3 @@ def _redirected(target: int) -> Iterator[None]:
         for number, old in zip((1, 2), saved, strict=True):
             os.dup2(old, number)
             os.close(old)
-
-
-@cache
-def _application() -> Any:
-    """Return the application, built once: that is most of the time of a small run."""
-    from calibkit_cli import main
-
-    return main.get_command(main.build_app())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import binomial
@@ -49,7 +49,6 @@ def test_tail_fraction(a: int, b: int, share: float) -> None:
 
 
 @given(st.lists(counts, min_size=1, max_size=3), levels, st.booleans())
-@settings(max_examples=30)
 def test_bounds(pairs: list[tuple[int, int]], level: float, upper: bool) -> None:
     successes, trials = np.array(pairs, np.int64).T.copy()
     found, expected = np.empty((2, len(pairs)))

@@ -107,15 +107,6 @@ def test_minus_zero_is_zero() -> None:
     assert words[0] & np.uint64(0xFFFFFFFF) == words[1] & np.uint64(0xFFFFFFFF)
 
 
-@given(ROWS, st.lists(st.integers(-7, 7).map(lambda k: k / 4), min_size=18, max_size=18))
-def test_differing(rows: list[tuple[float, int, int, int, int]], draws: list[float]) -> None:
-    tally = arrays(rows)
-    first, second = np.array(draws).reshape(2, 3, 3)
-    first[0, 0] = np.nan
-    found = surface.differing(*tally, first, second)
-    assert np.array_equal(found, naive.apart(list(zip(*tally, strict=True)), first, second))
-
-
 def slopes_of(
     sums: np.ndarray,
     fixed: np.ndarray,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from datetime import date, timedelta
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,9 @@ import numpy as np
 import polars as pl
 
 from calibkit.files.sources import Source
+from calibkit.methods.watch.bets import Promise
+from calibkit.methods.watch.state import Night, Shard, new_state
+from calibkit.methods.watch.watch import judge
 from calibkit.options.grid_plots import (
     EceAtOptions,
     HeatmapOptions,
@@ -30,6 +34,7 @@ from calibkit.options.plot import (
     RiskCoverageOptions,
     RocOptions,
     ThresholdOptions,
+    WatchPlotOptions,
 )
 from calibkit.reports import plots
 from calibkit.reports.points import Points
@@ -70,6 +75,27 @@ def voted(rows: int = 200) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
+def watched() -> pl.DataFrame:
+    """Return forty nights of a watch, whose precision falls after the thirtieth."""
+    state = new_state(
+        "0" * 16,
+        [Promise("precision", 0.7), Promise("recall", 0.3)],
+        0.95,
+        calendar="date",
+    )
+    draw = np.random.default_rng(8)
+    nights = []
+    for day in range(40):
+        hits, missed = (
+            int(draw.binomial(60, 0.75 if day < 30 else 0.5)),
+            int(draw.binomial(150, 0.5)),
+        )
+        shard = Shard(f"{day:016x}", 210)
+        cells = ((0.0, 150 - missed, missed), (1.0, 60 - hits, hits))
+        nights.append(Night(str(date(2026, 11, 1) + timedelta(day)), cells, (shard,)))
+    return judge(state.add(nights)[0]).history()
+
+
 #: Votes of two predictors.
 JUDGED: dict[str, Any] = {"probs": ("a_*", "b_*"), "counts": "count_*", "alpha0": "alpha0"}
 
@@ -94,6 +120,7 @@ SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
     ),
     "dispersion": (voted, DispersionOptions(**JUDGED)),
     "disagreement": (voted, DisagreementOptions(**JUDGED)),
+    "watch": (watched, WatchPlotOptions()),
     "auc-lift": (scored, AucLiftOptions(scores=BOTH, by="run", min_rows=1, intervals=False)),
 }
 

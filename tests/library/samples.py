@@ -17,12 +17,12 @@ from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.edges import assign
-from tests.conftest import INTERPRETED, ROOT
+from tests.conftest import ROOT
 
 Values = Sequence[float] | np.ndarray
 
 #: For tests whose every example is a fit or many.
-FEWER = settings(max_examples=25 if INTERPRETED else 40)
+FEWER = settings(max_examples=20)
 
 BOUNDS = ("0", "0.2", "0.25", "0.333333333", "0.5", "0.6", "0.666666667", "0.75", "0.9", "1")
 

@@ -13,8 +13,12 @@ from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary import choice
+from calibkit.methods.boundary.at_bound import margins
 from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice
+from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.result.figures import cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
+from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
 
 from .samples import score_rows
@@ -55,10 +59,56 @@ def test_the_choice_is_the_simplest_within_an_error_of_the_best() -> None:
         assert isinstance(seen, list)
         assert [one.method for one in seen] == ["st", "logistic", *["exact"] * len(LEVELS)]
         assert [one.uncertainty_bins for one in seen] == [1, 100, *LEVELS]
-        eligible = [one for one in seen if one.within_bound]
+        running = [one for one in seen if one.within_bound]
+        most = max(float(one.recall_at_bound) for one in running)  # type: ignore[arg-type]
+        eligible = [
+            one
+            for one in running
+            if most - one.recall_at_bound <= one.at_bound_standard_error  # type: ignore[operator]
+        ]
         first = next(one for one in eligible if one.gap <= one.gap_standard_error)
         assert first.method == fitted.model.method
         assert min(one.gap for one in eligible) == 0.0
+
+
+@pytest.mark.parametrize("goal", [{"precision": "0.7"}, {"fpr": "0.1"}, {"capacity": "0.2"}])
+@pytest.mark.parametrize("method", ["st", "exact", "logistic"])
+def test_a_cut_is_moved_to_where_the_bound_just_holds(goal: dict[str, str], method: str) -> None:
+    summary = summarise(rows(6000, "smooth"), BoundaryOptions(method=method, **goal))
+    asked, planned = summary.aim()[1], summary.planned
+    dealt = deal(summary, 5, 0, 1)
+    checked = cross_validate(dealt, planned, asked)
+    found = margins(dealt, checked, probability=True)
+    limits = np.array([checked.found[fold].thresholds for fold in range(5)])
+    taken = dealt.score >= limits[dealt.part, dealt.level]
+    assert np.array_equal(found.taken(0), taken) and not found.taken(None).any()
+    seen = np.array([checked.folds[fold][2:4] for fold in range(5)])
+    assert np.array_equal(found.above[:, :, found.above.shape[2] // 2], seen.T)
+    # By rows: the most that any cut of the log-odds above the threshold of a row's fold finds.
+    slope = np.ones_like(limits)
+    for fold, boundary in checked.found.items():
+        if boundary.surface is not None:
+            slope[fold] = boundary.surface.lines()[:-1, 1]
+    logit = np.log(dealt.score / (1 - dealt.score))
+    limit = np.log(limits / (1 - limits))[dealt.part, dealt.level]
+    order = np.argsort(-slope[dealt.part, dealt.level] * (logit - limit), kind="stable")
+    selected, hits = np.cumsum(dealt.count[order]), np.cumsum(dealt.positive[order])
+    bound = float(*goal.values())
+    figure = {
+        "precision": hits >= bound * selected,
+        "fpr": selected - hits <= bound * (6000 - hits[-1]),
+        "capacity": selected <= bound * 6000,
+    }[next(iter(goal))]
+    (counted, found_hits), cut = found.move(asked)  # type: ignore[arg-type]
+    assert cut is not None
+    assert found_hits.sum() == pytest.approx(hits[figure].max(), rel=0.01)
+    met = {
+        "precision": found_hits.sum() / counted.sum(),
+        "fpr": (counted - found_hits).sum() / (6000 - hits[-1]),
+        "capacity": counted.sum() / 6000,
+    }[next(iter(goal))]
+    assert met == pytest.approx(bound, abs=0.002)  # rows of no positive are left where they are
+    assert met >= bound - 1e-12 if "precision" in goal else met <= bound + 1e-12
 
 
 @pytest.mark.parametrize("kind", ["noise", "smooth", "steps"])

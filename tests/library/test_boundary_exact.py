@@ -17,11 +17,10 @@ from calibkit.methods.boundary.solvers.exact import Solution, isotonic_blocks, s
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally, count_rows
-from tests.conftest import INTERPRETED
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
 from tests.naive import boundaries as naive
 
-THOROUGH = settings(max_examples=40 if INTERPRETED else 200)
+THOROUGH = settings(max_examples=100)
 bounded_figures = pytest.mark.parametrize("bounded", ["precision", "recall"])
 bounds = st.sampled_from(BOUNDS) | st.integers(0, 10**9).map(lambda k: f"{k / 10**9:.9f}")
 
@@ -228,7 +227,7 @@ def test_tens_of_thousands_of_boundaries(bounded: str, seed: int, bound: str, sp
 
 def test_many_rows_against_the_table_over_selected_rows() -> None:
     """Too many boundaries to enumerate: the published dynamic programme has the same optimum."""
-    table = example(3000 if not INTERPRETED else 300, seed=8)
+    table = example(3000, seed=8)
     rows = score_rows(**table)
     for bound in ("0.5", "0.71", "0.9"):
         exact = fit(rows, precision=bound, score_bins=40, folds=0).model.fit.in_sample

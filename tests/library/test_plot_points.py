@@ -47,6 +47,7 @@ from tests.library.pictures import (
     BOTH,
     JUDGED,
     SHOWN,
+    faults,
     points_of,
     scored,
     source_of,
@@ -531,6 +532,24 @@ def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
 # ---------------------------------------------------------------- votes
 
 
+def check_vote_bins(own: pl.DataFrame, held: dict[int, list[tuple[float, float]]]) -> None:
+    """Check the 15 bins of a predictor against the (prediction, share of raters) in each of them."""
+    assert own.height == 15
+    for found in own.iter_rows(named=True):
+        pairs = held.get(found["bin"], [])
+        assert found["count"] == len(pairs)
+        if not pairs:
+            assert found["mean_label"] is found["low"] is None
+            continue
+        shares = [share for _, share in pairs]
+        assert found["mean_score"] == pytest.approx(sum(phi for phi, _ in pairs) / len(pairs))
+        assert found["mean_label"] == pytest.approx(sum(shares) / len(shares))
+        if len(shares) > 1:
+            half = 1.959964 * np.std(shares, ddof=1) / math.sqrt(len(shares))
+            low = max(0.0, found["mean_label"] - half)
+            assert found["low"] == pytest.approx(low, abs=1e-6)
+
+
 def test_disagreement_in_bins_of_the_prediction() -> None:
     table = points_of("disagreement").table
     for prefix, strong in itertools.product("ab", (True, False)):
@@ -542,21 +561,23 @@ def test_disagreement_in_bins_of_the_prediction() -> None:
                 phi = (row["alpha0"] / (row["alpha0"] + 1) if strong else 1) * (1 - same)
                 share = float(naive_raters.disagreement(votes)[0])
                 held.setdefault(naive_raters.bin_place(phi, 15), []).append((phi, share))
-        own = table.filter(score=f"{prefix}_*{' with alpha0' if strong else ''}")
-        assert own.height == 15
-        for found in own.iter_rows(named=True):
-            pairs = held.get(found["bin"], [])
-            assert found["count"] == len(pairs)
-            if not pairs:
-                assert found["mean_label"] is found["low"] is None
-                continue
-            shares = [share for _, share in pairs]
-            assert found["mean_score"] == pytest.approx(sum(phi for phi, _ in pairs) / len(pairs))
-            assert found["mean_label"] == pytest.approx(sum(shares) / len(shares))
-            if len(shares) > 1:
-                half = 1.959964 * np.std(shares, ddof=1) / math.sqrt(len(shares))
-                low = max(0.0, found["mean_label"] - half)
-                assert found["low"] == pytest.approx(low, abs=1e-6)
+        check_vote_bins(table.filter(score=f"{prefix}_*{' with alpha0' if strong else ''}"), held)
+
+
+def test_reliability_by_votes_has_all_classes_in_bins_of_their_probability() -> None:
+    options = ReliabilityOptions(probs=("a_*", "b_*"), counts="count_*")
+    shown = plots.points(source_of(voted()), options)
+    assert shown.kind == "reliability" and set(shown.table["curve"]) == {"classes"}
+    for prefix in "ab":
+        held: dict[int, list[tuple[float, float]]] = {}
+        for row, k in itertools.product(voted().iter_rows(named=True), range(3)):
+            share = row[f"count_{k}"] / sum(row[f"count_{c}"] for c in range(3))
+            phi = row[f"{prefix}_{k}"]
+            held.setdefault(naive_raters.bin_place(phi, 15), []).append((phi, share))
+        check_vote_bins(shown.table.filter(score=f"{prefix}_*"), held)
+    assert faults(plots.draw(shown)) == []
+    with pytest.raises(UsageError, match="15 bins of equal width"):
+        ReliabilityOptions(probs="a_*", counts="count_*", bins=10)
 
 
 def test_the_map_shows_the_losses_of_evaluate() -> None:

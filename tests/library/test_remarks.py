@@ -72,7 +72,11 @@ def test_fits_of_good_rows_say_nothing_and_of_odd_ones_something(name: str) -> N
         constant = said(fit, rows().with_columns(score=pl.lit(0.5)))
         assert "one score in all rows" in constant
     logits = said(fit, rows(), scale="logit")
-    assert "look like probabilities" in logits
+    assert "look like probabilities, not like logits" in logits
+    percentages = said(fit, rows(), scale="percent")
+    assert "look like probabilities, not like percentages" in percentages
+    hundredths = said(fit, rows().with_columns(pl.col("score") * 100), scale="percent")
+    assert hundredths == ""
 
 
 @given(

@@ -107,14 +107,14 @@ def check(rows: list[Row], target: Target) -> None:
     assert found.counts == (selected, hits, 0, reach - selected, caught - hits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(ROWS, BOUNDS, BOUNDS)
 def test_least_review(rows: list[Row], precision: str, recall: str) -> None:
     if any(row[2] for row in rows):
         check(rows, read_target({"precision": precision, "recall": recall}))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(ROWS, st.sampled_from(["precision", "recall"]), BOUNDS, st.integers(0, 6))
 def test_most_within_a_capacity(rows: list[Row], bounded: str, bound: str, capacity: int) -> None:
     if any(row[2] for row in rows):
@@ -122,7 +122,7 @@ def test_most_within_a_capacity(rows: list[Row], bounded: str, bound: str, capac
         check(rows, read_target({bounded: bound}, review=review))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 5)))
 def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     alarm, miss, review = costs

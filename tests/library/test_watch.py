@@ -20,8 +20,9 @@ from calibkit.methods.watch import bets, residuals
 from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
 from calibkit.methods.watch.rows import count, plan
 from calibkit.methods.watch.state import Night, Shard, merge_states, new_state, read_state, table_of
-from calibkit.methods.watch.watch import judge
+from calibkit.methods.watch.watch import HISTORY, judge
 from calibkit.options.watch import WatchOptions
+from tests.library.pictures import watched
 from tests.naive import watch as naive
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1)), max_size=8)
@@ -321,3 +322,31 @@ def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
     state.check()
     assert len(state.to_json()) < 100_000
     assert [test.name for test in judge(state).tests] == ["precision", "calibration"]
+
+
+def test_history_is_what_each_night_would_have_said() -> None:
+    table = watched()
+    assert table.schema == HISTORY
+    empty = new_state(
+        "m", [Promise("precision", 0.7), Promise("fpr", 0.2)], 0.9, calendar="integer"
+    )
+    nights = [night(k, [(1.0, k % 2), (1.0, 1), (0.0, 0), (0.25, 1)], k) for k in range(1, 6)]
+    whole = judge(empty.add(nights)[0]).history()
+    assert whole.height == 10
+    for row in whole.iter_rows(named=True):
+        place = row["night"] - 1
+        alone, so_far = (
+            judge(empty.add([nights[place]])[0]),
+            judge(empty.add(nights[: place + 1])[0]),
+        )
+        (test,) = (one for one in so_far.tests if one.text == row["promise"])
+        (own,) = (one for one in alone.tests if one.text == row["promise"])
+        assert (row["period"], row["rate"]) == (str(place + 1), own.estimate)
+        for name in ("estimate", "low", "high", "rows", "e_value", "threshold", "bound"):
+            assert row[name] == getattr(test, name)
+        assert row["refuted"] == (test.refuted is not None)
+    assert judge(empty).history().height == 0
+    precision = table.filter(pl.col("promise") == "precision >= 0.7")
+    refuted = precision.filter("refuted")["period"].to_list()
+    assert "2026-12-01" < refuted[0] < "2026-12-06"  # it fell on 1 December
+    assert len(refuted) == 41 - int(precision.filter("refuted")["night"][0])

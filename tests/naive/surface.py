@@ -17,7 +17,6 @@ TWINS = {
     "surface_words": "value",
     "ordered_points": "cuts",
     "level_limits": "limits",
-    "differing": "apart",
 }
 
 
@@ -115,16 +114,4 @@ def limits(
         reach = [s for s, v, k in zip(score, values, level, strict=True) if k == own and v >= cut]
         miss = [s for s, v, k in zip(score, values, level, strict=True) if k == own and v < cut]
         found.append((min(reach, default=math.nan), max(miss, default=math.nan)))
-    return found
-
-
-def apart(
-    rows: Sequence[tuple[float, int, int, int, int]], first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
-    """Return rows and positive rows that one boundary alone selects, by part."""
-    found = np.zeros((len(first), 2, 2), np.int64)
-    for score, level, count, positive, part in rows:
-        one, other = score >= first[part, level], score >= second[part, level]
-        if one != other:
-            found[part, 0 if one else 1] += (count, positive)
     return found

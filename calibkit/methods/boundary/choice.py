@@ -12,15 +12,20 @@ relaxation. That is, up to a factor, its recall where its precision (false posit
 has been brought back to the bound along a line of slope c. Without a bound its worth is the
 objective.
 
-The rule is the usual one for candidates in order of complexity: the simplest within one standard
-error of the best.  The error is that of the *difference* of two candidates, which comes from the
-rows that one selects and the other does not; the figures themselves share most of their noise.
-Numbers of levels have deals of their own each, so for them it is the error of the best.
+Whoever asks for the most recall at a precision is not to be given less of it than another candidate
+has: each is also judged *at the bound*, with its cut moved to where the bound just holds out of
+sample (see `calibkit.methods.boundary.at_bound`).  Candidates that fall short of the best there by
+more than a standard error of the difference are left out.
+
+The rule for the others is the usual one for candidates in order of complexity: the simplest within
+one standard error of the best.  The error is that of the *difference* of two candidates, which comes
+from the rows that one selects and the other does not; the figures themselves share most of their
+noise.  Numbers of levels have deals of their own each, so for them it is the error of the best.
 Of very many rows a million or two, taken at random, are enough to choose by; the candidate chosen is
 then fitted and cross-validated as if it had been asked for.
 
 Candidates whose bounded figure falls short of the bound by more than two standard errors are left
-out, unless all do.
+out before, unless all do.
 """
 
 from __future__ import annotations
@@ -37,6 +42,8 @@ from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.methods.boundary import at_bound
+from calibkit.methods.boundary.problem.bounded import BoundedGoal
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
@@ -47,11 +54,10 @@ from calibkit.methods.boundary.solvers import exact, three_way
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
+from calibkit.models.scales import measure
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.summaries.tally import Tally
-from calibkit_kernels.surface import differing
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.uint16]
 
 #: The numbers of levels that the optimum is tried with.
@@ -132,7 +138,7 @@ def choose_levels(
             continue
         if fitted.checked is None:  # too few rows to tell: the fit will warn
             return fitted
-        tried.append((fitted, Tried(summary, fitted.checked)))
+        tried.append((fitted, Tried(summary, fitted.checked, fitted.checked.folds)))
     if not tried:
         assert failure is not None
         raise failure
@@ -247,16 +253,15 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
     options = planned.options
     if dealt is None or places is None:
         own = deal(summary, options.folds, options.seed, options.workers)
-        return Tried(
-            summary, figures.cross_validate(own.reweighted(goal.totals.classes), planned, goal)
-        )
-    checked = figures.cross_validate(dealt.coarser(places, tally.levels), planned, goal)
-    if options.time is not None:
-        return Tried(summary, checked)
-    fine = np.full((options.folds, places.size), np.nan)
-    for fold, found in checked.found.items():
-        fine[fold] = found.thresholds[places]
-    return Tried(summary, checked, fine)
+        own = own.reweighted(goal.totals.classes)
+    else:
+        own = dealt.coarser(places, tally.levels)
+    checked = figures.cross_validate(own, planned, goal)
+    if not checked.found or goal.uses_gain or isinstance(goal, ThreeWay):
+        return Tried(summary, checked, checked.folds)
+    probability = summary.grid is None and measure(summary.columns["score"].scale) == "probability"
+    margins = at_bound.margins(own, checked, probability=probability)
+    return Tried(summary, checked, checked.folds, margins)
 
 
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
@@ -265,12 +270,17 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
     worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
+    moved = [judge.at_bound(one) for one in tried]
+    reached = [0.0 if one is None else judge.value(one) for one in moved]
+    first = max(eligible, key=lambda k: reached[k])
+    errors = [judge.error_at_bound(one, moved[first]) for one in moved]
+    eligible = [k for k in eligible if reached[first] - reached[k] <= errors[k]]
     best = max(eligible, key=lambda k: worth[k])
     gaps = [(worth[best] - worth[k], judge.error(one, tried[best])) for k, one in enumerate(tried)]
     chosen = next(k for k in eligible if gaps[k][0] <= gaps[k][1])
     order = sorted(range(len(tried)), key=lambda k: (k != chosen, k not in eligible, -worth[k]))
     seen = []
-    for one, inside, (gap, error) in zip(tried, within, gaps, strict=True):
+    for k, (one, inside, (gap, error)) in enumerate(zip(tried, within, gaps, strict=True)):
         assert one.checked is not None
         planned, found = one.summary.planned, one.checked.figures
         seen.append(
@@ -285,6 +295,9 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
                 gap_standard_error=error,
             )
         )
+        if moved[k] is not None:
+            setattr(seen[-1], f"{goal.maximised}_at_bound", reached[k])
+            seen[-1].at_bound_standard_error = errors[k]
     return Choice(tuple(tried[k] for k in order), tuple(seen))
 
 
@@ -292,22 +305,28 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
 class Tried:
     """A candidate: what it is fitted on, and its cross-validation; None where there was none.
 
-    `fine` has its threshold at each of the finest levels on each fold; None on a tally of its own.
+    `folds` are those of its validation, or what they hold with the cut moved to the bin `cut` of its
+    `margins` (None: nothing is selected), which it has where numbers of rows are all that counts.
     """
 
     summary: Summary
     checked: figures.Validation | None = None
-    fine: Floats | None = None
-
-    @property
-    def folds(self) -> tuple[figures.Judged, ...]:
-        """Its folds."""
-        return () if self.checked is None else self.checked.folds
+    folds: tuple[figures.Judged, ...] = ()
+    margins: at_bound.Margins | None = None
+    cut: int | None = 0
 
     @property
     def pooled(self) -> figures.Judged:
         """The sum of its folds."""
         return figures.Judged(*(sum(column) for column in zip(*self.folds, strict=True)))
+
+    def differing(self, other: Tried, dealt: Tally) -> tuple[float, float] | None:
+        """Return rows and positive rows of a common deal that one of two selects; None if unknown."""
+        if self.margins is None or other.margins is None:
+            return None
+        apart = self.margins.taken(self.cut) != other.margins.taken(other.cut)
+        rows, hits = (units[apart].sum(dtype=np.int64) for units in (dealt.count, dealt.positive))
+        return float(rows), float(hits)
 
 
 class Judge:
@@ -380,19 +399,54 @@ class Judge:
             return figures.standard_error([self.worth(fold) for fold in other.folds]) or 0.0
         over_folds = figures.standard_error(apart) or 0.0
         options = one.summary.planned.options
-        if one.fine is None or other.fine is None or not self.rows_alone:
-            return over_folds
         # What comes from the rows that one of the two boundaries selects.
-        dealt = self.dealt
+        dealt, apart_rows = self.dealt, one.differing(other, self.dealt)
+        if apart_rows is None or options.time is not None:
+            return over_folds
         scale, price = self._slope(other.pooled)
-        entries = dealt.score, dealt.level, dealt.count, dealt.positive, dealt.part
-        apart_rows = differing(*entries, one.fine, other.fine).sum(axis=(0, 1))
-        rows, hits = (float(amount) for amount in apart_rows)
+        rows, hits = apart_rows
         variance = dealt.classes.positive * hits * (1 - price) ** 2
         variance += dealt.classes.negative * (rows - hits) * price**2
         found = scale * math.sqrt(variance * _units_per_row(one))
         independent = options.groups is None and not self.dealt.squares.size
         return found if independent else max(found, over_folds)
+
+    def value(self, tried: Tried) -> float:
+        """Return the objective of what was seen of a candidate, 0 where it selects nothing."""
+        return self._goal(tried.pooled).value(*tried.pooled[2:]) or 0.0
+
+    def at_bound(self, tried: Tried) -> Tried | None:
+        """Return a candidate with its cut moved to where the bound just holds on all folds together.
+
+        None where the objective is more than numbers of rows, or has no bound.
+        """
+        if tried.margins is None or not isinstance(self.goal, BoundedGoal):
+            return None
+        goal = self._goal(tried.pooled)
+        assert isinstance(goal, CountGoal)
+        (rows, hits), cut = tried.margins.move(goal)
+        parts = slice(rows.size - len(tried.folds), None)  # no fit judges the first block of time
+        folds = tuple(
+            fold._replace(selected=float(selected), true_positives=float(found))
+            for fold, selected, found in zip(tried.folds, rows[parts], hits[parts], strict=True)
+        )
+        return replace(tried, folds=folds, cut=cut)
+
+    def error_at_bound(self, one: Tried | None, best: Tried | None) -> float:
+        """Return the standard error of the difference between two candidates' objectives at the bound.
+
+        There a difference in worth is one in the objective times how much of it is filled up along
+        the line of the price.
+        """
+        if one is None or best is None or not isinstance(self.goal, BoundedGoal):
+            return 0.0
+        seen = best.pooled
+        if not seen.selected:
+            return 0.0
+        value = self._goal(seen)
+        assert isinstance(value, BoundedGoal)
+        factor = value.exchange(self.price, seen.selected, seen.true_positives)
+        return factor * self.error(one, best)
 
     def error_alone(self, tried: Tried) -> float:
         """Return the standard error of a candidate's worth."""

@@ -91,7 +91,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     model.provenance = provenance(options, shaped, rows.rows, fingerprint(), files)
     if rows.label is not None:
         columns = tally.score, tally.count, tally.positive, int(rows.score.size)
-        warnings = (*warnings, *of_tally(rows.options.score, scale, *columns))
+        warnings = (*warnings, *of_tally(rows.options.score, rows.options.scale, *columns))
     details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
     return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
 

@@ -163,7 +163,9 @@ def _fit(
         grown = read(train, None, f"{_TRAIN}: ")
     rows = read(source, grown.features if grown else None, "")
     every = np.broadcast_to(np.uint8(1), rows.count)
-    falling = rows.score[::-1], every, rows.label[::-1]
+    # Percentages are held as logits, as probabilities are.
+    score = 1.0 / (1.0 + np.exp(-rows.score)) if options.scale == "percent" else rows.score
+    falling = score[::-1], every, rows.label[::-1]
     warnings += of_tally(options.score, options.scale, *falling, rows.count)
     fitted = fit_hetcal(rows, options, train=grown)
     if options.train is not None and options.in_turn:

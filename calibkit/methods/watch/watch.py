@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+import polars as pl
 
 from calibkit.columns.rows import Remark
 from calibkit.errors import UsageError
@@ -17,7 +18,15 @@ from calibkit.files.inputs import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.watch import residuals
-from calibkit.methods.watch.bets import PROMISES, Evidence, Promise, estimate, evidence
+from calibkit.methods.watch.bets import (
+    PROMISES,
+    Estimate,
+    Evidence,
+    Promise,
+    capital,
+    estimate,
+    evidence,
+)
 from calibkit.methods.watch.rows import Reading, count, plan
 from calibkit.methods.watch.state import (
     MAGIC,
@@ -41,6 +50,25 @@ CALIBRATION = "calibration"
 
 #: Where neither the line nor a certificate says.
 _CONFIDENCE = 0.95
+
+
+#: The columns of `Watched.history`.
+HISTORY: Final = pl.Schema(
+    {
+        "promise": pl.String,
+        "period": pl.String,
+        "night": pl.Int64,
+        "bound": pl.Float64,
+        "rate": pl.Float64,
+        "rows": pl.Int64,
+        "estimate": pl.Float64,
+        "low": pl.Float64,
+        "high": pl.Float64,
+        "e_value": pl.Float64,
+        "threshold": pl.Float64,
+        "refuted": pl.Boolean,
+    }
+)
 
 
 class Tested(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +178,37 @@ class Watched(Shown):
         )
         found: dict[str, Any] = msgspec.to_builtins(content)
         return found
+
+    def history(self) -> pl.DataFrame:
+        """Return a row a promise and night, in the columns of `HISTORY`.
+
+        ``night`` counts from 1 and ``rate`` is that night's alone; ``rows`` to ``e_value`` are of all
+        nights until then, and ``refuted`` says whether the evidence had reached ``threshold``.  What no
+        row says is null.
+        """
+        alpha, bets = _bets(self.state)
+        nights, rows = self.state.nights, list[dict[str, Any]]()
+        for bet, test in zip(bets, self.tests, strict=True):
+            at = bet.proof.passed(1.0 / alpha)
+            for place, night in enumerate(nights):
+                so_far = bet.rate(slice(place + 1))
+                rows.append(
+                    {
+                        "promise": test.text,
+                        "period": str(night.period),
+                        "night": place + 1,
+                        "bound": bet.bound,
+                        "rate": bet.rate(slice(place, place + 1)).value,
+                        "rows": so_far.rows,
+                        "estimate": so_far.value,
+                        "low": so_far.low,
+                        "high": so_far.high,
+                        "e_value": capital(bet.proof.logs[place]),
+                        "threshold": 1.0 / alpha,
+                        "refuted": at is not None and place >= at,
+                    }
+                )
+        return pl.DataFrame(rows, schema=HISTORY)
 
     @property
     def metrics(self) -> Metrics:
@@ -270,40 +329,59 @@ def _own(options: WatchOptions) -> dict[str, float]:
     return bounds
 
 
-def judge(state: WatchState) -> Watched:
-    """Return what a state says of its promises."""
-    nights, promises = [night.counts for night in state.nights], state.tested
+@dataclass(frozen=True)
+class _Bet:
+    """What is tested: the evidence against it, and its rate over some of the nights."""
+
+    name: str
+    bound: float
+    proof: Evidence
+    rate: Callable[[slice], Estimate]
+
+
+def _bets(state: WatchState) -> tuple[float, list[_Bet]]:
+    """Return the level of each test, and all of them."""
     sure = decimal_bound(state.confidence)
-    shares = len(promises) + state.calibration
+    shares = len(state.promises) + state.calibration
     alpha = (sure.denominator - sure.numerator) / sure.denominator / shares
-    judged = [
-        (one.name, one.bound, evidence(one, nights), estimate(one, nights, alpha))
-        for one in promises
-    ]
+    nights = [night.counts for night in state.nights]
+
+    def rate_of(promise: Promise) -> Callable[[slice], Estimate]:
+        return lambda some: estimate(promise, nights[some], alpha)
+
+    found = [_Bet(p.name, p.bound, evidence(p, nights), rate_of(p)) for p in state.tested]
     if state.calibration:
         scores = [night.scores for night in state.nights]
-        rate = residuals.estimate(scores, alpha)
-        judged.append((CALIBRATION, 0.0, residuals.evidence(scores), rate))
+        proof = residuals.evidence(scores)
+        found.append(
+            _Bet(CALIBRATION, 0.0, proof, lambda some: residuals.estimate(scores[some], alpha))
+        )
+    return alpha, found
+
+
+def judge(state: WatchState) -> Watched:
+    """Return what a state says of its promises."""
+    alpha, bets = _bets(state)
     tests = []
-    for name, bound, proof, rate in judged:
-        at = proof.passed(1.0 / alpha)
+    for bet in bets:
+        rate, at = bet.rate(slice(None)), bet.proof.passed(1.0 / alpha)
         tests.append(
             Tested(
-                name=name,
-                bound=bound,
+                name=bet.name,
+                bound=bet.bound,
                 alpha=alpha,
-                e_value=proof.e_value,
+                e_value=bet.proof.e_value,
                 threshold=1.0 / alpha,
-                highest=proof.highest,
+                highest=bet.proof.highest,
                 refuted=None if at is None else state.nights[at].period,
-                since=None if at is None else state.nights[proof.since(at)].period,
+                since=None if at is None else state.nights[bet.proof.since(at)].period,
                 estimate=rate.value,
                 low=rate.low,
                 high=rate.high,
                 rows=rate.rows,
             )
         )
-    return Watched(state, tuple(tests), _advice(tests, [proof for _, _, proof, _ in judged]))
+    return Watched(state, tuple(tests), _advice(tests, [bet.proof for bet in bets]))
 
 
 def are_states(inputs: Sequence[str]) -> bool:

@@ -79,6 +79,16 @@ class BoundedGoal(CountGoal):
             most = best * self.least / (best - budget) if best > budget else np.inf
         return Window(*self.constraint, float(self.least), most)
 
+    def exchange(self, slope: float, selected: float, true_positives: float) -> float:
+        """Return by how much the objective grows with ``(T - slope * M) / positives`` at the bound.
+
+        That is where rows of the rate `slope` are taken or left until the bound holds again.
+        """
+        a, b = self.aim or (-true_positives / selected, 1.0)
+        weight = self._weights(slope, (a, b))[0]
+        scale = 1.0 if self.aim is not None else self.totals.positives / selected
+        return scale / weight if weight > 0.0 else scale
+
     def ceiling(self, best: float, slope: float) -> float:
         """Return an upper bound over all choices of what is maximised, where that is linear."""
         assert self.aim is not None

@@ -203,6 +203,9 @@ class Candidate(Part):
 
     `gap` is how much less it is worth than the best candidate, with the standard error of that
     difference; `within_bound` says that it is not short of the bound by two standard errors.
+    `recall_at_bound` (of a bound on recall: `precision_at_bound`) is what it reaches out of sample with
+    its cut moved to where the bound just holds, `at_bound_standard_error` that of the difference to the
+    best there.
     """
 
     method: Method
@@ -213,6 +216,9 @@ class Candidate(Part):
     within_bound: bool
     gap: float
     gap_standard_error: float
+    recall_at_bound: float | msgspec.UnsetType = msgspec.UNSET
+    precision_at_bound: float | msgspec.UnsetType = msgspec.UNSET
+    at_bound_standard_error: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class Promise(Part):
