@@ -35,14 +35,19 @@ from calibkit.expressions.program import (
     near_knots,
     scores_of,
 )
+from calibkit.maps.formulas import Maker
+from calibkit.maps.methods import METHODS
+from calibkit.methods.hetcal.first import moved
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,
+    FirstMap,
     HetcalModel,
     LeafMap,
     PartitionPart,
     TreeNode,
 )
 from calibkit.methods.hetcal.rows import linear_scores
+from calibkit.models.model import Column
 
 #: A tree is written as nested comparisons to this depth; what lies below gets a name first.
 _NESTED = 12
@@ -116,16 +121,11 @@ class _Rows:
                 program.inputs[usable_score.name] = program.inputs[score.name]
             score = usable_score
         scale = column.measure
-        linear = link(program, score, scale)
-        before = model.precalibrate
-        if before is not None:
-            linear = line(before.a, program.bind("logit", linear), before.b)
+        linear, slope = _moved(program, link(program, score, scale), model.precalibrate)
 
         def function(scores: Floats) -> Floats:
-            found, _ = linear_scores(scores, scale)
-            return found if before is None else before.a * found + before.b
+            return moved(model.precalibrate, linear_scores(scores, scale)[0])
 
-        slope = 1.0 if before is None else before.a
         self.inverse = Inverse(score, function, slope, scores_of(column))
         knots: list[float] = []
         for part in model.parts():
@@ -184,6 +184,22 @@ class _Rows:
             return left if missing_left else when(feature <= math.inf, left, right)
         cut = near_knots(self.program, feature, [node.cut], above=True)[0]
         return when(feature > cut if missing_left else feature <= cut, other, kept)
+
+
+def _moved(program: Program, linear: Node, first: FirstMap | None) -> tuple[Node, float]:
+    """Return a linear score after what it goes through first, and a number of the sign of its slope.
+
+    See `calibkit.methods.hetcal.first.moved`.
+    """
+    if first is None or first.name == "none":
+        return linear, 1.0
+    one, logit = first.score_map, program.bind("logit", linear)
+    if first.name == "platt":
+        assert one.a is not None and one.b is not None  # the model was checked
+        return line(one.a, logit, one.b), one.a
+    maker = Maker(program, logit, Column("logit", scale="logit"), [one], None)
+    (value,) = METHODS[first.name].program(maker)
+    return link(program, program.bind("first", value), "probability"), 1.0
 
 
 def _above(cut: float) -> float:

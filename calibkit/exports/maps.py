@@ -29,12 +29,13 @@ from calibkit.expressions.nodes import (
 )
 from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program, Rising, as_fitted, bind_input, expit, line, link
-from calibkit.maps.calibrator import CalibratorModel, ScoreMap
+from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.class_rows import SUM_SLACK
 from calibkit.maps.formulas import Maker
 from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.methods.raters.alpha import LARGEST_LOG
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel

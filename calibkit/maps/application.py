@@ -15,11 +15,12 @@ from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import SEGMENTS, CalibratorModel, ScoreMap
+from calibkit.maps.calibrator import SEGMENTS, CalibratorModel
 from calibkit.maps.class_rows import read_predictions
 from calibkit.maps.logit_maps import logits_of
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 

@@ -13,20 +13,18 @@ from typing import Final
 import numpy as np
 
 from calibkit.errors import DataError
-from calibkit.maps.calibrator import Candidate, ScoreMap
 from calibkit.maps.method import (
     Float64s,
     Method,
     Points,
     default_clip,
     mapped,
-    parts_of,
     together,
 )
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import Candidate, ScoreMap
 from calibkit.numerics.streams import FOLD, salt_of
 from calibkit.options.maps import SCORE_METHODS, MapOptions
-from calibkit.summaries.tally import Tally
 
 #: Rows to fit a map on, and rows to judge it by.
 Split = tuple[Points, Points]
@@ -194,7 +192,12 @@ def _judged(
 
 
 def splits(
-    deal: Callable[[int, int], Tally], rows: float, scale: str, seed: int, *, forward: bool = False
+    deal: Callable[[int, int], list[Points]],
+    rows: float,
+    seed: int,
+    *,
+    forward: bool = False,
+    once: bool = False,
 ) -> list[list[Split]]:
     """Return the splits of each dealing: what a map is fitted on, and the rows that judge it.
 
@@ -204,19 +207,21 @@ def splits(
     Parameters
     ----------
     deal
-        Takes a number of parts and a seed; returns a tally of the rows dealt to them.
-    rows, scale
-        How many rows there are, and the scale of their scores.
+        Takes a number of parts to which rows are dealt, and a seed; returns the points of the folds,
+        which are the first of these parts.
+    rows
+        How many rows there are.
     forward
-        Whether parts follow each other in time: there is one more, and each is judged by what came
+        Whether folds follow each other in time: there is one more, and each is judged by what came
         before it.
+    once
+        Whether there is one way only to deal rows.
     """
     parts = parts_of_many(rows)
-    times = 1 if forward else max(1, min(TIMES, int(MOST_ROWS // max(rows, 1.0))))
+    times = 1 if forward or once else max(1, min(TIMES, int(MOST_ROWS // max(rows, 1.0))))
     found = []
     for number in range(times):
-        tally = deal(parts, int(salt_of(seed, FOLD, number)))
-        held = [part for part in parts_of(tally, FOLDS + forward, scale) if part.score.size]
+        held = [part for part in deal(parts, int(salt_of(seed, FOLD, number))) if part.score.size]
         pairs = []
         for place, judge in enumerate(held):
             others = [*held[:place], *([] if forward else held[place + 1 :])]

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from calibkit.errors import DataError
-from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.lines import refuse_steep
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
+from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.logistic import fit_rising_spline
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.maps import LEAST, spline_map

@@ -11,7 +11,7 @@ from calibkit.expressions import program as scales
 from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps, when
 from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program
-from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.score_map import ScoreMap
 from calibkit.models.model import Column
 from calibkit_kernels.maps import LEAST
 

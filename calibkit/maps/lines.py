@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from calibkit.errors import DataError
-from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
+from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.logistic import is_separated

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
-from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.maps import MapOptions

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import DataError
-from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.lines import falling_note, platt_line
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
+from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.isotonic import pool, pool_block
 from calibkit.options.maps import MapOptions

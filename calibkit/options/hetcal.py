@@ -83,8 +83,9 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         most=1e12,
         shown="0 to 10,000 by cross-validation",
     )
-    precalibrate: Literal["platt", "none"] = of_maps(
-        "What all scores go through first.", default="platt"
+    precalibrate: Literal["platt", "auto", "none"] = of_maps(
+        "What all scores go through first; auto: the map that rows held out choose.",
+        default="platt",
     )
     clip: float = of_maps(
         "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0

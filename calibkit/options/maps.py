@@ -67,7 +67,7 @@ class ScoreMethod:
     step
         What a fit does, in words.
     fields
-        The fields of its map: see `calibkit.maps.calibrator.ScoreMap`.
+        The fields of its map: see `calibkit.maps.score_map.ScoreMap`.
     options
         The options that not every method has: see `MapOptions`.
     probabilities

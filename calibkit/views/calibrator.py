@@ -11,7 +11,12 @@ from calibkit.views.alpha import logit_map_view
 from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
-    from calibkit.maps.calibrator import CalibratorModel, ScoreMap
+    from msgspec import UnsetType
+
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.score_map import Candidate, ScoreMap
+
+    Candidates = list[Candidate] | UnsetType
 
 #: Steps and segments shown.
 _SHOWN = 20
@@ -41,7 +46,7 @@ def lines(model: CalibratorModel) -> list[str]:
     else:
         lines.append(f"{model.method}: no labels were read, so nothing was judged.")
     positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
-    lines += _choice(model)
+    lines += choice(model.method, model.candidates)
     lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. Map: {map_text(model.own_map)}")
     if fit.inputs_clipped:
         lines.append(
@@ -62,13 +67,13 @@ def lines(model: CalibratorModel) -> list[str]:
     return lines
 
 
-def _choice(model: CalibratorModel) -> list[str]:
+def choice(method: str, candidates: Candidates) -> list[str]:
     """Return that a map was chosen, if others were compared with it."""
-    compared = sum(one.reason is None for one in model.candidates or [])
+    compared = sum(one.reason is None for one in candidates or [])
     if compared < 2:
         return []
     return [
-        f"{model.method} was chosen among {compared} methods by rows held out: the first that is as "
+        f"{method} was chosen among {compared} methods by rows held out: the first that is as "
         "good as the best beyond noise."
     ]
 
@@ -80,7 +85,7 @@ def _class_lines(model: CalibratorModel) -> list[str]:
         f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
         f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows"
         f"{'' if model.method == 'none' else '; expect a little less gain on new ones'}.",
-        *_choice(model),
+        *choice(model.method, model.candidates),
         f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
     ]
     if model.regularization:
@@ -126,15 +131,7 @@ def map_text(one: ScoreMap) -> str:
 def view(model: CalibratorModel, page: Page) -> None:
     """Print a calibrator: its summary, its steps, its segments."""
     page.say(*lines(model))
-    if model.candidates:
-        table: list[list[object]] = []
-        for one in model.candidates:  # what they lost on rows they were not fitted on
-            said = "chosen" if one.method == model.method else one.reason or ""
-            losses = (one.log_loss, one.brier, one.error)
-            figures = [None if each is None else f"{each:.5f}" for each in losses]
-            table.append([one.method, *figures, said])
-        page.say("")
-        page.table(["candidate", "log loss", "Brier", "error", ""], table)
+    compared_view(model.method, model.candidates, page)
     if model.classes:
         page.say("")
         logit_map_view(model.logit_map, model.classes, page)
@@ -146,7 +143,7 @@ def view(model: CalibratorModel, page: Page) -> None:
         _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
     if model.groups:
         shared = model.pooled_groups or []
-        table = [
+        table: list[list[object]] = [
             [name, one.fit.rows if one.fit else None, map_text(one)]
             for name, one in model.groups.items()
         ]
@@ -154,6 +151,19 @@ def view(model: CalibratorModel, page: Page) -> None:
         page.say("")
         most = 3 if model.knots is not None else 5
         _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
+
+
+def compared_view(method: str, candidates: Candidates, page: Page) -> None:
+    """Print what methods lost on rows that they were not fitted on, if they were compared."""
+    table: list[list[object]] = []
+    for one in candidates or []:
+        said = "chosen" if one.method == method else one.reason or ""
+        losses = (one.log_loss, one.brier, one.error)
+        figures = [None if each is None else f"{each:.5f}" for each in losses]
+        table.append([one.method, *figures, said])
+    if table:
+        page.say("")
+        page.table(["candidate", "log loss", "Brier", "error", ""], table)
 
 
 def _some(

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
+from calibkit.views.calibrator import choice, compared_view, map_text
 
 if TYPE_CHECKING:
-    from calibkit.methods.hetcal.model import HetcalModel, LeafMap, PartitionPart, TreeNode
+    from calibkit.methods.hetcal.model import (
+        HetcalFit,
+        HetcalModel,
+        LeafMap,
+        PartitionPart,
+        TreeNode,
+    )
 
 #: Categories that a rule names; of more only their number.
 SHOWN_CATEGORIES = 4
@@ -44,6 +51,10 @@ def lines(model: HetcalModel) -> list[str]:
         f"{fit.max_depth}, at least {fit.min_leaf} rows in each{shrinkage}; "
         f"{cell_text(fit.rows)} calibration rows, {cell_text(fit.positives)} positive."
     )
+    first = model.precalibrate
+    if first is not None and first.candidates:
+        lines.append(f"All scores go through {first.name} first: {map_text(first.score_map)}")
+        lines += choice(first.name, first.candidates)
     if fit.clipped:
         lines.append(
             f"{fit.clipped:,} scores beyond 1e-6 of 0 or 1 were moved there before their logit "
@@ -53,16 +64,33 @@ def lines(model: HetcalModel) -> list[str]:
     noted = [f"leaf {place}: {leaf.note}" for place, leaf in enumerate(maps) if leaf.note]
     if noted:
         lines.append("Calibration rows are scarce in " + "; ".join(noted) + ".")
-    lines.append(
-        f"Cells (leaf, tenth of probability): largest gap {fit.max_gap:.4f}, mean "
-        f"{fit.mean_gap:.4f}, {fit.cells} cells."
-    )
+    lines.append(_gaps(fit))
     return lines
+
+
+def _gaps(fit: HetcalFit) -> str:
+    """Return how far mean probability and positive rate are apart in the cells."""
+    many = "" if fit.cells == 1 else "s"
+    checked = f"Checked in {fit.cells} cell{many} (leaf, tenth of probability)"
+    gap = fit.gap_beyond_chance
+    if gap is None:
+        return f"{checked}: chance explains every gap; their mean is {fit.mean_gap:.4f}."
+    if not gap:  # a model from before it was looked for
+        return f"{checked}: largest gap {fit.max_gap:.4f}, mean {fit.mean_gap:.4f}."
+    return (
+        f"{checked}: chance does not explain a gap of {gap.beyond:.4f} in leaf {gap.leaf} from "
+        f"{gap.probability_from:g} to {gap.probability_to:g}, where {gap.positive_rate:.4f} of "
+        f"{cell_text(gap.rows)} rows are positive and {gap.mean_probability:.4f} was expected; mean "
+        f"gap {fit.mean_gap:.4f}."
+    )
 
 
 def view(model: HetcalModel, page: Page) -> None:
     """Print a model: the summary, the leaves, the splits, the losses by depth."""
-    page.say(*lines(model), "")
+    page.say(*lines(model))
+    if model.precalibrate is not None:
+        compared_view(model.precalibrate.name, model.precalibrate.candidates, page)
+    page.say("")
     parts = model.parts()
     if len(parts) > 1:
         page.say(f"The first of {len(parts)} partitions:")

@@ -193,7 +193,6 @@ def cell_gaps(
     weight: Floats,
     leaf: Ends,
     bins: int,
-    least: float,
     cells: Floats,
 ) -> tuple[float, float, int]:
     """Return the largest and the mean gap of the cells (leaf, bin of the probability).
@@ -204,10 +203,9 @@ def cell_gaps(
         Rows, in an order that does not depend on the files.
     bins
         Equal bins of [0, 1].
-    least
-        Cells of less weight are left out.
     cells
-        Room for the sums of each cell, zero: leaves * bins x (weight, positives, probabilities).
+        Room for the sums of each cell, zero: leaves * bins x (weight, positives, probabilities,
+        squared weights).
 
     Returns
     -------
@@ -224,12 +222,13 @@ def cell_gaps(
         cells[cell, 0] += weight[i]
         cells[cell, 1] += weight[i] * float(label[i])
         cells[cell, 2] += weight[i] * probability[i]
+        cells[cell, 3] += weight[i] * weight[i]
         total += weight[i]
     largest = mean = 0.0
     counted = 0
     for cell in range(cells.shape[0]):
         own = cells[cell, 0]
-        if own <= 0.0 or own < least:
+        if own <= 0.0:
             continue
         gap = abs(cells[cell, 2] - cells[cell, 1]) / own
         largest = max(largest, gap)

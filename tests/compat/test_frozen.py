@@ -51,6 +51,8 @@ def test_models_of_0_1_give_the_same_bytes(name: str, tmp_path: Path) -> None:
 def test_the_fits_of_0_1_are_made_again(name: str, tmp_path: Path) -> None:
     found, known = without_version(fitted(name, tmp_path)), without_version(path_of(name))
     assert (found.pop("isotonic", None) is not None) is (name in _names(ADDED))
+    if found.get("kind") == "hetcal":
+        found["fit"].pop("gap_beyond_chance")  # which models of 0.1 do not have
     assert (found == known) is (name not in _names(DIFFERENT) | _names(LAST_DIGITS))
     assert close(found, known) is (name not in _names(DIFFERENT))
 

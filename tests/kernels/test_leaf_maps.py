@@ -139,18 +139,18 @@ def test_steps_take_the_greatest_knot_below(score: float, places: list[int]) -> 
         min_size=1,
         max_size=40,
     ).filter(lambda table: any(row[3] for row in table)),
-    st.sampled_from([0.0, 2.0]),
 )
-def test_cells_are_compared_with_their_positive_rates(table: list[Any], least: float) -> None:
+def test_cells_are_compared_with_their_positive_rates(table: list[Any]) -> None:
     p, y, leaf, weight = (list(column) for column in zip(*table, strict=True))
-    cells = np.zeros((LEAVES * 5, 3))
+    cells = np.zeros((LEAVES * 5, 4))
     found = leaf_maps.cell_gaps(
         np.array(p), np.array(y, np.uint8), np.array(weight, np.float64),
-        np.array(leaf, np.int32), 5, least, cells,
+        np.array(leaf, np.int32), 5, cells,
     )  # fmt: skip
-    expected = naive.cell_gaps(p, y, weight, leaf, 5, least)
+    expected = naive.cell_gaps(p, y, weight, leaf, 5)
     assert found[2] == expected[2]
     assert found[:2] == pytest.approx(expected[:2], abs=1e-12)
+    assert cells.sum(axis=0)[[0, 3]].tolist() == [sum(weight), sum(own * own for own in weight)]
 
 
 @given(rows)

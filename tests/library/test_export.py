@@ -298,7 +298,8 @@ def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -
     random = np.random.default_rng(1)
     knots = np.sort(random.random(5000)).tolist()
     values = np.sort(random.random(5000)).tolist()
-    from calibkit.maps.calibrator import CalibratorModel, MapFit
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.score_map import MapFit
 
     fields: dict[str, Any] = {"knots": knots, "values": values}
     if method == "venn-abers":

@@ -18,6 +18,7 @@ from calibkit.exports.writing import Request, export_model
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,
+    FirstMap,
     HetcalModel,
     LeafMap,
     Line,
@@ -100,7 +101,7 @@ def test_any_trees_agree(boosted: HetcalModel) -> None:
             boosted,
             columns=boosted.columns | {"score": Column("score", dtype.__name__, "probability")},
             partitions=parts,
-            precalibrate=None if line is None else Line(a=line[0], b=line[1]),
+            precalibrate=None if line is None else FirstMap(a=line[0], b=line[1]),
             final=Line(a=0.8, b=-0.1),
         )
         model.check()

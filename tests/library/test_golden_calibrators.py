@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from calibkit.errors import DataError
-from calibkit.maps.calibrator import ScoreMap
 from calibkit.maps.method import mapped, pooled
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows

@@ -13,10 +13,11 @@ from calibkit.apply.apply import apply_model
 from calibkit.columns.weights import ROW
 from calibkit.files.sources import Source, open_source
 from calibkit.methods.hetcal.application import HetcalApplier
+from calibkit.methods.hetcal.gaps import cell_gaps
 from calibkit.methods.hetcal.grow import Vectors
 from calibkit.methods.hetcal.model import HetcalModel, Line, TreeNode
 from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.run import cell_gaps, fit_hetcal
+from calibkit.methods.hetcal.run import fit_hetcal
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit_kernels import criteria, leaf_maps
@@ -81,7 +82,7 @@ def test_tree_maps_and_cells() -> None:
     np.testing.assert_allclose(
         applied["calibrated"].to_numpy(), expected["test_prob"], rtol=1e-6, atol=1e-7
     )
-    largest, mean, count = cell_gaps(
+    largest, mean, count, _ = cell_gaps(
         applied["calibrated"].to_numpy(),
         applied["label"].to_numpy().astype(np.uint8),
         np.ones(applied.height),

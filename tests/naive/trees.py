@@ -352,7 +352,6 @@ def cell_gaps(
     weights: Sequence[float],
     leaves: Sequence[int],
     bins: int,
-    least: float,
 ) -> tuple[float, float, int]:
     """Return the largest and the mean gap over cells (leaf, bin), and how many cells."""
     cells: dict[tuple[int, int], list[tuple[float, int, float]]] = {}
@@ -362,7 +361,7 @@ def cell_gaps(
     total, gaps = sum(weights), []
     for rows in cells.values():
         own = sum(w for _, _, w in rows)
-        if own > 0 and own >= least:
+        if own > 0:
             gaps.append((abs(sum(w * (p - y) for p, y, w in rows)) / own, own / total))
     largest = max((gap for gap, _ in gaps), default=0.0)
     return largest, sum(gap * share for gap, share in gaps), len(gaps)

@@ -135,7 +135,8 @@ def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
 
 
 def load_classes(name: str) -> Model:
-    from calibkit.maps.calibrator import CalibratorModel, MapFit
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.score_map import MapFit
 
     seen = dict.fromkeys(MapFit.__struct_fields__[:8], 0)
     return CalibratorModel(

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.maps.calibrator import CalibratorModel, Candidate, MapFit
+from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.choose import FOLDS, first_good, parts_of_many
 from calibkit.maps.logit_maps import softmax
 from calibkit.maps.map_fit import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map
+from calibkit.maps.score_map import Candidate, MapFit
 from calibkit.maps.stored import StoredRows
 from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses

@@ -14,17 +14,11 @@ from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
-from calibkit.maps.calibrator import (
-    SCORE_VERSION,
-    SEGMENTS,
-    CalibratorModel,
-    Candidate,
-    MapFit,
-    ScoreMap,
-)
+from calibkit.maps.calibrator import SCORE_VERSION, SEGMENTS, CalibratorModel
 from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
 from calibkit.maps.method import Method, Points, by_level, default_clip, mapped, parts_of, pooled
 from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.row_hash import random_parts
@@ -110,11 +104,13 @@ def _chosen(
         return options, msgspec.UNSET, ()
     points = pooled(tally, rows.options.measure)
 
-    def deal(parts: int, seed: int) -> Tally:
-        return _dealt(rows, level, tally, parts, seed, options)
-
     forward = options.time is not None
-    dealings = splits(deal, float(points.rows), points.scale, options.seed, forward=forward)
+
+    def deal(parts: int, seed: int) -> list[Points]:
+        found = _dealt(rows, level, tally, parts, seed, options)
+        return parts_of(found, FOLDS + forward, points.scale)
+
+    dealings = splits(deal, float(points.rows), options.seed, forward=forward)
     name, candidates = choose(
         dealings,
         points,

@@ -14,6 +14,7 @@ from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.features import read_features
+from calibkit.methods.hetcal.first import moved
 from calibkit.methods.hetcal.maps import Maps
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
@@ -65,8 +66,7 @@ class HetcalApplier:
         model = self.model
         score = as_fitted(model.columns["score"], frame[reads.needed["score"]], where)
         linear, _ = linear_scores(score, model.columns["score"].measure)
-        if model.precalibrate is not None:
-            linear = model.precalibrate.a * linear + model.precalibrate.b
+        linear = moved(model.precalibrate, linear)
         known = [
             self.categories.get(column.name, ()) if column.kind == "category" else None
             for column in self.columns

@@ -8,7 +8,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
+from calibkit.maps.score_map import Candidate, ScoreMap
 from calibkit.models.model import Model, known
+from calibkit.options.maps import SCORE_METHODS
 
 PARTITIONS = ("tree", "forest", "boosted", "sequential")
 
@@ -33,6 +35,47 @@ class Line(_Part):
 
     a: float
     b: float
+
+
+class FirstMap(_Part):
+    """What the linear score (the logit of a probability) goes through first.
+
+    Attributes
+    ----------
+    a, b
+        Of Platt's map where it was asked for: ``a x + b``.
+    method, map, candidates
+        What `auto` chose, its map of a logit, and the methods that were compared.
+    """
+
+    a: float | msgspec.UnsetType = msgspec.UNSET
+    b: float | msgspec.UnsetType = msgspec.UNSET
+    method: str | msgspec.UnsetType = msgspec.UNSET
+    map: ScoreMap | msgspec.UnsetType = msgspec.UNSET
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def name(self) -> str:
+        """The method."""
+        return "platt" if self.method is msgspec.UNSET else self.method
+
+    @property
+    def score_map(self) -> ScoreMap:
+        """The map."""
+        if self.map is not msgspec.UNSET:
+            return self.map
+        assert self.a is not msgspec.UNSET and self.b is not msgspec.UNSET
+        return ScoreMap(clip=0.0, a=self.a, b=self.b)
+
+    def check(self) -> None:
+        """Raise `ModelError` where it is neither a line nor a map that was chosen."""
+        line = [field is not msgspec.UNSET for field in (self.a, self.b)]
+        chosen = [field is not msgspec.UNSET for field in (self.method, self.map, self.candidates)]
+        if not (all(line) and not any(chosen)) and not (all(chosen) and not any(line)):
+            raise ModelError("'precalibrate' has 'a' and 'b', or 'method', 'map' and 'candidates'")
+        if self.name not in SCORE_METHODS:
+            raise ModelError(f"'precalibrate' has an unknown method {self.name!r}")
+        self.score_map.check(self.name, SCORE_METHODS[self.name].fields)
 
 
 class TreeNode(_Part):
@@ -132,11 +175,35 @@ class CrossValidated(_Part):
     dealt: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class CellGap(_Part):
+    """A cell, a leaf and a bin of the probability, where the gap is larger than chance explains.
+
+    Attributes
+    ----------
+    beyond
+        How far the mean probability lies outside the interval of the positive rate; the intervals of
+        all cells hold together with probability 0.95.
+    leaf, probability_from, probability_to
+        Which cell it is.
+    rows, positive_rate, mean_probability
+        What is in it: rows (weight), and the two that should be alike.
+    """
+
+    beyond: float
+    leaf: int
+    probability_from: float
+    probability_to: float
+    rows: int | float
+    positive_rate: float
+    mean_probability: float
+
+
 class HetcalFit(_Part):
     """What is known of the model from its fit.
 
     `max_gap`, `mean_gap`, `cells`: the largest and the mean distance of mean probability and positive
     rate over the non-empty cells (leaf, one of ten bins of the probability) of the calibration rows.
+    `gap_beyond_chance` is the largest that chance does not explain; null: it explains all.
     """
 
     rows: int | float
@@ -153,6 +220,7 @@ class HetcalFit(_Part):
     cells: int
     growth_rows: int | float
     exact_arithmetic: bool
+    gap_beyond_chance: CellGap | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class HetcalModel(Model):
@@ -183,7 +251,7 @@ class HetcalModel(Model):
     partition: Annotated[str, known(PARTITIONS)]
     criterion: Annotated[str, known(CRITERIA)]
     map: Annotated[str, known(MAPS)]
-    precalibrate: Line | None
+    precalibrate: FirstMap | None
     pooled: Line
     clip: float
     fit: HetcalFit
@@ -224,6 +292,8 @@ class HetcalModel(Model):
             raise ModelError(f"'final' belongs to partition {' and '.join(IN_TURN)} only")
         if not 0.0 <= self.clip < 0.5:
             raise ModelError(f"'clip' is in [0, 0.5), not {self.clip}")
+        if self.precalibrate is not None:
+            self.precalibrate.check()
         for part in self.parts():
             _check_tree(part, self._kinds(), self.partition)
 

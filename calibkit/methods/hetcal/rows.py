@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -172,9 +172,14 @@ class HetcalRows:
 
     def moved(self, slope: float, intercept: float, score: Floats | None = None) -> HetcalRows:
         """Return the rows with ``slope score + intercept`` for a score: their own, or another."""
-        before, after = self.score if score is None else score, self.arrays.empty(self.count, float)
+        rows = self if score is None else replace(self, score=score)
+        return rows.with_scores(lambda before: slope * before + intercept)
+
+    def with_scores(self, of: Callable[[Floats], Floats]) -> HetcalRows:
+        """Return the rows with what a function makes of their scores."""
+        after = self.arrays.empty(self.count, float)
         for own in self.blocks():
-            after[own] = slope * before[own] + intercept
+            after[own] = of(self.score[own])
         return replace(self, score=after)
 
 

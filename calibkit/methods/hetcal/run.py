@@ -16,6 +16,9 @@ from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.features import Features, feature_columns
+from calibkit.methods.hetcal.first import first_map
+from calibkit.methods.hetcal.first import moved as first_moved
+from calibkit.methods.hetcal.gaps import cell_gaps, gap_beyond_chance
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -35,12 +38,8 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
 from calibkit.summaries.runs import Fitted, Plan, provenance
 from calibkit.summaries.states import State
-from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
-
-#: Equal bins of the probability in which it is checked.
-_BINS = 10
 
 _TRAIN = "--train"
 
@@ -189,10 +188,10 @@ def fit_hetcal(
     if train is not None:
         need_both_classes(train)
     folds, warnings = _folds(rows, options)
-    before, moved = None, rows
-    if options.precalibrate == "platt":
-        slope, intercept = pooled_line(rows).tolist()
-        before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
+    before = first_map(rows, options.precalibrate, options.seed, options.workers)
+    moved = rows
+    if before is not None and before.name != "none":
+        moved = rows.with_scores(lambda score: first_moved(before, score))
     pooled = pooled_line(moved)
     if options.in_turn:
         found = in_turn.fit(moved, options, folds)
@@ -253,7 +252,7 @@ def _figures(
 ) -> HetcalFit:
     probability = found.probability
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
-    largest, mean, cells = cell_gaps(probability, rows.label, rows.mass, found.leaf)
+    largest, mean, cells, sums = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
     grown = train or rows
     return HetcalFit(
@@ -273,25 +272,10 @@ def _figures(
         max_gap=largest,
         mean_gap=mean,
         cells=cells,
+        gap_beyond_chance=gap_beyond_chance(sums, sampled=rows.options.sampled),
         growth_rows=grown.unit.amount(grown.totals.total),
         exact_arithmetic=rows.unit.exact,
     )
-
-
-def cell_gaps(
-    probability: Floats, label: NDArray[np.uint8], weight: Floats, leaf: NDArray[np.int32]
-) -> tuple[float, float, int]:
-    """Return how far mean probability and positive rate are apart, cell by cell.
-
-    A cell is a leaf and one of ten equal bins of [0, 1]; empty ones are left out.  Returned are the
-    largest ``|mean probability - positive rate|``, the mean weighted as the cells, and their number.
-    Hebert-Johnson, Kim, Reingold, Rothblum, "Multicalibration: calibration for the
-    (computationally-identifiable) masses", section 2.
-    """
-    leaves = int(leaf.max()) + 1 if leaf.size else 0
-    room = np.zeros((leaves * _BINS, 3))
-    largest, mean, cells = kernels.cell_gaps(probability, label, weight, leaf, _BINS, 0.0, room)
-    return float(largest), float(mean), int(cells)
 
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:

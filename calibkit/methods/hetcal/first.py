@@ -1,0 +1,104 @@
+"""What all scores go through first: Platt's map, or the one that a choice among maps takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
+from calibkit.maps.method import Points, mapped, parts_of
+from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
+from calibkit.methods.hetcal.maps import pooled_line
+from calibkit.methods.hetcal.model import FirstMap
+from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.numerics.streams import folds_of_keys
+from calibkit.options.maps import MapOptions
+from calibkit.summaries.tally import Tally
+from calibkit_kernels.maps import LEAST, log_odds
+
+Floats = NDArray[np.float64]
+
+#: Maps with steps: fitted to the rows, they would tell a partition what the labels of each step are.
+STEPPED: Final = dict.fromkeys(
+    ("venn-abers", "isotonic"), "its steps tell the labels of the rows that a partition learns from"
+)
+
+
+def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap | None:
+    """Return what the scores of rows go through first: `platt`, `none`, or what `auto` chooses.
+
+    The choice is that of `calibkit.maps.choose`, on folds that groups or times deal where rows have
+    some, without maps that have steps.
+    """
+    if asked == "none":
+        return None
+    slope, intercept = pooled_line(rows).tolist()
+    if asked == "platt":
+        return FirstMap(a=slope, b=intercept)
+    points, options = _points(rows), MapOptions(threads=threads)
+    forward = rows.folds is not None and rows.folds.forward
+
+    def deal(parts: int, seed: int) -> list[Points]:
+        return _dealt(rows, points, parts, seed)
+
+    dealings = splits(deal, float(points.rows), seed, forward=forward, once=rows.folds is not None)
+    name, candidates = choose(dealings, points, options, left_out=STEPPED)
+    fields = {"a": slope, "b": intercept}
+    if name != "platt":
+        fields = METHODS[name].fit(points, options, []).fields
+    return FirstMap(method=name, map=ScoreMap(clip=0.0, **fields), candidates=candidates)
+
+
+def moved(first: FirstMap | None, linear: Floats) -> Floats:
+    """Return linear scores after what they go through first.
+
+    Of a map that is no line, that is the logit of its probability, which is moved 1e-6 inside (0, 1).
+    """
+    if first is None or first.name == "none":
+        return linear
+    one = first.score_map
+    if first.name == "platt":
+        assert one.a is not None and one.b is not None  # the model was checked
+        return one.a * linear + one.b
+    found = np.empty(linear.size)
+    log_odds(mapped(METHODS[first.name], one, linear, "logit", 1)[0], LEAST, found)
+    return found
+
+
+def _points(rows: HetcalRows, kept: NDArray[np.bool_] | None = None) -> Points:
+    """Return the distinct scores of all rows, or of some, from high to low, as a map is fitted to."""
+    # A unit of weight counts as many rows as in leaves.
+    unit = replace(rows.unit, size=rows.size)
+    scale = "raw" if rows.options.scale == "raw" else "logit"
+    here = slice(None, None, -1) if kept is None else np.flatnonzero(kept)[::-1]
+    score, weight = rows.score[here], rows.weight[here].astype(np.int64)
+    if not score.size:
+        return Points(score, weight, weight, unit, scale)
+    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+    count = np.add.reduceat(weight, starts)
+    positive = np.add.reduceat(weight * rows.label[here], starts)
+    return Points(score[starts], count, positive, unit, scale)
+
+
+def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Points]:
+    """Return the points of each fold, of rows dealt to so many parts.
+
+    Whole rows are dealt as counts, others by their keys; those of groups and times keep their folds,
+    of which as large a share is looked at.
+    """
+    folds = rows.folds
+    if folds is None and rows.unit.size == rows.size == 1.0:
+        level = np.zeros(points.score.size, np.uint16)
+        tally = Tally(points.score, level, points.count, points.positive, 1, points.unit)
+        return parts_of(tally.deal(parts, seed), FOLDS, points.scale)
+    if folds is None:
+        part, number = folds_of_keys(rows.key, parts, seed), FOLDS
+    else:
+        looked = folds_of_keys(rows.key, parts // FOLDS, seed) == 0
+        part = np.where(looked, folds.part, MOST_PARTS).astype(np.uint8)
+        number = FOLDS + folds.forward
+    return [_points(rows, part == own) for own in range(number)]
