@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
+from calibkit.numerics.bounds import Bound
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.option import listed
 from calibkit.runtime.memory import Memory
@@ -172,7 +173,7 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
 
 def too_many(lost: int, source: Source, options: ApplyOptions) -> bool:
     """Tell whether more rows lack a value than are allowed."""
-    most = options.most_missing
+    most = cast("Bound | None", options.max_missing)
     return most is not None and lost * most.denominator > most.numerator * source.rows
 
 

@@ -26,8 +26,8 @@ from calibkit.files.formats import TEXT_FORMATS, suffix_format
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
 from calibkit.files.sinks import Transaction, make_folders, write_frames
 from calibkit.files.sources import Source, open_source
+from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
-from calibkit.files.told import together
 from calibkit.models.lineage import footer
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
@@ -219,12 +219,12 @@ class StateTask:
         from calibkit.summaries.states import read_so
 
         source = self.opening.open(shard)
-        return read_so(self.make(source), source.told)
+        return read_so(self.make(source), source.told, source.noted)
 
     def packed(self, shard: Shard) -> Packed:
         """Return the file of a state of rows, so packed that it takes no longer than to send it."""
         state = self(shard)
-        return Packed(state.rows, state.to_bytes("lz4"))
+        return Packed(state.rows, state.to_bytes("lz4"), state.noted)
 
 
 @dataclass(frozen=True)
@@ -233,6 +233,7 @@ class Packed:
 
     rows: int
     data: bytes
+    noted: Noted
 
 
 def _state(method: Callable[[], Run[Any, Any]], options: Any, source: Source) -> State:
@@ -300,7 +301,9 @@ def state_of_all(
         from calibkit.summaries.states import join_states
 
         if of_rows:
-            found = join_states([state_of(file.data, "a shard's rows") for file in files])
+            found = join_states(
+                [replace(state_of(f.data, "a shard's rows"), noted=f.noted) for f in files]
+            )
         else:
             found = engine.reduce(join_states, states, task.opening.memory.entries)
         return replace(found, path=shards[0].name)
@@ -331,6 +334,7 @@ class Told:
     added: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     text: TextTold | None = None
+    noted: Noted = NOTHING
 
 
 @dataclass(frozen=True)
@@ -357,7 +361,7 @@ class ApplyTask:
 
         about = footer(plan.made_by) or None
         write_frames(frames(), order.output, metadata=about, place=order.place)
-        return Told(rows, tuple(plan.added), tuple(said), source.told)
+        return Told(rows, tuple(plan.added), tuple(said), source.told, source.noted)
 
 
 def apply_on_cluster(
@@ -393,4 +397,5 @@ def apply_on_cluster(
         for shard, told in zip(shards, made, strict=True):
             for remark in told.warnings:
                 tell(f"{shard.name}: {remark}")
-    return Told(sum(told.rows for told in made), made[0].added)
+    noted = NOTHING.beside(*(told.noted for told in made))
+    return Told(sum(told.rows for told in made), made[0].added, noted=noted)

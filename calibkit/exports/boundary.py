@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.request import Request
+from calibkit.exports.writing import Request
 from calibkit.expressions.nodes import (
     MISSING,
     NAN,

@@ -9,7 +9,7 @@ import msgspec
 
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.errors import UsageError
-from calibkit.exports.request import Request
+from calibkit.exports.writing import Request
 from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.expressions.program import Program
 from calibkit.maps.calibrator import CalibratorModel

@@ -17,8 +17,7 @@ import polars as pl
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import CheckError, ResourceError, UsageError
-from calibkit.exports.request import Request
-from calibkit.exports.writing import export_model, program_of
+from calibkit.exports.writing import Request, export_model, program_of
 from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
 from calibkit.expressions.program import Program, columns_of, scores_of
 from calibkit.files.sources import Source

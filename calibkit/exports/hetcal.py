@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.request import Request
+from calibkit.exports.writing import Request
 from calibkit.expressions.nodes import (
     MISSING,
     ONE,

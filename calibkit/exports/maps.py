@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from calibkit.errors import UsageError
-from calibkit.exports.request import Request
+from calibkit.exports.writing import Request
 from calibkit.expressions.nodes import (
     ONE,
     Clamped,

@@ -1,16 +1,17 @@
-"""Exporting a model: its program, and the text in a language."""
+"""Exporting a model: what is asked for besides it, its program, and the text in a language."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from calibkit.errors import UsageError, nearest
 from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
-from calibkit.exports.request import Request
 from calibkit.exports.sql import DuckDb, Postgres
 from calibkit.expressions.program import Program, used_bindings
+from calibkit.models.applier import Request as Asked
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
 from calibkit.version import __version__
@@ -22,6 +23,37 @@ PRINTERS: Final[Mapping[str, type[Printer]]] = {
     "polars": Polars,
     "python": Python,
 }
+
+#: The key of `apply` that is no column; a table's rows have no numbers.
+ROW_NUMBER = "row-number"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Asked):
+    """How a model is exported: see also `calibkit.models.applier.Request`."""
+
+    #: The columns that a pattern of class probabilities stands for, where a file tells.
+    class_columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.key == ROW_NUMBER:
+            raise UsageError(
+                f"--key {ROW_NUMBER}: the rows of a table have no numbers; name a column that "
+                "identifies a row."
+            )
+
+    def column(self, model: Model, role: str) -> str | None:
+        """Return the column of a role, None where the model has no such role."""
+        if role not in model.columns:
+            return None
+        return self.columns.get(role, model.columns[role].name)
+
+    def refuse_key(self, model: Model) -> None:
+        """Refuse a key or a seed for a model that decides nothing at random."""
+        if self.key is not None or self.seed is not None:
+            raise UsageError(
+                f"a model of kind {model.kind!r} decides nothing by chance; leave --key and --seed out."
+            )
 
 
 def program_of(model: Model, request: Request) -> Program:

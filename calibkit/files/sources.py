@@ -25,7 +25,7 @@ from calibkit.files.inputs import Part, check_rows, find_files
 from calibkit.files.opening import open_part
 from calibkit.files.table import Schema, Table, in_one_schema
 from calibkit.files.text import settled
-from calibkit.files.told import Told, together
+from calibkit.files.told import Noted, Told, together
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
 
@@ -44,20 +44,16 @@ class Source:
         self._tables = in_one_schema(tables)
         self._ends = list(accumulate(table.rows for table in tables))
         self.schema: Schema = self._tables[0].schema  # columns from folder names come last
+        #: What the inputs call columns that are called otherwise here.
+        self.as_named: Mapping[str, str] = {}
         paths = self.paths
         self.warnings = tuple(
             f"{path} is among the inputs more than once: its rows count each time"
             for path in sorted({path for path in paths if paths.count(path) > 1})
         )
-        #: How inputs were read that are not written as calibkit writes them, a line each.
-        self.remarks: list[str] = []
-        odd = [table.part.path for table in tables if table.remarks]
-        if odd:
-            found = dict.fromkeys(remark for table in tables for remark in table.remarks)
-            more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-            self.remarks.append(f"Read {odd[0]}{more} with {'; '.join(found)}.")
-        #: What the inputs call columns that are called otherwise here.
-        self.as_named: Mapping[str, str] = {}
+        self._unusual = tuple((one.part.path, one.remarks) for one in tables if one.remarks)
+        #: What users are told of how inputs were read, a line each; it grows with `require`.
+        self.remarks = self.noted.lines
         self.progress: Progress = silent
         self.input_format, self.memory = input_format, memory
         self.dialect = dialect or Dialect()
@@ -131,9 +127,7 @@ class Source:
                 old = self._alike(name, role)
                 self._put(table.renamed(old, name) for table in self._tables)
                 self.as_named = {**self.as_named, name: old}
-                said = f"Column {old!r} is read as {name!r}."
-                if said not in self.remarks:
-                    self.remarks.append(said)
+                self.remarks += [one for one in self.noted.lines if one not in self.remarks]
             if role == "column":
                 continue
             if "--by" in role or "--groups" in role:
@@ -217,6 +211,11 @@ class Source:
             dates = Told(null_values=self.dialect.null_values, dates=self._dates)
             found.append((self.parts[0].path, dates))
         return together(found)
+
+    @property
+    def noted(self) -> Noted:
+        """What users are told of how inputs were read."""
+        return Noted(self._unusual, tuple(self.as_named.items()))
 
     def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
         """Return the rows of all parts: the columns in this order, None reads all.

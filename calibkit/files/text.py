@@ -313,7 +313,8 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
         }
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
-            found[place] = replace(one.table(votes), kept=tables[place].kept)
+            part, kept = tables[place].part, tables[place].kept
+            found[place] = replace(one.table(votes), part=part, kept=kept)
     return found
 
 

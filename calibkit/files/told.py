@@ -1,8 +1,12 @@
-"""How text was read, where other text could have been read otherwise: what states and models keep."""
+"""How text was read, where other text could have been read otherwise: what states and models keep.
+
+And what users are told of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -77,3 +81,36 @@ def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
             raise DataError.of(path, f"not read as the other rows: {problem}")
         text = own if text is None else text if own is None else text.besides(own)
     return text
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What users are told of how inputs were read.
+
+    `unusual` has, of files that are not written as calibkit writes them, the name and what is unusual;
+    `named` are columns that the inputs call otherwise, with what they call them.
+    """
+
+    unusual: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    named: tuple[tuple[str, str], ...] = ()
+
+    def beside(self, *others: Noted) -> Noted:
+        """Return the same of further inputs too."""
+        parts = (self, *others)
+        named = dict.fromkeys(one for part in parts for one in part.named)
+        return Noted(tuple(one for part in parts for one in part.unusual), tuple(named))
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences."""
+        said = [f"Column {old!r} is read as {name!r}." for name, old in self.named]
+        if self.unusual:
+            found = dict.fromkeys(remark for _, remarks in self.unusual for remark in remarks)
+            rest = len(self.unusual) - 1
+            more = f" and {rest} more" if rest else ""
+            said.insert(0, f"Read {self.unusual[0][0]}{more} with {'; '.join(found)}.")
+        return said
+
+
+#: Of inputs with nothing unusual.
+NOTHING = Noted()

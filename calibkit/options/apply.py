@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
+from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
 from calibkit.options.shared import named_column, of_input, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.applier import Request
-    from calibkit.numerics.bounds import Bound
 
 
-def _share(value: Any, flag: str) -> str:
-    """Return a share in its shortest decimal form."""
-    from calibkit.numerics.bounds import decimal_bound
-
-    return str(decimal_bound(value, flag))
+def _share(value: Any, flag: str) -> Bound:
+    return value if isinstance(value, Bound) else decimal_bound(value, flag)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +57,3 @@ class ApplyOptions(shared.Elsewhere):
         from calibkit.models.applier import Request
 
         return Request(columns=self.elsewhere, key=self.key, seed=self.seed, level=self.add_level)
-
-    @property
-    def most_missing(self) -> Bound | None:
-        """The largest share of rows that may lack a value."""
-        from calibkit.numerics.bounds import decimal_bound
-
-        return None if self.max_missing is None else decimal_bound(str(self.max_missing))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from calibkit.errors import UsageError
-from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import Bound
 from calibkit.options import shared
 from calibkit.options.option import inside, option
 from calibkit.options.shared import named_column, of_output
@@ -20,12 +20,8 @@ MOST_WEIGHT: Final = 1e12
 _NOT_NAMED: Final = "the model's own bound"
 
 
-def _inner(value: Any, flag: str) -> Bound:
-    return inside(value if isinstance(value, Bound) else decimal_bound(value, flag), flag)
-
-
 def _promise(metavar: str, text: str) -> Any:
-    return of_promises(text, metavar, shown=_NOT_NAMED, read=_inner, text=str)
+    return of_promises(text, metavar, shown=_NOT_NAMED, read=inside, text=str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +44,7 @@ class WatchOptions(shared.OfModel, shared.Labelled):
         "The chance that there is never a false alarm, for all promises together.",
         "C",
         shown="that of the model's certificate, else 0.95",
-        read=_inner,
+        read=inside,
         text=str,
     )
     period: str | None = named_column(

@@ -123,21 +123,24 @@ class Sheet:
     def __init__(
         self, look: Look, size: tuple[float, float], title: str, figure: Figure | None = None
     ) -> None:
-        import matplotlib
         from matplotlib.figure import Figure
 
-        self.size = size
-        self.figure = figure or Figure(figsize=size)
+        self._begin(figure or Figure(figsize=size), size, _DARK if look.dark else _LIGHT)
         self.figure.set_layout_engine("constrained")
         self.figure.set_label(title)
-        self.letters = float(matplotlib.rcParams["font.size"])
-        self.ink = str(matplotlib.rcParams["text.color"])
-        self.ground = _DARK if look.dark else _LIGHT
-        self._entries: list[tuple[Any, str]] = []
         shown = title if look.title is None else look.title
         if shown:
             wide = self.fitting(size[0] * 0.95, 1.15)
             self.figure.suptitle("\n".join(textwrap.wrap(shown, wide)))
+
+    def _begin(self, figure: Any, size: tuple[float, float], ground: str) -> None:
+        import matplotlib
+
+        self.figure: Figure = figure
+        self.size, self.ground = size, ground
+        self.letters = float(matplotlib.rcParams["font.size"])
+        self.ink = str(matplotlib.rcParams["text.color"])
+        self._entries: list[tuple[Any, str]] = []
 
     def fitting(self, inches: float, scale: float = 1.0) -> int:
         """Return how many letters of an average text fit into a length."""
@@ -325,18 +328,13 @@ class AxesSheet(Sheet):
     spread, tall = 1.0, 0.9
 
     def __init__(self, ax: Axes, title: str | None) -> None:
-        import matplotlib
         from matplotlib.colors import to_hex
 
         figure: Any = ax.figure
         box = ax.get_window_extent()
-        self.size = (box.width / figure.dpi, box.height / figure.dpi)
-        self.figure, self.main = figure, ax
-        self.letters = float(matplotlib.rcParams["font.size"])
-        self.ink = str(matplotlib.rcParams["text.color"])
-        self.ground = to_hex(ax.get_facecolor(), keep_alpha=True)
-        self._panels = [ax]
-        self._entries = []
+        size = (box.width / figure.dpi, box.height / figure.dpi)
+        self._begin(figure, size, to_hex(ax.get_facecolor(), keep_alpha=True))
+        self.main, self._panels = ax, [ax]
         if title:
             ax.set_title(title)
 

@@ -174,7 +174,7 @@ class RowState(State):
         assert isinstance(where, Path)
         with opened(where, path) as found:
             table = checked(found.schema.empty_table())
-        return cls(header, table, path, (StateFile(header, where, path, kept),))
+        return cls(header, table, path, files=(StateFile(header, where, path, kept),))
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:

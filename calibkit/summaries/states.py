@@ -23,7 +23,7 @@ from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
-from calibkit.files.told import Told, together
+from calibkit.files.told import NOTHING, Noted, Told, together
 from calibkit.models.model import canonical_text
 from calibkit.numerics.row_hash import merge_hashes
 from calibkit.summaries.passes import merge_all
@@ -66,12 +66,14 @@ class State(ABC):
     """A state; each kind has a class of its own: see `calibkit.registry.methods.STATES`.
 
     The table is what was summed, sorted so that equal states have equal bytes; of rows it is nothing
-    but the types of their columns.  `path` is for messages.
+    but the types of their columns.  `path` is for messages, as is what was `noted`
+    while its rows were read: neither stands in its file.
     """
 
     header: Header
     table: pl.DataFrame
     path: str = "the states"
+    noted: Noted = NOTHING
 
     @property
     def rows(self) -> int:
@@ -190,15 +192,16 @@ def _interned(value: Any) -> Any:
     return value
 
 
-def read_so(state: State, text: Told | None) -> State:
-    """Return a state that says how the text of its rows was read."""
-    return replace(state, header=msgspec.structs.replace(state.header, text=text))
+def read_so(state: State, text: Told | None, noted: Noted) -> State:
+    """Return a state that says how the text of its rows was read, and what users are told of it."""
+    header = msgspec.structs.replace(state.header, text=text)
+    return replace(state, header=header, noted=noted)
 
 
 def _merged(states: Sequence[State], shards: Sequence[Shard]) -> State:
     text = together((state.path, state.header.text) for state in states)
     found: State = type(states[0]).merged(states, shards)
-    return read_so(found, text)
+    return read_so(found, text, NOTHING.beside(*(state.noted for state in states)))
 
 
 def merge_states(states: Sequence[State], expect: int | None = None) -> State:

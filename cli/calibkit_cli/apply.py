@@ -110,6 +110,7 @@ def _run_far(
         console.progress(),
         console.warn,
     )
+    console.aside(made.noted.lines)
     console.report_rows(made.rows, list(made.added))
     console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)
 

@@ -145,6 +145,7 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
     )
+    console.aside(state.noted.lines)
     console.detail(f"{len(shards)} files, {state.rows:,} rows")
     return state
 
@@ -266,7 +267,7 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
 
     def write(part: Source) -> Write:
         nonlocal rows
-        state = read_so(make(part), part.told)
+        state = read_so(make(part), part.told, part.noted)
         rows += state.rows
         if console.output == "-":
             return lambda transaction, output: console.content(state.to_bytes())

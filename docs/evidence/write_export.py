@@ -32,8 +32,7 @@ from calibkit.exports.check import (
     run,
     with_classes,
 )
-from calibkit.exports.request import Request
-from calibkit.exports.writing import export_model, program_of
+from calibkit.exports.writing import Request, export_model, program_of
 from calibkit.expressions.program import columns_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Model, load

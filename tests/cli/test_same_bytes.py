@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibkit.files.told import NOTHING
 from calibkit.registry.states import read_state
 from calibkit.summaries.states import read_so
 from tests.cli.score_files import write
@@ -45,7 +46,7 @@ def made(folder: Path, words: tuple[object, ...], out: str = "out.json") -> byte
     code, said = run_quietly([*named, "-q", "-o", str(path)])
     assert code == 0, (words, said)
     if path.suffix == ".state":  # which says, of text alone, how it was read
-        return read_so(read_state(str(path)), None).to_bytes()
+        return read_so(read_state(str(path)), None, NOTHING).to_bytes()
     return path.read_bytes()
 
 

@@ -232,7 +232,8 @@ def test_a_cluster_reads_all_inputs_alike(
         done = invoke(*line, "-o", tmp_path / "grid.parquet")
         assert done.code == (3 if means is None else 0), done.stderr
         assert means is not None or "--decimal" in done.stderr
-        found.append((tmp_path / "grid.parquet").read_bytes() if means else b"")
+        read = [line for line in done.stderr.splitlines() if line.startswith("Read ")]
+        found.append([(tmp_path / "grid.parquet").read_bytes(), read] if means else [])
     assert found[0] == found[1]
     if means is not None:
         grid = pl.read_parquet(tmp_path / "grid.parquet")
@@ -251,6 +252,7 @@ def test_a_cluster_applies_to_all_inputs_alike(
         line = ["apply", tmp_path / "model.json", *commas, *more, "-o", f"{tmp_path}/out/"]
         done = invoke(*line)
         assert done.code == 0, done.stderr
+        assert done.stderr.count(f"Read {commas[0]} and 1 more with semicolons between") == 1
         found.append([path.read_bytes() for path in sorted((tmp_path / "out").iterdir())])
     assert found[0] == found[1]
     commas = shards_of(tmp_path, OPEN, COMMAS)

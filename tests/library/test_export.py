@@ -20,9 +20,8 @@ import calibkit as ck
 from calibkit.apply.apply import apply_model
 from calibkit.errors import UsageError
 from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
-from calibkit.exports.request import Request
 from calibkit.exports.sql import table_name
-from calibkit.exports.writing import export_model
+from calibkit.exports.writing import Request, export_model
 from calibkit.expressions.nodes import Number, Ref
 from calibkit.expressions.preimages import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source

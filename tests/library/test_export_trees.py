@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
 from calibkit.exports.check import check_export
-from calibkit.exports.request import Request
-from calibkit.exports.writing import export_model
+from calibkit.exports.writing import Request, export_model
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,

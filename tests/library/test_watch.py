@@ -350,3 +350,44 @@ def test_history_is_what_each_night_would_have_said() -> None:
     refuted = precision.filter("refuted")["period"].to_list()
     assert "2026-12-01" < refuted[0] < "2026-12-06"  # it fell on 1 December
     assert len(refuted) == 41 - int(precision.filter("refuted")["night"][0])
+
+
+@pytest.mark.parametrize(
+    ("shift", "bend", "said"),
+    [
+        (
+            -1.0,
+            0.0,
+            "the base rate has moved; shift it (calibrate --method prior-shift --negatives-kept 0.3",
+        ),
+        (1.0, 0.0, "the base rate has moved, the odds of every score by a factor 2."),
+        (0.0, -1.0, "the scores are no probabilities now; calibrate them again"),
+    ],
+)
+def test_a_new_base_rate_is_told_from_bent_probabilities(
+    shift: float, bend: float, said: str
+) -> None:
+    draw = np.random.default_rng(9)
+    state = new_state("m", [], 0.95, calendar="integer", calibration=True)
+    for place in range(1, 31):
+        score, label = drawn(draw, 500)
+        if place > 10:
+            logit = np.log(score / (1 - score)) + shift + np.where(score > 0.5, bend, 0.0)
+            label = (draw.random(500) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
+        own = tuple(tuple(one) for one in residuals.counted(score, label, EDGES).tolist())
+        hits = int(label.sum())
+        shard = (Shard(f"{place:016x}", 500),)
+        state = state.add([Night(place, ((0.0, 500 - hits, hits),), shard, own)])[0]
+    assert said in judge(state).advice
+
+
+def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
+    draw = np.random.default_rng(10)
+    score = draw.beta(0.6, 1.2, 4_000)
+    odds = 0.25 * score / (1 - score)
+    label = (draw.random(4_000) < odds / (1 + odds)).astype(np.uint8)
+    nights = [residuals.counted(score, label, EDGES).tolist()]
+    assert residuals.moved_odds(nights, 20.0) == pytest.approx(0.25, rel=0.1)
+    for one in (0, 1):
+        alike = [residuals.counted(score, np.full_like(label, one), EDGES).tolist()]
+        assert residuals.moved_odds(alike, 20.0) is None

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from calibkit.exports.check import applied, compared, probes, with_classes
-from calibkit.exports.request import Request
-from calibkit.exports.writing import export_model, program_of
+from calibkit.exports.writing import Request, export_model, program_of
 from calibkit.expressions.program import columns_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, load

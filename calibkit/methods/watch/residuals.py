@@ -9,6 +9,7 @@ bins against the lower ones, at several rates; `calibkit.methods.watch.bets.mixt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.watch.bets import Estimate, Evidence, Floats, mean_sequence, mixture
+from calibkit.numerics.roots import rising_root
 
 #: Into how many bins scores are cut, and at which of the 20 quantiles of the fitting rows.
 BINS: Final = 5
@@ -88,3 +90,31 @@ def estimate(nights: Sequence[Sequence[Bin]], alpha: float) -> Estimate:
     # In the middle of what rounding leaves open.
     said = min(1.0, (units / rows + 0.5) * UNIT)
     return Estimate(hits / rows - said, max(0.0, low) - said, min(1.0, high) - said, rows)
+
+
+def moved_odds(nights: Sequence[Sequence[Bin]], threshold: float) -> float | None:
+    """Return by what factor the odds of all rows have moved, if that alone explains their labels.
+
+    It is the factor that gives as many positives as there are: what a new base rate does to
+    probabilities where negatives and positives look as before.  None where the evidence against the
+    probabilities so moved still passes a threshold, or one label is not there.  A bin's mean is moved
+    for its rows, so that of very many rows the answer may be None though the base rate is all.
+    """
+    rows, hits, sums = np.sum([np.array(bins, np.float64) for bins in nights], axis=0).T
+    if not 0.0 < hits.sum() < rows.sum():
+        return None
+
+    def moved(rows: Floats, sums: Floats, log_factor: float) -> Floats:
+        mean = np.clip(sums * UNIT / np.maximum(rows, 1.0), UNIT, 1.0 - UNIT)
+        found: Floats = rows / (1.0 + (1.0 / mean - 1.0) * math.exp(-log_factor))
+        return found
+
+    found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 20.0)
+    after = []
+    for bins in nights:
+        count, positive, units = np.array(bins, np.float64).T
+        fresh = np.floor(moved(count, units, found) / UNIT)
+        after.append(
+            [(int(n), int(k), int(s)) for n, k, s in zip(count, positive, fresh, strict=True)]
+        )
+    return math.exp(found) if evidence(after).passed(threshold) is None else None

@@ -186,7 +186,7 @@ class Watched(Shown):
         nights until then, and ``refuted`` says whether the evidence had reached ``threshold``.  What no
         row says is null.
         """
-        alpha, bets = _bets(self.state)
+        alpha, bets = _alpha(self.state), _bets(self.state)
         nights, rows = self.state.nights, list[dict[str, Any]]()
         for bet, test in zip(bets, self.tests, strict=True):
             at = bet.proof.passed(1.0 / alpha)
@@ -339,11 +339,16 @@ class _Bet:
     rate: Callable[[slice], Estimate]
 
 
-def _bets(state: WatchState) -> tuple[float, list[_Bet]]:
-    """Return the level of each test, and all of them."""
+def _alpha(state: WatchState) -> float:
+    """Return the level of each test."""
     sure = decimal_bound(state.confidence)
     shares = len(state.promises) + state.calibration
-    alpha = (sure.denominator - sure.numerator) / sure.denominator / shares
+    return (sure.denominator - sure.numerator) / sure.denominator / shares
+
+
+def _bets(state: WatchState) -> list[_Bet]:
+    """Return all that is tested."""
+    alpha = _alpha(state)
     nights = [night.counts for night in state.nights]
 
     def rate_of(promise: Promise) -> Callable[[slice], Estimate]:
@@ -356,12 +361,12 @@ def _bets(state: WatchState) -> tuple[float, list[_Bet]]:
         found.append(
             _Bet(CALIBRATION, 0.0, proof, lambda some: residuals.estimate(scores[some], alpha))
         )
-    return alpha, found
+    return found
 
 
 def judge(state: WatchState) -> Watched:
     """Return what a state says of its promises."""
-    alpha, bets = _bets(state)
+    alpha, bets = _alpha(state), _bets(state)
     tests = []
     for bet in bets:
         rate, at = bet.rate(slice(None)), bet.proof.passed(1.0 / alpha)
@@ -381,7 +386,19 @@ def judge(state: WatchState) -> Watched:
                 rows=rate.rows,
             )
         )
-    return Watched(state, tuple(tests), _advice(tests, [bet.proof for bet in bets]))
+    return Watched(
+        state, tuple(tests), _advice(tests, [bet.proof for bet in bets], _moved(state, bets))
+    )
+
+
+def _moved(state: WatchState, bets: Sequence[_Bet]) -> float | None:
+    """Return by what factor the odds have moved where that alone refutes calibration, else None."""
+    threshold = 1.0 / _alpha(state)
+    at = bets[-1].proof.passed(threshold) if state.calibration else None
+    if at is None:
+        return None
+    nights = state.nights[bets[-1].proof.since(at) :]
+    return residuals.moved_odds([night.scores for night in nights], threshold)
 
 
 def are_states(inputs: Sequence[str]) -> bool:
@@ -398,14 +415,24 @@ def merged(files: list[str]) -> Watched:
     return judge(merge_states([(file, read_state(read_bytes(file), file)) for file in files]))
 
 
-def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence]) -> str:
-    """Return what to do, in a sentence."""
+def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | None) -> str:
+    """Return what to do, in a sentence; `moved` is the factor of the odds that explains all."""
     refuted = [test for test in tests if test.refuted is not None]
     if refuted:
         said = "; ".join(f"{test.text} is refuted at night {test.refuted}" for test in refuted)
         rows = f"on labelled rows from night {refuted[0].since} on"
         if [test.name for test in refuted] == [CALIBRATION]:
             kept = "" if len(tests) == 1 else ", which promises of decisions survive so far"
+            if moved is not None and moved <= 1.0:
+                return (
+                    f"{said}{kept}: the base rate has moved; shift it (calibrate --method prior-shift "
+                    f"--negatives-kept {moved:.3g})."
+                )
+            if moved is not None:
+                return (
+                    f"{said}{kept}: the base rate has moved, the odds of every score by a factor "
+                    f"{moved:.3g}; calibrate them again, {rows}."
+                )
             return (
                 f"{said}{kept}: the scores are no probabilities now; calibrate them again, {rows}."
             )
