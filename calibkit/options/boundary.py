@@ -43,7 +43,7 @@ METHODS: Final = {
 
 #: What each method is that a model may name.
 EVERY_METHOD: Final = METHODS | {
-    "curved": "a logistic surface with squares; --confidence with auto may take it"
+    "curved": "a logistic surface with squares; --confidence with auto takes it"
 }
 
 #: What a shell completes, known here without loading anything.

@@ -123,16 +123,7 @@ def _how(model: BoundaryModel) -> list[str]:
     if model.groups:
         lines += _segment_lines(model)
     beside = []
-    if fit.candidates and fit.certificate:
-        expected = ", ".join(
-            f"{one.method} {rate(one.objective_value)}"
-            for one in sorted(fit.candidates, key=lambda one: one.gap)
-        )
-        beside.append(
-            f"Chosen on the rows that do not certify, by the {name} expected to be certified: "
-            f"{expected} ({fit.candidates[0].method}, unless another is ahead by two standard errors)."
-        )
-    elif fit.candidates and len(fit.candidates) > 1:
+    if fit.candidates and len(fit.candidates) > 1:
         exact = [one.uncertainty_bins for one in fit.candidates if one.method == "exact"]
         levels = ", ".join(map(str, exact))
         others = [one.method for one in fit.candidates if one.method != "exact"]
@@ -244,20 +235,16 @@ def view(model: BoundaryModel, page: Page) -> None:
 
 def _candidate_table(model: BoundaryModel, candidates: list[Candidate], page: Page) -> None:
     """Print what the automatic choice saw of its candidates, and by which rule it chose."""
-    goal = objective = figure_name(model)
+    objective = figure_name(model)
     at_bound = [one.recall_at_bound or one.precision_at_bound for one in candidates]
-    seen, rule = "cross-validated", "the simplest whose gap is within its error"
-    if model.fit.certificate:
-        seen += " on the rows that do not certify"
-        rule = "the first one unless another is ahead of it by two errors"
-        goal = f"certified {objective}"
     header = ["method", "levels", "precision", "recall"]
-    own = goal not in header  # a column of its own for what was optimised
-    header += [*([goal] if own else []), "gap", "error of gap"]
+    own = objective not in header  # a column of its own for what was optimised
+    header += [*([objective] if own else []), "gap", "error of gap"]
+    rule = "the simplest whose gap is within its error"
     if any(at_bound):
         header += [f"{objective} at the bound", "its error"]
         rule += f", of those within an error of the best {objective} at the bound"
-    page.say("", f"Candidates, {seen}; {rule}:")
+    page.say("", f"Candidates, cross-validated; {rule}:")
     rows: list[list[object]] = []
     for one, reached in zip(candidates, at_bound, strict=True):
         missed = "" if one.within_bound else " (short of the bound)"

@@ -24,14 +24,13 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.certificate import evidence
-from calibkit.methods.boundary.certificate.paths import CURVED, fit_path
-from calibkit.methods.boundary.certificate.rivals import RIVALS, choose_path
+from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
 from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.describe import describe, flatten
 from calibkit.methods.boundary.result.fit import FittedBoundary, score_only, seen_in_sample
-from calibkit.methods.boundary.result.parts import Candidate, Certificate, Promise
+from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
@@ -45,11 +44,7 @@ LEAST_POWER = 1.5
 def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     """Return in words what a certified fit will do; errors as `check_certifiable`."""
     rows = evidence.written_out(evidence.check_certifiable(options, data), options)[0]
-    method = options.method
-    if method == AUTO:
-        method = (
-            f"{', '.join(RIVALS[:-1])} or {RIVALS[-1]}, the one expected to be certified furthest,"
-        )
+    method = "a curved logistic surface" if options.method == AUTO else options.method
     share = f"{evidence.fitting_share(rows.score.size):.1%} of the rows"
     share = f"the first {share}, by {options.time}" if options.time else share
     of_each = "" if options.by is None else f" for each {options.by}"
@@ -107,7 +102,7 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
             if place >= 0:
                 part = data if options.by is None else data.only(stack.rows[stretch.segment])
                 name = stack.names[stretch.segment]
-                fitted[name] = _fitted(part, options, stretch, place)
+                fitted[name] = _fitted(part, options, stretch.path, place)
     certificate = _certificate(options, split, limits)
     found = fitted[""] if options.by is None else _assembled(data, options, stack, fitted)
     if options.by is not None and options.bound == "each":
@@ -175,13 +170,15 @@ def _stretch(
     if positives in (0, part.label.size) and not own.all():
         return None
     sizes = evidence.sizes_of(part, options)
-    method, seen = options.method, tuple[Candidate, ...]()
-    if method == AUTO:
-        share = evidence.fitting_share(own.size)
-        method, seen = choose_path(part, options, sizes, (1.0 - share) / share)
-    path = fit_path(evidence.in_quarters(part), method, options.levels, sizes)
-    places = np.flatnonzero(fitting), np.flatnonzero(testing)
-    return evidence.Stretch(segment, path, *places, seen)
+    if part.weight is None or not part.weight.any():
+        part = replace(part, weight=None)
+    else:  # in quarters of the mean: what a path needs to know of them
+        quarters = np.rint(4.0 * part.weight / part.weight.mean())
+        part = replace(part, weight=np.maximum(quarters, part.weight > 0.0))
+    path = fit_path(
+        part, CURVED if options.method == AUTO else options.method, options.levels, sizes
+    )
+    return evidence.Stretch(segment, path, np.flatnonzero(fitting), np.flatnonzero(testing))
 
 
 def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: int) -> None:
@@ -275,11 +272,8 @@ def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
     return replace(options.at_levels(None), method=method, **unset)
 
 
-def _fitted(
-    data: ScoreRows, options: BoundaryOptions, stretch: evidence.Stretch, place: int
-) -> FittedBoundary:
+def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -> FittedBoundary:
     """Return a boundary of a path as a fit, with its figures on all rows over the path's levels."""
-    path = stretch.path
     plain = _plain(options, path.method)
     summary = summarise(data, plain, path.levels)
     summary.need_classes()
@@ -311,6 +305,4 @@ def _fitted(
         goal_of(one, goal.totals).met(int(found.selected), int(found.true_positives), found.gain)
         for one in options.target.each
     )
-    if stretch.rivals and options.by is None:
-        fit.candidates = list(stretch.rivals)
     return FittedBoundary(model=describe(summary, found, fit), goal=goal)

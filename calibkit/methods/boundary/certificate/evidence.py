@@ -21,14 +21,12 @@ from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate import tests
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.problem.columns import amounts_of
-from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.numerics.row_hash import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Keys = NDArray[np.uint64]
 
 #: The methods that have a path.
 CERTIFIABLE = (AUTO, "st", "logistic", "exact")
@@ -151,17 +149,6 @@ def deal_rows(rows: ScoreRows, options: BoundaryOptions, share: float | None = N
     return Split(rows, random_parts(_contents(rows, options), _PARTS, options.seed) < wanted)
 
 
-def row_keys(rows: ScoreRows, options: BoundaryOptions) -> Keys:
-    """Return random keys of rows, others than those that deal them to the parts."""
-    return random_keys(_contents(rows, options), options.seed + 2**32)
-
-
-def keys_of_groups(rows: ScoreRows, options: BoundaryOptions, use: str) -> Keys:
-    """Return random keys of the groups of rows, others for each use."""
-    assert options.groups is not None and rows.others is not None and rows.where is not None
-    return group_keys(rows.others[options.groups], f"{use}:{options.seed}", rows.where)
-
-
 def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, NDArray[np.generic]]:
     """Return all that rows are told apart by: what is alike here is alike to the certificate."""
     assert rows.label is not None
@@ -241,14 +228,6 @@ def quantities_of(options: BoundaryOptions) -> list[tests.Quantity]:
     return [tests.Quantity(one.option, one.bound) for one in each if one.bound is not None]
 
 
-def in_quarters(rows: ScoreRows) -> ScoreRows:
-    """Return rows with their weights in quarters of the mean: what a path needs to know of them."""
-    if rows.weight is None or not rows.weight.any():
-        return replace(rows, weight=None)
-    quarters = np.rint(4.0 * rows.weight / rows.weight.mean())
-    return replace(rows, weight=np.maximum(quarters, rows.weight > 0.0))
-
-
 def bets_on(name: str, rows: ScoreRows, options: BoundaryOptions) -> bool:
     """Return whether a figure is tested by bets: rows belong together or differ in weight."""
     of_values = name == "recall" and options.value is not None
@@ -277,16 +256,12 @@ def sizes_of(rows: ScoreRows, options: BoundaryOptions) -> Sizes:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The path of a segment, and its rows: their places in the part that fits and in the other one.
-
-    `rivals`: what was seen of the paths that it was chosen among, if it was.
-    """
+    """The path of a segment, and its rows: their places in the part that fits and in the other one."""
 
     segment: int
     path: Path
     fitting: Int64s
     testing: Int64s
-    rivals: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -368,7 +343,10 @@ class Evidence:
         return self._summed(counts), (rows, positives)
 
     def _units(self, quantity: tests.Quantity, *, fitting: bool) -> tests.Units:
-        """Return what the rows of a part pay, in the order of the bets."""
+        """Return what the rows of a part pay, in the order of the bets.
+
+        The random keys that order them are others than those that deal the rows to the parts.
+        """
         part = self.split.fitting if fitting else self.split.certifying
         assert part.label is not None
         options, size = self.options, part.score.size
@@ -387,6 +365,9 @@ class Evidence:
             largest *= self.limits.get("max_value", 1.0)
         kept = np.flatnonzero(inside)
         out, taken = tests.pays(quantity, part.label[kept], amount[kept], largest)
-        keys = row_keys(part, options)[kept]
-        groups = None if options.groups is None else keys_of_groups(part, options, "bets")[kept]
+        keys, groups = random_keys(_contents(part, options), options.seed + 2**32)[kept], None
+        if options.groups is not None:
+            assert part.others is not None and part.where is not None
+            named = part.others[options.groups]
+            groups = group_keys(named, f"bets:{options.seed}", part.where)[kept]
         return tests.Units(first[kept], out, taken, np.empty(0, np.int64)).in_order(keys, groups)

@@ -118,20 +118,17 @@ def joined(expected: Sequence[Floats]) -> Int64s:
     steps = np.zeros((owner.size, len(expected)), np.int64)
     steps[np.arange(owner.size), owner[order]] = 1
     places = np.cumsum(steps, axis=0) - 1
-    kept = milestones(np.cumsum(np.concatenate(rows)[order]))
+    kept = _milestones(np.cumsum(np.concatenate(rows)[order]))
     found: Int64s = places[np.unique(np.append(kept, owner.size - 1))]
     return found
 
 
-def fit_path(
-    rows: ScoreRows, method: str, levels: int | None, sizes: Sizes, *, smooth: bool = True
-) -> Path:
+def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> Path:
     """Return the path of a method (``st``, ``logistic``, ``exact`` or `CURVED`), fitted on some rows.
 
     Their weights, if there are any, are whole numbers.  `levels` is how many uncertainty levels the
     optimum and the surfaces take, `sizes` how many rows a boundary is expected to select, see
-    `calibkit.methods.boundary.certificate.paths`.  Unless `smooth`, what boundaries are expected to
-    select is what they do select of these rows.
+    `calibkit.methods.boundary.certificate.paths`.
     """
     assert rows.label is not None
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)
@@ -140,30 +137,26 @@ def fit_path(
     tally = count_rows(rows.score, level, rows.label, own.count, weight=rows.weight)
     probability = rows.options.measure == "probability"
     finite = probability or bool(np.isfinite(tally.score).all())
-    curved = None
-    # A single threshold follows no surface, and hardly overstates its counts.
-    if finite and (method == CURVED or (smooth and method != "st")):
-        curved = fit_curved(tally, sizes, probability=probability)
+    curved = fit_curved(tally, sizes, probability=probability) if finite else None
     if method == "exact":
         # The optima of ``true positives - c * selected`` for falling c, and all rows.
         points = tally.points()
         optima = lowest_scores(tally, points, supported_frontier(points).choices())
         every_row = np.full((1, own.count), -np.inf)
         path = _path(tally, "exact", own, np.vstack((optima, every_row)))
-    elif method == "st" or not finite:
+    elif method == "st" or curved is None:
         if own.count > 1:
             return fit_path(replace(rows, uncertainty=None), "st", None, sizes)
         # Scores at which the rows selected have grown by a step.
-        places = milestones(np.cumsum(tally.count, dtype=np.int64))
+        places = _milestones(np.cumsum(tally.count, dtype=np.int64))
         scores = np.append(tally.score[places].astype(np.float64), -np.inf)
         path = _path(tally, "st", own, scores[:, None])
     elif method == "logistic":
-        plain = curved.plain if curved else fit_surface(tally, probability=probability)
-        path = _plain_path(tally, own, plain, probability)
+        path = _plain_path(tally, own, curved.plain, probability)
     else:
-        assert curved is not None
         path = _curved_path(tally, own, curved, probability)
-    if curved is None:
+    if curved is None or path.method == "st":
+        # A single threshold follows no surface, and hardly overstates its counts.
         return replace(path, expected=path.counts(tally).astype(np.float64))
     # What the surface expects is smoother than counts.
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
@@ -176,7 +169,7 @@ def _path(tally: Tally, method: str, levels: Levels, thresholds: Floats) -> Path
     return Path(method, levels, thresholds, np.empty(0), (int(totals[1]), int(totals[2])))
 
 
-def milestones(rows: Int64s) -> Int64s:
+def _milestones(rows: Int64s) -> Int64s:
     """Return places at which cumulative rows have grown by a step since the one before."""
     kept, place = [], 0
     while place < rows.size:
@@ -227,7 +220,7 @@ def _falling_values(tally: Tally, values: Floats) -> Floats:
     ordered = values[order]
     last = np.append(ordered[1:] != ordered[:-1], True)
     rows = np.cumsum(tally.count[order], dtype=np.int64)[last]
-    return np.asarray(ordered[last][milestones(rows)])
+    return np.asarray(ordered[last][_milestones(rows)])
 
 
 #: Expected positives and rows of the highest values to how many of them the boundary selects.

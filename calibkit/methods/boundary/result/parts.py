@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: The thresholds that JSON has no number for: always, and only infinite scores.
-NAMED_THRESHOLDS = {"-inf": -math.inf, "inf": math.inf}
+#: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
+Threshold = float | str | None
 
-#: A threshold in JSON: a score, the name of an infinite one, null (never).
-Threshold = float | Annotated[str, known(NAMED_THRESHOLDS)] | None
+#: The thresholds that JSON has no number for.
+NAMED_THRESHOLDS = {"-inf": -math.inf, "inf": math.inf}
 
 
 def threshold_value(threshold: Threshold) -> float:
@@ -187,6 +187,8 @@ class Reference(Part):
                         "'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\""
                     )
                 continue
+            if any(isinstance(q, str) and q not in NAMED_THRESHOLDS for q in (*quantiles, largest)):
+                raise ModelError(f"'{name}_quantiles' holds something that is not a number")
             values = [threshold_value(value) for value in (*quantiles, largest)]
             if not counts or len(quantiles) != len(counts):
                 raise ModelError(f"'{name}_quantiles' and '{name}_counts' are of one size")
@@ -204,11 +206,6 @@ class Candidate(Part):
     `recall_at_bound` (of a bound on recall: `precision_at_bound`) is what it reaches out of sample with
     its cut moved to where the bound just holds, `at_bound_standard_error` that of the difference to the
     best there.
-
-    Of a certificate `objective_value` is what certification is expected to reach, nothing certified
-    counting as 0; `precision` and `recall` are those of the boundary at which its tests may end, and
-    `within_bound` says that they are expected to come that far.  The standard error is that of the
-    difference to the first candidate.
     """
 
     method: Method
