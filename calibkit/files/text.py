@@ -245,9 +245,7 @@ class _Columns:
     count: int  # of the rows
     empty: frozenset[str]  # columns without any text
     seen: Mapping[str, Counts]  # of the columns whose texts may be something else
-    commas: frozenset[str] = (
-        frozenset()
-    )  # columns of numbers with decimal commas, which polars read
+    commas: frozenset[str]  # columns of numbers with decimal commas, which polars read
 
     def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
         dialect = self.text.dialect

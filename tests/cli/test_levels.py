@@ -97,7 +97,12 @@ def test_probabilities_are_shares_of_positive_rows(
         assert part["probability"].is_sorted()
     content = json.loads(model.read_text())
     steps = content["isotonic"]
-    for broken in ([], [{"knots": [0.5], "values": []}], [{"knots": [0.5], "values": [1.5]}]):
+    odd: list[dict[str, object]] = [
+        {"knots": [0.5], "values": []},
+        {"knots": [0.5], "values": [1.5]},
+        {"knots": ["high"], "values": [0.5]},
+    ]
+    for broken in ([], *([one] for one in odd)):
         model.write_text(json.dumps({**content, "isotonic": broken * max(1, len(steps))}))
         assert invoke("show", model).code == 3
 

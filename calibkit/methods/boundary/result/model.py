@@ -172,7 +172,8 @@ class BoundaryModel(Model):
             raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
         if not 1 <= len(self.score_thresholds) <= MOST_LEVELS:
             raise ModelError(f"a boundary has 1 to {MOST_LEVELS} thresholds")
-        _check_thresholds(self.score_thresholds)
+        for threshold in self.score_thresholds:
+            parts.threshold_value(threshold)
         self._check_random()
         if self.partition is not msgspec.UNSET:
             self.partition.check(self.levels, len(self.spreads))
@@ -209,7 +210,6 @@ class BoundaryModel(Model):
             )
         if len(review) != len(block) or self.groups is not msgspec.UNSET:
             raise ModelError("'review_thresholds' needs one value per level, and no groups")
-        _check_thresholds(review)
         for low, high in zip(
             map(parts.threshold_value, review), map(parts.threshold_value, block), strict=True
         ):
@@ -248,11 +248,11 @@ class BoundaryModel(Model):
             raise ModelError("'tie_probability' holds probabilities")
         if self.seed is msgspec.UNSET or self.seed < 0:
             raise ModelError("a stochastic boundary has a 'seed', at least 0")
-        _check_thresholds(self.random_thresholds)
         for low, threshold in zip(self.random_thresholds, self.score_thresholds, strict=True):
+            lowest = parts.threshold_value(low)
             if low is not None and self.randomise == "tie":
                 raise ModelError("'random_thresholds' are null where a tie is random")
-            if low is not None and parts.threshold_value(low) >= parts.threshold_value(threshold):
+            if low is not None and lowest >= parts.threshold_value(threshold):
                 raise ModelError("a random threshold lies below the threshold of its level")
 
     def _check_score_first(self) -> None:
@@ -273,12 +273,6 @@ class BoundaryModel(Model):
             _check_edges(own, 0 if low is None else len(take) - 1, "uncertainty_edges")
         if len(take) > 1 and "uncertainty" not in self.columns:
             raise ModelError("several levels need an uncertainty column; 'columns' has none")
-
-
-def _check_thresholds(thresholds: list[parts.Threshold]) -> None:
-    for value in thresholds:
-        if isinstance(value, str) and value not in parts.NAMED_THRESHOLDS:
-            raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
 
 
 def _check_edges(edges: object, expected: int, name: str) -> None:

@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 Threshold = float | str | None
 
 #: The thresholds that JSON has no number for.
-NAMED_THRESHOLDS = {"-inf": -math.inf, "inf": math.inf}
+_NAMED = {"-inf": -math.inf, "inf": math.inf}
 
 
 def threshold_value(threshold: Threshold) -> float:
-    """Return a threshold as a float: NaN for never, -inf for always."""
+    """Return a threshold as a float: NaN for never, -inf for always.
+
+    Raises `ModelError` for another word.
+    """
     if threshold is None:
         return math.nan
-    return NAMED_THRESHOLDS[threshold] if isinstance(threshold, str) else threshold
+    if isinstance(threshold, str):
+        if threshold not in _NAMED:
+            raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {threshold!r}')
+        return _NAMED[threshold]
+    return threshold
 
 
 def threshold_json(value: float) -> Threshold:
@@ -187,8 +194,6 @@ class Reference(Part):
                         "'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\""
                     )
                 continue
-            if any(isinstance(q, str) and q not in NAMED_THRESHOLDS for q in (*quantiles, largest)):
-                raise ModelError(f"'{name}_quantiles' holds something that is not a number")
             values = [threshold_value(value) for value in (*quantiles, largest)]
             if not counts or len(quantiles) != len(counts):
                 raise ModelError(f"'{name}_quantiles' and '{name}_counts' are of one size")
