@@ -9,6 +9,8 @@ from typing import Any
 
 #: After so many kernels that it had to compile, a command lets others help; together at most so many.
 TELLING, MOST_PROCESSES = 3, 4
+#: What a process that compiles takes, in bytes: a small container has no room for several.
+_COMPILER = 300_000_000
 
 #: Who is told that a kernel is compiled, and the processes that compile for this one.
 _hear: Callable[[int], None] | None = None
@@ -68,7 +70,8 @@ def share_compiling(command: str) -> None:
 
     A command calls its kernels one after the other, and this process compiles each when it comes to
     it.  After the first few, which tell the types of the columns, other processes begin at the far
-    end of the list, at low priority; they end with this one (`stop_sharing`).
+    end of the list, at low priority, as many as fit into the memory that a command takes by default;
+    they end with this one (`stop_sharing`).
     """
     import calibkit_kernels
 
@@ -91,9 +94,11 @@ def _start_sharing(command: str, seen: Sequence[str]) -> None:
 
     from calibkit_kernels import _ahead, _jit
 
+    from .memory import memory_budget
     from .threads import thread_count
 
-    others = min(thread_count(None), MOST_PROCESSES) - 1
+    room = memory_budget(None).bytes // _COMPILER
+    others = min(thread_count(None) - 1, MOST_PROCESSES - 1, room)
     lines = _ahead.first_used(command, seen)[TELLING:]
     if _jit.FOLDER is None:
         return

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from calibkit.runtime import kernels
+from calibkit.runtime import kernels, memory, threads
 from calibkit.runtime.kernels import compile_all
 from calibkit_cli.console import Console
 from calibkit_cli.progress import say_it_compiles
@@ -172,6 +172,25 @@ def test_first_uses_share_what_they_compile(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.split(" ", 1)[1] == "['-m', 'calibkit_kernels._ahead']\n"
     assert json.loads((tmp_path / "model.json").read_bytes())["kind"] == "calibrator"
+
+
+@compiled_only
+@pytest.mark.parametrize(("size", "most"), [(700_000_000, 2), (256_000_000, 0)])
+def test_as_many_compile_as_memory_has_room_for(
+    monkeypatch: pytest.MonkeyPatch, size: int, most: int
+) -> None:
+    started: list[object] = []
+
+    def refuse(*line: object, **_: object) -> None:
+        started.append(line)
+        raise OSError
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(threads, "thread_count", lambda _: 8)
+    monkeypatch.setattr(memory, "memory_budget", lambda _: memory.Memory(size))
+    kernels._start_sharing("calibrate", _ahead.first_used("calibrate", [])[:3])
+    assert len(started) == most
+    assert kernels._sharing == []
 
 
 @compiled_only
