@@ -304,7 +304,8 @@ def to_bytes(figure: Figure, kind: str = "svg") -> bytes:
 def _lean(svg: str, title: str) -> str:
     """Return an SVG without what nobody sees, with a title for people who hear it.
 
-    Comments (the text behind outlines) go, and digits beyond a hundredth of a point.
+    Comments (the text behind outlines) go, digits beyond a hundredth of a point, and of level and
+    upright lines the number that stays.
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"\s*\n\s*", "\n", svg).replace("\n<", "<").replace("?><", "?>\n<")
@@ -313,9 +314,22 @@ def _lean(svg: str, title: str) -> str:
         lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."),
         svg,
     )
-    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), svg)
+    svg = re.sub(r'(?<= d=")[^"]*', lambda path: _stairs(path[0]), svg)
     label = html.escape(" ".join(title.split()), quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
+
+
+def _stairs(path: str) -> str:
+    """Return a path with its level and upright lines as ``H`` and ``V``, without spare blanks."""
+    parts, x, y = [], "", ""
+    for command, text in re.findall(r"([A-Za-z])\s*([^A-Za-z]*)", path):
+        ends = text.split()
+        short = ""
+        if command == "L" and len(ends) == 2:
+            short = f"H{ends[0]}" if ends[1] == y else f"V{ends[1]}" if ends[0] == x else ""
+        parts.append(short or f"{command}{' '.join(ends)}")
+        x, y = ends[-2:] if len(ends) >= 2 else ("", "")
+    return "".join(parts)
 
 
 #: Inches between panels that share the room of one.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import calibkit as ck
 from calibkit.errors import UsageError
@@ -212,3 +215,27 @@ def test_models_are_drawn_as_files_are(pyplot: Any) -> None:
     ck.plot.heatmap(scored(), boundary=[model, model])
     with pytest.raises(UsageError, match=r"plot\.roc: no option 'scoer'"):
         ck.plot.roc(scored(), scoer="other")  # type: ignore[call-arg]
+
+
+COORDINATES = st.integers(0, 3).map(lambda k: f"{k / 2:g}")
+STEPS = st.one_of(
+    st.tuples(st.sampled_from("ML"), st.lists(COORDINATES, min_size=2, max_size=2)),
+    st.tuples(st.just("C"), st.lists(COORDINATES, min_size=6, max_size=6)),
+    st.just(("z", [])),
+)
+
+
+@given(st.lists(STEPS, max_size=12))
+def test_level_and_upright_lines_lead_to_the_same_places(
+    steps: list[tuple[str, list[str]]],
+) -> None:
+    path = style._stairs(" ".join(f"{command} {' '.join(ends)}\n" for command, ends in steps))
+    assert len(path) <= sum(1 + len(" ".join(ends)) for _, ends in steps)
+    found: list[tuple[str, list[str]]] = []
+    for command, text in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
+        ends = text.split()
+        if command in "HV":
+            x, y = found[-1][1][-2:]
+            command, ends = "L", [ends[0], y] if command == "H" else [x, ends[0]]
+        found.append((command, ends))
+    assert found == steps
