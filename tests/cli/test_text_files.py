@@ -156,6 +156,21 @@ def test_labels_are_offered_never_guessed(tmp_path: Path, invoke: Invoke) -> Non
     assert "'is_fraud'" in done.stderr.split("of 0 and 1 are")[1]
 
 
+def test_segments_with_decimal_commas_are_called_as_with_points(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    rows = "".join(f"0.{k:03};{k % 2};{k % 3}.5\n" for k in range(1, 300))
+    found = []
+    for name, text in {"points": rows, "commas": rows.replace(".", ",")}.items():
+        path, out = tmp_path / f"{name}.csv", tmp_path / f"{name}.json"
+        path.write_text("score;label;part\n" + text)
+        done = invoke("calibrate", path, "--method", "platt", "--by", "part", "-o", out)
+        assert done.code == 0, done.stderr
+        found.append(json.loads(out.read_text())["groups"])
+    assert found[0] == found[1]
+    assert set(found[0]) == {"0.5", "1.5", "2.5"}
+
+
 def test_missing_values_are_text_where_text_counts(tmp_path: Path, invoke: Invoke) -> None:
     rows = "".join(f"0.{k:03},{['1', '0', 'NA'][k % 3]},{['1', 'NA'][k % 2]}\n" for k in range(60))
     path = tmp_path / "x.csv"
