@@ -159,7 +159,7 @@ def test_labels_are_offered_never_guessed(tmp_path: Path, invoke: Invoke) -> Non
 def test_segments_with_decimal_commas_are_called_as_with_points(
     tmp_path: Path, invoke: Invoke
 ) -> None:
-    rows = "".join(f"0.{k:03};{k % 2};{k % 3}.5\n" for k in range(1, 300))
+    rows = "".join(f"0.{k:03};{k % 2};{k % 3}.5\n" for k in range(1, 400))
     found = []
     for name, text in {"points": rows, "commas": rows.replace(".", ",")}.items():
         path, out = tmp_path / f"{name}.csv", tmp_path / f"{name}.json"
