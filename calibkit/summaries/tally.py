@@ -125,19 +125,20 @@ class Tally:
 
         NaN selects nothing.  `part` restricts the count to one part of a dealt tally.
         """
-        taken = self._taken(thresholds, part)
-        return int(self.count[taken].sum()), int(self.positive[taken].sum())
+        rows, hits = kernels.count_selected(
+            self.score, self.level, self.count, self.positive, self.part, part, thresholds
+        )
+        return int(rows), int(hits)
 
     def gained(self, thresholds: NDArray[np.float64], *, part: int = -1) -> int:
         """Return what the rows at or above the threshold of their level are worth; see `selected`."""
         if not self.gain.size:
             return 0
-        return int(self.gain[self._taken(thresholds, part)].sum())
-
-    def _taken(self, thresholds: NDArray[np.float64], part: int) -> NDArray[np.bool_]:
-        """Return which entries `selected` counts."""
-        taken = self.score >= thresholds[self.level]
-        return taken if part < 0 else taken & (self.part == part)
+        with np.errstate(invalid="ignore"):
+            taken = self.score >= thresholds[self.level]
+        if part >= 0:
+            taken &= self.part == part
+        return int(self.gain[taken].sum())
 
     def part_gains(self, parts: int) -> Int64s:
         """Return what the rows of each part of a dealt tally are worth, losses apart."""
@@ -265,22 +266,16 @@ def count_rows(
         kind = level.astype(np.uint32) << np.uint32(9) | label
         kind |= np.uint32(0) if part is None else part.astype(np.uint32) << np.uint32(1)
         units = carried(weight, unit, places, kind)
-    # Rows of weight 0 are not there.
-    kept = places if units.all() else places[units[places] > 0]
-    keys: list[NDArray[Any]] = [score[kept], level[kept]]
-    keys += [] if part is None else [part[kept]]
-    changes = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    starts = np.flatnonzero(np.append(kept.size > 0, changes))
-
-    def sums(amounts: Int64s) -> Int64s:
-        return np.add.reduceat(amounts[kept], starts)
-
-    count, positive = sums(units), sums(label * units)
+    dealt = _NOT_DEALT if part is None else part
+    grouped = kernels.group_weighted(places, score, level, label, units, dealt)
+    scores, levels_of, count, positive, parts = grouped
     if weight is None and gain is None:
         count, positive = _narrow(count, count), _narrow(positive, count)
-    scores, levels_of, *parts = (key[starts] for key in keys)
-    dealt = parts[0] if parts else _NOT_DEALT
-    tally = Tally(scores, levels_of, count, positive, levels, unit, dealt)
+    tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
+
+    def sums(amounts: Int64s) -> Int64s:
+        return kernels.group_gains(places, score, level, units, dealt, amounts, scores.size)
+
     if sampled and weight is not None:  # squares are rounded so far that their sums are exact
         bits = (61 - weight.size.bit_length()) // 2
         size = float(weight.max()) / 2.0**bits

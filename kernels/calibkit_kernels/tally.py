@@ -119,6 +119,76 @@ def group_words(
 
 
 @kernel
+def group_weighted(
+    order: Tags,
+    score: Floats,
+    level: Levels,
+    label: Parts,
+    weight: Int64s,
+    part: Parts,
+) -> tuple[Floats, Levels, Int64s, Int64s, Parts]:
+    """Group rows, visited in `order` (falling score, then level, then part), into entries.
+
+    `part` may be empty.  Rows of weight 0 are left out: they are not there.
+    """
+    scores = np.empty_like(score)
+    levels = np.empty_like(level)
+    count = np.empty(score.size, np.int64)
+    positive = np.empty(score.size, np.int64)
+    parts = np.empty(part.size, np.uint8)
+    entries = -1
+    for i in range(order.size):
+        row = order[i]
+        if weight[row] == 0:
+            continue
+        new = entries < 0 or score[row] != scores[entries] or level[row] != levels[entries]
+        if not new and part.size:
+            new = part[row] != parts[entries]
+        if new:
+            entries += 1
+            scores[entries] = score[row]
+            levels[entries] = level[row]
+            if part.size:
+                parts[entries] = part[row]
+            count[entries] = 0
+            positive[entries] = 0
+        count[entries] += weight[row]
+        if label[row]:
+            positive[entries] += weight[row]
+    size = entries + 1
+    kept = size if part.size else 0
+    return scores[:size], levels[:size], count[:size], positive[:size], parts[:kept]
+
+
+@kernel
+def group_gains(
+    order: Tags,
+    score: Floats,
+    level: Levels,
+    weight: Int64s,
+    part: Parts,
+    gain: Int64s,
+    entries: int,
+) -> Int64s:
+    """Return the sum of `gain` over the rows of each entry that `group_weighted` makes."""
+    sums = np.zeros(entries, np.int64)
+    entry = -1
+    last = 0
+    for i in range(order.size):
+        row = order[i]
+        if weight[row] == 0:
+            continue
+        new = entry < 0 or score[row] != score[last] or level[row] != level[last]
+        if not new and part.size:
+            new = part[row] != part[last]
+        if new:
+            entry += 1
+            last = row
+        sums[entry] += gain[row]
+    return sums
+
+
+@kernel
 def level_totals(level: Levels | Parts, count: Counts, positive: Counts, levels: int) -> Int64s:
     """Return an array of shape (levels, 3): entries that hold a positive, rows, positive rows.
 
@@ -197,6 +267,30 @@ def prefix_points(
         if gain.size:
             worth[point] = gained[own]
     return selected, true_positives, entry, worth, ends
+
+
+@kernel
+def count_selected(
+    score: Floats,
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    part: Parts,
+    wanted: int,
+    thresholds: NDArray[np.float64],
+) -> tuple[np.int64, np.int64]:
+    """Return rows and positive rows at or above the threshold of their level.
+
+    A NaN threshold selects nothing.  Only entries of part `wanted` count (-1: all).
+    """
+    rows, hits = np.int64(0), np.int64(0)
+    for i in range(score.size):
+        if wanted >= 0 and part[i] != wanted:
+            continue
+        if score[i] >= thresholds[level[i]]:
+            rows += count[i]
+            hits += positive[i]
+    return rows, hits
 
 
 @kernel

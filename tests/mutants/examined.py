@@ -36,6 +36,12 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "while False:",
     ): "the series that follows takes all factors, to the same digits",
     (
+        "tally.py",
+        "group_gains",
+        "last = 0",
+        "last = 1",
+    ): "not read before it is set",
+    (
         "knapsack.py",
         "nested_levels",
         "if size > 0:",

@@ -604,6 +604,7 @@ TWINS = {
     "count_digits": "sort_stably",
     "scatter_pairs": "sort_stably",
     "group_words": "tally",
+    "group_weighted": "tally",
     "near_pairs": "combine",
     "add_level": "naive_gains",
     "trace_level": "naive_gains",
