@@ -522,3 +522,6 @@ def test_sampling_weights_judge_recall_where_few_rows_have_labels(
     words += ["--precision", "0.2", "--weight", "draw", "--max-weight", "9", "--state", other]
     done = invoke("watch", *words)
     assert (done.code, "another largest weight: 5.0 there, 9.0 here" in done.stderr) == (3, True)
+    place = words.index("--weight")
+    done = invoke("watch", *words[:place], *words[place + 4 :])
+    assert (done.code, "another largest weight: 5.0 there, none here" in done.stderr) == (3, True)

@@ -264,8 +264,9 @@ def refuse_other(found: WatchState, wanted: WatchState, file: str) -> None:
         ("largest weight", wanted.max_weight, found.max_weight),
     ):
         if mine != yours:
+            here, there = ("none" if own is None else own for own in (mine, yours))
             raise ModelError(
-                f"{file}: a state of another {what}: {yours} there, {mine} here; evidence does not "
+                f"{file}: a state of another {what}: {there} there, {here} here; evidence does not "
                 "carry over: name another file by --state to begin anew",
                 file=file,
             )
