@@ -34,7 +34,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-dropout evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
+	evidence-cluster evidence-auto evidence-dropout evidence-modes evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -185,6 +185,9 @@ evidence-cluster: $(EQUIPPED)  ## two Dask workers beside one process, and the s
 
 evidence-dropout: $(EQUIPPED)  ## networks under dropout on score files (folder DATA; Arora, table 5 and figure 7): docs/evidence/dropout.md
 	$(BIN)/python docs/evidence/write_dropout.py $(DATA)
+
+evidence-modes: $(EQUIPPED)  ## why raters differ (Mimori, appendix E and figure 3): docs/evidence/modes.md
+	$(BIN)/python docs/evidence/write_modes.py
 
 evidence-ties: $(EQUIPPED)  ## thresholds with and without chance (Singh and Khim, figures 3 and 4): docs/evidence/f1.md
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)
