@@ -34,7 +34,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-dropout evidence-vad-networks evidence-modes evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
+	evidence-cluster evidence-auto evidence-dropout evidence-vad-networks evidence-modes evidence-pictures evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -188,6 +188,15 @@ evidence-dropout: $(EQUIPPED)  ## networks under dropout on score files (folder 
 
 evidence-vad-networks: $(EQUIPPED)  ## networks retrained under a shift (folder DATA; Fan, tables 8 to 11): docs/evidence/vad_networks.md
 	$(BIN)/python docs/evidence/write_vad_networks.py $(DATA)
+
+SETS := $(or $(DATA),../shared/data)
+VOTES := $(SETS)/cifar10h/test.parquet --counts 'count_*' --probs 'vgg16_*,resnet110_*,lenet5_*'
+
+evidence-pictures: $(PICTURED)  ## pictures of the papers by `calibkit plot` (folder DATA): docs/evidence/figures
+	$(BIN)/calibkit plot heatmap $(SETS)/criteo_tau3/test.parquet -o docs/evidence/figures/arora_1b.svg
+	$(BIN)/calibkit plot recall-gain $(SETS)/bank_tau5/calib.parquet --test $(SETS)/bank_tau5/test.parquet -o docs/evidence/figures/arora_6b.svg
+	$(BIN)/calibkit plot dispersion $(VOTES) -o docs/evidence/figures/mimori_2a.svg
+	$(BIN)/calibkit plot disagreement $(VOTES) -o docs/evidence/figures/mimori_2b.svg
 
 evidence-modes: $(EQUIPPED)  ## why raters differ (Mimori, appendix E and figure 3): docs/evidence/modes.md
 	$(BIN)/python docs/evidence/write_modes.py
