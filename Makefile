@@ -34,7 +34,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
+	evidence-cluster evidence-auto evidence-dropout evidence-vad-networks evidence-modes evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,7 +137,7 @@ coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hour
 	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS) --kinds $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
-reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-dropout evidence-vad-networks evidence-modes evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
 
 reproduce-papers: $(INSTALLED)  ## the scoreboard, from the pages of the others: docs/evidence/papers.md
 	$(BIN)/python docs/evidence/write_papers.py
@@ -182,6 +182,15 @@ evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (te
 
 evidence-cluster: $(EQUIPPED)  ## two Dask workers beside one process, and the sizes of states: docs/evidence/cluster.md
 	$(BIN)/python benchmarks/study_cluster.py
+
+evidence-dropout: $(EQUIPPED)  ## networks under dropout on score files (folder DATA; Arora, table 5 and figure 7): docs/evidence/dropout.md
+	$(BIN)/python docs/evidence/write_dropout.py $(DATA)
+
+evidence-vad-networks: $(EQUIPPED)  ## networks retrained under a shift (folder DATA; Fan, tables 8 to 11): docs/evidence/vad_networks.md
+	$(BIN)/python docs/evidence/write_vad_networks.py $(DATA)
+
+evidence-modes: $(EQUIPPED)  ## why raters differ (Mimori, appendix E and figure 3): docs/evidence/modes.md
+	$(BIN)/python docs/evidence/write_modes.py
 
 evidence-ties: $(EQUIPPED)  ## thresholds with and without chance (Singh and Khim, figures 3 and 4): docs/evidence/f1.md
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)

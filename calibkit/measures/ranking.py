@@ -84,6 +84,21 @@ def average_precision(view: View) -> float | None:
     return ranking_sums(view)[1] / view.positives
 
 
+@metric("pr_auc", lambda _: {"ties": "random"}, interval="bootstrap", scale="logit")
+def precision_recall_area(view: View) -> float | None:
+    """Return the area under the precision-recall path of thresholds that may be random.
+
+    Within equal scores rows are selected at random, which average precision does not do: that takes
+    all of them at once.  None without a positive row.  Durfee, Gupta, Basu, "Heterogeneous
+    calibration", definition 10.5, with the precision of the rows' own base rate.
+    """
+    if not view.positives:
+        return None
+    given = view.starts[:-1]
+    parts = view.each(ranking.precision_integral, view.count, view.positive, given=given)
+    return math.fsum(parts) / view.positives
+
+
 @metric(
     "recall_at_precision",
     _whole,

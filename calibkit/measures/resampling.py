@@ -27,6 +27,7 @@ from calibkit.options.metrics import Settings
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability
 from calibkit_kernels.hashes import mix
+from calibkit_kernels.ranking import precision_integral
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -138,6 +139,8 @@ class Statistics:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
             self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
+        if "pr_auc" in plain:
+            self.parts.append((("pr_auc",), _area))
         for name in metrics:
             kind, _, bound = name.partition(":")
             if kind == "recall_at_precision":
@@ -191,6 +194,13 @@ def _independent(view: View, ends: Int64s) -> Floats:
     together = exact_group_sums(sums, part_of, parts, times=sums)
     share = np.divide(alone, together, out=np.ones(parts), where=(alone > 0) & (together > 0))
     return np.minimum(share, 1.0)
+
+
+def _area(table: Floats) -> Sequence[float]:
+    """Return the area under precision and recall, rows of a cell in random order."""
+    hits, rows = table[:, 0].copy(), table[:, 0] + table[:, 1]
+    area = float(precision_integral(rows, hits, 0, 0))
+    return [area / math.fsum(hits) if hits.any() else math.nan]
 
 
 def _recall(precision: float, table: Floats) -> Sequence[float]:

@@ -255,7 +255,11 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
 
     def wanted(self, known: Sequence[str]) -> list[str]:
         """Return the metrics that are wanted of some known ones."""
-        return [name for name in known if self.chosen is None or name in self.chosen]
+        from calibkit.options.metrics import ON_REQUEST
+
+        if self.chosen is None:
+            return [name for name in known if name not in ON_REQUEST]
+        return [name for name in known if name in self.chosen]
 
     def steps(self) -> list[str]:
         """Return what an evaluation does, in words."""

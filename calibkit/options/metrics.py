@@ -24,6 +24,7 @@ OF_SCORES: Final = {
     "calibration_bias": "sum of scores / sum of labels − 1: above 0 the scores are too high",
     "auc": "chance that a positive row scores above a negative one; 0.5 is a coin, 1 is perfect",
     "average_precision": "precision averaged over recall; the base rate is chance, 1 is perfect",
+    "pr_auc": "the same with equal scores in random order: area under precision and recall",
     "recall_at_precision": "largest recall of one threshold with at least this precision",
     "precision_at_recall": "largest precision of one threshold with at least this recall",
     "log_loss": "mean of −ln of the probability given to what happened; lower is better",
@@ -38,6 +39,9 @@ OF_SCORES: Final = {
     "brier_uncertainty": "Brier score of the base rate itself",
     "smooth_ece": "calibration error without bins, smoothed at a width it finds itself",
 }
+
+#: Metrics of a score that are computed only where `--metrics` names them.
+ON_REQUEST: Final = {"pr_auc"}
 
 #: Metrics of a score over the cells of a grid; each has the number of a score bin after a colon.
 OF_CELLS: Final = {

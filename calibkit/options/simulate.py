@@ -117,6 +117,11 @@ class PosteriorOptions(SimulateOptions):
         read=_pair,
         shown="0.05,0.05",
     )
+    theory: bool = of_output(
+        "Add what theory says: `expected_positivity`, the mean true positivity of inputs with this "
+        "score and evidence, and `bias`, the score less it.",
+        default=False,
+    )
     dtype: Literal["float64", "float32"] = of_output(
         "Of the columns that hold real numbers.", default="float64"
     )

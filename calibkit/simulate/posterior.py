@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.numerics.positivity import beta_entropy
+from calibkit.numerics.positivity import beta_entropy, expected_true_positivity
 from calibkit.numerics.streams import stream
 from calibkit.options.simulate import PosteriorOptions
 from calibkit.simulate.streams import simulated
@@ -25,6 +25,9 @@ POSTERIOR_COLUMNS = (
     "true_positivity",
 )
 
+#: What `--theory` adds.
+THEORY_COLUMNS = ("expected_positivity", "bias")
+
 # Numbers of the random streams of a block; part of what a seed means.
 _TRUTH, _EVIDENCE, _TRAINING, _LABEL = range(4)
 
@@ -35,7 +38,8 @@ def simulate(options: PosteriorOptions) -> pl.DataFrame:
     Each row is an input of its own.  Its true positivity S is drawn from Beta(b1, b0), its
     evidence n log-uniformly from the whole numbers in a range, the positives among the n training
     rows near it from Bin(n, tau S / ((tau - 1) S + 1)), and its label is 1 with probability S.
-    The score is (p1 + positives) / (p1 + p0 + n).
+    The score is (p1 + positives) / (p1 + p0 + n).  With `theory` there are also E[S | score, n] and
+    the score less it (theorems 3.1 and E.4).
 
     Raises
     ------
@@ -72,7 +76,12 @@ def simulate(options: PosteriorOptions) -> pl.DataFrame:
         }
         if "entropy" in kept:
             values["entropy"] = beta_entropy(p1 + positives, p0 + (evidence - positives))
+        if options.theory:
+            share, prior = positives / evidence, options.true_prior
+            expected = expected_true_positivity(share, evidence, true_prior=prior, tau=tau)
+            values |= {"expected_positivity": expected, "bias": values["score"] - expected}
         return values
 
-    frame = simulated(options, POSTERIOR_COLUMNS, block)
+    names = POSTERIOR_COLUMNS + (THEORY_COLUMNS if options.theory else ())
+    frame = simulated(options, names, block)
     return frame.cast({pl.Float64: pl.Float32}) if options.dtype == "float32" else frame

@@ -34,7 +34,7 @@ def prepared(folder: Path, name: str) -> Prepared:
     }
     columns = frames["train"].columns
     names = columns[columns.index("uncertainty") + 1 :]
-    names = [column for column in names if column not in DROPPED.get(name, ())]
+    names = [column for column in names if column not in DROPPED.get(name.partition("_")[0], ())]
     frames = {part: frame.select("label", *names) for part, frame in frames.items()}
     order = np.random.default_rng(0).permutation(frames["train"].height)
     held = frames["train"].height // 5

@@ -60,6 +60,28 @@ def ranking_sums(count: Counts, positive: Counts, rows: int, hits: int) -> tuple
 
 
 @kernel
+def precision_integral(count: Counts, positive: Counts, rows: int, hits: int) -> float:
+    """Return the precision that positive rows meet, where rows of equal score come in random order.
+
+    Of a positive rows among d of equal score, a share x from 0 to 1 is selected with as large a share
+    of the others; the precision on the way is the mean over x.  `rows` and `hits` stand above.
+    """
+    found = 0.0
+    total, above = float(rows), float(hits)
+    for i in range(count.size):
+        own, good = float(count[i]), float(positive[i])
+        if good > 0.0:
+            rate = good / own
+            mean = rate
+            if total > 0.0:
+                mean += (above - rate * total) / own * math.log1p(own / total)
+            found += good * mean
+        total += own
+        above += good
+    return found
+
+
+@kernel
 def most_hits_at_precision(count: Counts, positive: Counts, a: int, q: int) -> np.int64:
     """Return the most positive rows that a single threshold selects at precision >= a / q.
 

@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -196,3 +197,20 @@ def test_a_boundary_beats_every_single_threshold_on_the_sample_data(
         precise = hits >= judged["precision"] * selected
         best = hits[precise].max() / hits[-1]
         assert judged["recall"] > 2 * best
+
+
+def test_theory_says_what_scores_are_worth(invoke: Invoke, tmp_path: Path) -> None:
+    from calibkit.numerics.positivity import expected_test_positivity
+
+    output = tmp_path / "theory.parquet"
+    line = "simulate posterior --rows 40000 --tau 4 --true-prior 2,6 --model-prior 1,1 --theory"
+    assert invoke(*line.split(), "-o", output).code == 0
+    rows = pl.read_parquet(output)
+    assert rows.columns == [*POSTERIOR_COLUMNS, "expected_positivity", "bias"]
+    priors: Any = {"true_prior": (2, 6), "model_prior": (1, 1), "tau": 4}
+    expected = expected_test_positivity(rows["score"], rows["evidence"], **priors)
+    np.testing.assert_allclose(rows["expected_positivity"], expected, rtol=1e-9)
+    np.testing.assert_allclose(rows["bias"], rows["score"] - expected, atol=1e-9)
+    error = (rows["true_positivity"] - rows["expected_positivity"]).to_numpy()
+    assert abs(error.mean()) < 4 * error.std() / 200  # 4 standard errors of the mean
+    assert abs(np.corrcoef(error, rows["score"])[0, 1]) < 4 / 200

@@ -44,6 +44,15 @@ def test_stretches_add_up_to_the_whole(data: list[naive.Row], cut: int) -> None:
     assert np.sum(parts, axis=0) == pytest.approx(whole, rel=1e-14)
 
 
+@given(rows, st.integers(0, 7))
+def test_precision_is_met_on_the_way_through_ties(data: list[naive.Row], cut: int) -> None:
+    count, positive = arrays(data)
+    above = int(count[:cut].sum()), int(positive[:cut].sum())
+    found = ranking.precision_integral(count[:cut], positive[:cut], 0, 0)
+    found += ranking.precision_integral(count[cut:], positive[cut:], *above)
+    assert found == pytest.approx(naive.precision_integral(data), rel=1e-12)
+
+
 @given(rows, st.integers(1, 9), st.sampled_from([1, 3, 2**40]))
 def test_a_threshold_reaches_a_precision_exactly(data: list[naive.Row], a: int, scale: int) -> None:
     count, positive = arrays(data)

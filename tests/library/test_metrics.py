@@ -102,6 +102,7 @@ def test_metrics_are_those_of_the_rows_written_out(
             "calibration_bias": mass / good - 1 if good else None,
             "auc": naive.auc(plain),
             "average_precision": naive.average_precision(plain),
+            "pr_auc": naive.precision_integral(plain) / good if good else None,
             "brier": naive.loss_sums_of_rows(plain)[2] / count,
             "log_loss": naive.loss_sums_of_rows(plain)[1] / count,
             "ece": naive.expected_calibration_error(plain, bins, strategy),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from calibkit.methods.raters.run import SHARE_UNITS, isotonic_steps
 from calibkit.numerics.newton import quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit.numerics.votes import (
+    Targets,
     bin_sums,
     class_targets,
     disagreement_shares,
@@ -77,6 +80,23 @@ def test_disagreement_is_counted_pair_by_pair(seed: int) -> None:
         [float(naive.disagreement_loss(p, d)) for p, (d, _) in zip(phi[:, 0], known, strict=True)]
     )
     assert found.squared[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_loss_of_a_statistic_of_three_raters_is_unbiased() -> None:
+    """Mimori et al., equation 17 for n = 3, over all votes that four raters may give."""
+    chances, predicted, rows = (0.5, 0.3, 0.2), 0.4, list(product(range(3), repeat=4))
+
+    def all_agree(a: int, b: int, c: int) -> bool:
+        return a == b == c
+
+    weights = np.array([math.prod(chances[vote] for vote in row) for row in rows])
+    shares = np.array([[float(naive.statistic(row, 3, all_agree))] for row in rows])
+    alone = [Targets(np.array([[predicted]]), share[None], np.zeros((1, 1))) for share in shares]
+    found = [losses(bin_sums(one)).squared[0] for one in alone]
+    truth = sum(chance**3 for chance in chances)
+    assert weights @ shares[:, 0] == pytest.approx(truth, abs=1e-14)
+    expected = truth * (1 - predicted) ** 2 + (1 - truth) * predicted**2
+    assert weights @ found == pytest.approx(expected, abs=1e-14)
 
 
 @given(st.integers(0, 2**32))

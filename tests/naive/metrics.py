@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 Row = tuple[float, int]
 Entry = tuple[float, int, int]  # score, rows, positive rows
 
@@ -53,6 +55,18 @@ def auc(rows: Sequence[Row]) -> float | None:
     count, good, _ = totals(rows)
     pairs = good * (count - good)
     return pairs_ranked_right(rows) / (2 * pairs) if pairs else None
+
+
+def precision_integral(rows: Sequence[Row]) -> float:
+    """Return the precision summed over positive rows, on the way through each group of ties."""
+    total = above = 0
+    found = 0.0
+    for _, own, good in tally(rows):
+        for place, weight in zip(*np.polynomial.legendre.leggauss(80), strict=True):
+            share = (place + 1) / 2
+            found += weight / 2 * good * (above + good * share) / (total + own * share)
+        total, above = total + own, above + good
+    return found
 
 
 def average_precision(rows: Sequence[Row]) -> float | None:

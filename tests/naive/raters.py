@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import combinations
+from operator import ne
 
 TWINS = {
     "bin_of": "bin_place",
@@ -101,16 +104,19 @@ def influence(prediction: list[float], label: list[Fraction], bins: int) -> list
     return moves
 
 
+def statistic(votes: Sequence[int], order: int, of: Callable[..., bool]) -> Fraction:
+    """Return the share of the sets of so many raters of which a symmetric event is true (eq. 17)."""
+    found = [of(*some) for some in combinations(votes, order)]
+    return Fraction(sum(found), len(found))
+
+
 def disagreement(counts: list[int]) -> tuple[Fraction, list[Fraction]]:
     """Return the share of pairs of raters who differ: at all, and about each class; pair by pair."""
     votes = [k for k, y in enumerate(counts) for _ in range(y)]
-    pairs = [(a, b) for i, a in enumerate(votes) for b in votes[:i]]
-    differ = Fraction(sum(a != b for a, b in pairs), len(pairs))
     about = [
-        Fraction(sum((a == k) != (b == k) for a, b in pairs), len(pairs))
-        for k in range(len(counts))
+        statistic(votes, 2, lambda a, b, k=k: (a == k) != (b == k)) for k in range(len(counts))
     ]
-    return differ, about
+    return statistic(votes, 2, ne), about
 
 
 def disagreement_loss(phi: float, share: Fraction) -> Fraction:
