@@ -62,6 +62,10 @@ class Outcome:
     stderr: str
 
 
+#: What the fixture `invoke` is.
+Invoke = Callable[..., Outcome]
+
+
 def clean_environment() -> dict[str, str]:
     """Return this process's environment without what would change a command's behaviour."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(NOISE)}
@@ -76,7 +80,7 @@ def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Outcome]:
+def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Invoke:
     """Run a command line in this process: ``invoke("bin", path, "-o", output)``."""
     from calibkit_cli.main import run
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 ERROR_KEYS = ["code", "message", "file", "column", "rows", "first_rows"]
 COMMANDS = {

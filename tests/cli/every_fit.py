@@ -12,6 +12,9 @@ from calibkit_cli.main import run
 VOTES = ["--probs", "prob_*", "--counts", "count_*"]
 FITS = {
     "exact": ["boundary", "--precision", "0.6", "--method", "exact", "--folds", "0"],
+    "weights": [
+        *("boundary", "--recall", "0.3", "--weight", "weight", "--method", "exact", "--folds", "0"),
+    ],
     "logistic": ["boundary", "--recall", "0.5", "--method", "logistic", "--folds", "0"],
     "stochastic": ["boundary", "--fpr", "0.2", "--method", "stochastic", "--folds", "0"],
     "mist": ["boundary", "--precision", "0.6", "--method", "mist", "--folds", "0"],

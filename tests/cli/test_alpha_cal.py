@@ -12,9 +12,7 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_raters
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 @pytest.fixture(scope="module")

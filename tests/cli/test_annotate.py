@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 COMMAND = re.compile(r"^::(error|warning|notice) (?:([^:]*))::(.+)$", re.MULTILINE)
 
 

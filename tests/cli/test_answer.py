@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 def test_one_threshold_is_the_first_line(tmp_path: Path, invoke: Invoke) -> None:

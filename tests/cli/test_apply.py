@@ -13,9 +13,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import decisions, margins, simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 FitModel = Callable[..., Path]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +10,8 @@ import pytest
 from calibkit.apply import apply as applying
 from calibkit.files import sinks
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 FRAME = simulate(5000)
 
 

@@ -15,10 +15,8 @@ import pyarrow as pa
 import pytest
 
 from tests.cli.score_files import scores, write
-from tests.conftest import Outcome, clean_environment
+from tests.conftest import Invoke, clean_environment
 from tests.warm import program as warm_program
-
-Invoke = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")

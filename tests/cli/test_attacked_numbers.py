@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 def fit(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:

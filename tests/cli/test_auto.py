@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import decisions, simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 def fitted(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
@@ -124,20 +121,6 @@ def test_a_surface_is_applied_as_it_was_fitted(
     assert len(model["uncertainty_ranks"]) == len(model["score_thresholds"])
     if "--uncertainty-bins" in options:
         assert len(model["score_thresholds"]) == 4
-
-
-@pytest.mark.parametrize("method", ["auto", "logistic"])
-def test_the_order_of_rows_their_format_and_threads_change_no_byte(
-    tmp_path: Path, method: str, invoke: Invoke
-) -> None:
-    frame = simulate(900, ties=method == "auto")
-    one = write(frame, tmp_path / "a.parquet")
-    other = write(frame.sample(fraction=1, shuffle=True, seed=3), tmp_path / "b.csv")
-    line = ("--precision", "0.7", "--method", method, "-q", "--json")
-    first = invoke("boundary", one, *line, "--threads", "1")
-    second = invoke("boundary", other, *line, "--threads", "3")
-    assert first.code == second.code == 0
-    assert first.stdout == second.stdout
 
 
 def test_a_frontier_is_that_of_thresholds(tmp_path: Path, invoke: Invoke) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from collections.abc import Callable
@@ -16,9 +15,8 @@ import pytest
 
 from tests.cli.conftest import COMMANDS
 from tests.cli.score_files import encode, scores, simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 NAN, INF = math.nan, math.inf
 
 Refuse = Callable[..., dict[str, Any]]
@@ -344,11 +342,13 @@ def test_damaged_files(name: str, suffix: str, damage: str, tmp_path: Path, refu
     assert str(path) in error["message"]
 
 
-def test_a_truncated_stream(tmp_path: Path, command: Callable[..., Any], model: Path) -> None:
-    data = gzip.compress(encode(scores(), ".csv"))
-    done = command("apply", model, "-", "-o", "-", input=data[: len(data) // 2])
-    assert (done.returncode, done.stdout) == (3, b"")
-    assert b"truncated or corrupt" in done.stderr
+@pytest.mark.parametrize("suffix", [".csv.gz", ".csv.zst"])
+def test_a_truncated_stream(suffix: str, command: Callable[..., Any], model: Path) -> None:
+    data = encode(scores(), suffix)
+    for length, said in ((len(data) // 2, b"truncated or corrupt"), (0, b"empty")):
+        done = command("apply", model, "-", "-o", "-", input=data[:length])
+        assert (done.returncode, done.stdout) == (3, b"")
+        assert said in done.stderr
 
 
 @pytest.mark.parametrize("line", ["{not json", "[1, 2]", '"text"'])

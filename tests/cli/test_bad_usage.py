@@ -13,9 +13,8 @@ import pytest
 
 from tests.cli.conftest import COMMANDS
 from tests.cli.score_files import scores, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 Refuse = Callable[..., dict[str, Any]]
 
 # Names, outputs and pairs of options: exit 2 -------------------------------------------------

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import ROOT, Outcome
+from tests.conftest import ROOT, Invoke
 
-Invoke = Callable[..., Outcome]
 GOLDEN = ROOT / "tests" / "golden"
 KINDS = {
     "equi-weight": [],

@@ -15,9 +15,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, decisions, recount, simulate, write
-from tests.conftest import ROOT, Outcome
+from tests.conftest import ROOT, Invoke
 
-Invoke = Callable[..., Outcome]
 Fit = Callable[..., Model]
 GOLDEN = ROOT / "tests" / "golden"
 GRIDS = ["p06_boundary_600", "p07_boundary_ties_empty_bins", "p09_boundary_5000"]

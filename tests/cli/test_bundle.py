@@ -14,9 +14,7 @@ import pytest
 
 from calibkit.errors import ModelError
 from calibkit.models.model import decode
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 FITS = {
     "cal": ("calibrate", "rows"),

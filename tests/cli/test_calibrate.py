@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import scores, simulate, write
-from tests.conftest import ROOT, Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import ROOT, Invoke
 
 METHODS = {
     "beta": {"a", "b", "c"},
@@ -110,32 +107,6 @@ def test_golden_cases(case: str, name: str, tmp_path: Path, invoke: Invoke) -> N
     allowed = known["tolerance"]
     found = pl.read_csv(output)["calibrated"].to_list()
     assert found == pytest.approx(wanted, rel=allowed["rel"], abs=allowed["abs"])
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_bytes_for_any_order_format_and_threads(
-    method: str, tmp_path: Path, invoke: Invoke
-) -> None:
-    frame = simulate(400).with_columns(pl.col("weight").alias("w"))
-    half = frame.sample(fraction=1.0, shuffle=True, seed=3)
-    paths = [
-        [write(frame, tmp_path / "a" / "rows.parquet")],
-        [write(half[200:], tmp_path / "b" / "1.csv"), write(half[:200], tmp_path / "b" / "2.csv")],
-    ]
-    found = set()
-    for path, threads in zip(paths, (1, 3), strict=True):
-        options = [*options_of(method), "--weight", "w", "--threads", threads]
-        if method == "scaling-binning":
-            options += ["--split", "thirds"]
-        if method != "prior-shift":
-            options += ["--by", "group", "--min-rows", "20"]
-            for file in path:
-                known = pl.read_parquet(file) if file.suffix == ".parquet" else pl.read_csv(file)
-                write(known.with_columns(group=pl.col("id") % 3), file)
-        said = invoke("calibrate", *path, *options, "-o", tmp_path / "cal.json")
-        assert said.code == 0, said
-        found.add((tmp_path / "cal.json").read_bytes())
-    assert len(found) == 1
 
 
 def grouped(rows: int = 400) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ import pytest
 
 from calibkit.maps.choose import BEHIND, NONE_BEHIND
 from tests.cli.score_files import write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 def file(folder: Path, count: int, steep: float, seed: int = 1) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ from calibkit.maps.stored import read_rater_rows
 from calibkit.methods.calibrators.classes import _judged, choose_class_map
 from calibkit.numerics.streams import folds_of_keys
 from calibkit.options.calibrate import CalibrateOptions
-from tests.conftest import ROOT, Outcome
+from tests.conftest import ROOT, Invoke
 from tests.library.samples import golden
 
-Invoke = Callable[..., Outcome]
 ROWS = ROOT / "tests" / "golden" / "p22_logit_scaling" / "rows.parquet"
 GOLDEN = [ROWS, "--probs", "logit*", "--counts", "y*", "--scale", "logit"]
 

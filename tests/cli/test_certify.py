@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, decisions, recount, simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 GIVEN = ("--precision", "0.7", "--confidence", "0.9")
 
 
@@ -135,23 +133,6 @@ def test_a_grid_has_lost_its_rows(rows: Path, tmp_path: Path, invoke: Invoke) ->
     done = invoke("boundary", grid, *GIVEN)
     assert done.code == 2
     assert "give the rows" in done.stderr
-
-
-def test_the_same_bytes_for_any_order_format_and_number_of_threads(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    frame = pl.read_parquet(rows)
-    files = [
-        rows,
-        write(frame.sample(fraction=1.0, shuffle=True, seed=3), tmp_path / "mixed.parquet"),
-        write(frame, tmp_path / "rows.csv"),
-    ]
-    found = set()
-    for path, threads in zip(files, (1, 4, 2), strict=True):
-        done = invoke("boundary", path, *GIVEN, "--threads", threads, "--json")
-        assert done.code == 0, done.stderr
-        found.add(done.stdout)
-    assert len(found) == 1
 
 
 def test_the_seed_deals_the_rows(rows: Path, invoke: Invoke) -> None:

@@ -11,9 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import scores, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 #: Lines in which F is a file that is read, and written by its last option.
 LINES = {

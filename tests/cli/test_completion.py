@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from calibkit_cli.main import COMMANDS, COMPLETE
-from tests.conftest import Outcome, clean_environment
+from tests.conftest import Invoke, clean_environment
 from tests.test_architecture import HEAVY
 
 Complete = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def complete(invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> Complete:
+def complete(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Complete:
     """Return what may stand in the place of the last word of a line, as bash is told."""
 
     def call(line: str) -> list[str]:
@@ -68,7 +68,7 @@ def test_a_key_press_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_for_a_shell_is_printed_without_asking_which_one_runs(
-    shell: str, invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    shell: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(COMPLETE, f"source_{shell}")
     done = invoke()
@@ -77,7 +77,7 @@ def test_a_script_for_a_shell_is_printed_without_asking_which_one_runs(
 
 
 def test_an_unknown_shell_is_a_mistake_not_a_failed_gate(
-    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("typer.completion._get_shell_name", lambda: None)
     assert invoke("--show-completion").code == 2

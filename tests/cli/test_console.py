@@ -20,11 +20,10 @@ from calibkit.options.option import listed, tagged
 from calibkit_cli import console as console_module
 from calibkit_cli import failures, main
 from calibkit_cli.console import Console
-from tests.conftest import Outcome, clean_environment
+from tests.conftest import Invoke, clean_environment
 
 TRIAL = Path(__file__).with_name("trial.py")
 Run = Callable[..., subprocess.CompletedProcess[str]]
-Invoke = Callable[..., Outcome]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,7 @@ import pytest
 
 from calibkit.errors import ModelError
 from calibkit.models.model import decode
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 REFUSED, DELETED = 3, object()
 VALUES = (DELETED, None, "x", -1, [], {})

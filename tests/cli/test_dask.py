@@ -13,9 +13,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 COMMANDS = {
     "bin": ["--score-bins", 20, "-o", "grid.parquet"],

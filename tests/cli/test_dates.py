@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,7 @@ import calibkit as ck
 from calibkit.errors import DataError
 from calibkit.files.dialect import Dialect
 from calibkit.files.sources import Source, open_source
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 DAYS = [datetime(2023, 11, 20) + timedelta(days=3 * k) for k in range(60)]
 

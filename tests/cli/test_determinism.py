@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 Bytes = Callable[..., bytes]
 
 #: How rows are read does not depend on the fit: test_one_program.py varies the fits.

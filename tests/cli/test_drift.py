@@ -11,9 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 HEADLINES = {"selected_share", "psi_score", "psi_uncertainty", "outside_range", "missing_share"}
 

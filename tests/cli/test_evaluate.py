@@ -15,10 +15,8 @@ import pytest
 from sklearn import metrics as oracle
 
 from tests.cli.score_files import encode, simulate, write
-from tests.cli.test_determinism import stored
-from tests.conftest import Outcome
+from tests.conftest import Invoke, Outcome
 
-Invoke = Callable[..., Outcome]
 Evaluate = Callable[..., dict[str, Any]]
 
 
@@ -309,27 +307,6 @@ def test_gates(good: Path, tmp_path: Path, invoke: Invoke) -> None:
     assert output.exists()
     assert invoke(*given, "--fail-if", "acu>0.5").code == 2
     assert invoke(*given, "--fail-if", "auc>>").code == 2
-
-
-WAYS: dict[str, list[str]] = {
-    "plain": ["--top", "0.1", "--by", "country", "--score", "score,other"],
-    "weighted": ["--weight", "eighth"],
-    "groups": ["--groups", "user", "--metrics", "auc,brier,base_rate,recall,precision"],
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_the_same_bytes(way: str, tmp_path: Path, invoke: Invoke) -> None:
-    frame = rows(1500).with_columns(eighth=pl.col("weight") / 8)
-    more = ["--no-intervals"] if way != "groups" else ["--decision", "decision"]
-    found = {}
-    for name, given in stored(tmp_path, frame).items():
-        done = invoke("evaluate", *given, *WAYS[way], *more, "-q")
-        assert done.code == 0, done.stderr
-        found[name] = done.stdout
-    assert len(set(found.values())) == 1, [
-        name for name, one in found.items() if one != found["parquet"]
-    ]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ import pytest
 
 import calibkit as ck
 from calibkit import simulate_raters
-from tests.conftest import ROOT, Outcome
+from tests.conftest import ROOT, Invoke
 from tests.library.samples import golden
-
-Invoke = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")

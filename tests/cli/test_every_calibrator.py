@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +15,7 @@ from calibkit.maps.methods import METHODS
 from calibkit.maps.steps import steps_program, write_steps
 from calibkit.options.maps import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke, Outcome
 
 NEW = "halves"
 

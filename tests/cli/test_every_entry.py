@@ -7,7 +7,6 @@ there is held here.  Calibrators have `test_every_calibrator.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -20,7 +19,7 @@ from calibkit.options.option import options_of
 from calibkit.registry.methods import KINDS, STATES
 from tests.cli.score_files import write
 from tests.compat.fits import FITS, rows, words
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
 #: A fit of each method of a boundary, of each partition, and of each other kind.
 MODELS = [
@@ -53,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_all_kinds_are_here(folder: Path, invoke: Callable[..., Outcome]) -> None:
+def test_all_kinds_are_here(folder: Path, invoke: Invoke) -> None:
     for name in ("beta", "exact"):
         fit(name, folder, invoke)
     kinds = {json.loads(fit(name, folder, invoke).read_bytes())["kind"] for name in MODELS}
@@ -61,7 +60,7 @@ def test_all_kinds_are_here(folder: Path, invoke: Callable[..., Outcome]) -> Non
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_goes_round(name: str, folder: Path, invoke: Callable[..., Outcome]) -> None:
+def test_every_model_goes_round(name: str, folder: Path, invoke: Invoke) -> None:
     model = fit(name, folder, invoke)
     key = ["--key", "row"] if "tie_probability" in model.read_text() else []
     done = [
@@ -78,7 +77,7 @@ def test_every_model_goes_round(name: str, folder: Path, invoke: Callable[..., O
         assert found.code == 0, (language, found.stderr)
 
 
-def fit(name: str, folder: Path, invoke: Callable[..., Outcome]) -> Path:
+def fit(name: str, folder: Path, invoke: Invoke) -> Path:
     """Return the file of a model, which is fitted if it is not there."""
     path = folder / f"{name}.json"
     if path.exists():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 @pytest.fixture

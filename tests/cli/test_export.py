@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,9 +12,7 @@ import pytest
 
 from calibkit.exports import check
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 @pytest.fixture

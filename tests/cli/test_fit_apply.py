@@ -12,9 +12,7 @@ import pytest
 
 from tests.cli.score_files import write
 from tests.compat.fits import FITS, ROWS, rows, words
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 #: A fit of each command, and those that read columns in a way of their own.
 NAMES = [

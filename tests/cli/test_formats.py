@@ -18,9 +18,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from tests.cli.score_files import decisions, encode, simulate, write
-from tests.conftest import Outcome, clean_environment
+from tests.conftest import Invoke, clean_environment
 
-Invoke = Callable[..., Outcome]
 Command = Callable[..., subprocess.CompletedProcess[bytes]]
 
 SUFFIXES = [
@@ -82,17 +81,19 @@ def test_outputs(suffix: str, tmp_path: Path, model: Path, invoke: Invoke) -> No
 
 
 @pytest.mark.parametrize(
-    ("suffix", "format_name"),
-    [(".jsonl", "ndjson"), (".feather", "arrow"), (".ipc", "arrow"), (".pq", "parquet")],
+    ("suffix", "plain"),
+    [
+        *((".jsonl", ".ndjson"), (".feather", ".arrow"), (".ipc", ".arrow"), (".pq", ".parquet")),
+        (".arrow", ".arrows"),
+    ],
 )
 def test_other_names_of_formats(
-    suffix: str, format_name: str, tmp_path: Path, model: Path, invoke: Invoke
+    suffix: str, plain: str, tmp_path: Path, model: Path, invoke: Invoke
 ) -> None:
-    plain = {"ndjson": ".ndjson", "arrow": ".arrow", "parquet": ".parquet"}[format_name]
     path = tmp_path / f"rows{suffix}"
     path.write_bytes(encode(ROWS, plain))
     assert invoke("apply", model, path, "-o", tmp_path / f"out{suffix}").code == 0
-    check(model, read(tmp_path / f"out{suffix}", format_name))
+    check(model, read(tmp_path / f"out{suffix}", plain[1:].removesuffix("s")))
 
 
 def test_capital_suffixes(tmp_path: Path, model: Path, invoke: Invoke) -> None:
@@ -308,10 +309,11 @@ def test_globs_are_read_in_the_order_of_names(tmp_path: Path, model: Path, invok
     check(model, pl.read_csv(out))
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".ndjson"])
 def test_files_with_the_signs_of_globs_in_their_names(
-    tmp_path: Path, model: Path, invoke: Invoke
+    suffix: str, tmp_path: Path, model: Path, invoke: Invoke
 ) -> None:
-    path = write(ROWS, tmp_path / "rows[1]*?.csv")
+    path = write(ROWS, tmp_path / f"rows[1]*?{suffix}")
     assert invoke("apply", model, path, "-o", tmp_path / "out [x].csv").code == 0
     check(model, pl.read_csv((tmp_path / "out [x].csv").read_bytes()))
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 def metrics(**auc: float | None) -> dict[str, Any]:

@@ -11,9 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke, Outcome
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from calibkit.options.option import COLUMNS, ROLES
 from calibkit.options.shared import RUN
 from calibkit_cli import help_pages, main
 from calibkit_cli.main import COMMANDS, build_app
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
 TREE: Any = get_command(build_app())
 PLAIN = {
@@ -73,7 +72,7 @@ def test_every_command_takes_the_options_of_every_run() -> None:
 
 
 def test_an_option_that_changes_nothing_is_checked_and_not_shown(
-    invoke: Callable[..., Outcome],
+    invoke: Invoke,
 ) -> None:
     assert invoke("show", "--schema", "boundary", *EVERY_RUN).code == 0
     assert invoke("show", "--schema", "boundary", "--threads", "0").code == 2
@@ -82,7 +81,7 @@ def test_an_option_that_changes_nothing_is_checked_and_not_shown(
 
 @pytest.mark.parametrize("name", ["boundary", "evaluate", "simulate", "plot", ""])
 def test_help_shows_examples_that_begin_as_they_are_typed(
-    name: str, invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    name: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     done = invoke(*([name] if name else []), "--help")
@@ -92,7 +91,7 @@ def test_help_shows_examples_that_begin_as_they_are_typed(
 
 
 def test_paragraphs_of_the_help_fill_the_terminal(
-    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     shown = invoke("boundary", "--help").stdout.decode()
@@ -101,7 +100,7 @@ def test_paragraphs_of_the_help_fill_the_terminal(
 
 
 def test_the_whole_help_says_what_each_method_is(
-    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from calibkit.methods.boundary.solvers.methods import METHODS
 
@@ -119,7 +118,7 @@ def options_in(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["boundary", "evaluate", "calibrate", "hetcal", "apply", "vad"])
 def test_everyday_options_come_first_and_the_rest_on_request(
-    name: str, invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    name: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     short, whole = (invoke(name, flag).stdout.decode() for flag in ("--help", "--help-all"))
@@ -148,16 +147,14 @@ def test_every_word_of_the_everyday_help_is_an_option() -> None:
         ("compare", "diff FIRST SECOND"),
     ],
 )
-def test_words_of_other_programs_are_answered(
-    word: str, command: str, invoke: Callable[..., Outcome]
-) -> None:
+def test_words_of_other_programs_are_answered(word: str, command: str, invoke: Invoke) -> None:
     done = invoke(word, "rows.csv")
     assert (done.code, done.stdout) == (2, b"")
     assert f"no such command '{word}'" in done.stderr
     assert command in done.stderr
 
 
-def test_a_command_is_built_without_the_others(invoke: Callable[..., Outcome]) -> None:
+def test_a_command_is_built_without_the_others(invoke: Invoke) -> None:
     def names(*words: str) -> list[str]:
         return [*main.command_of(words).commands]
 

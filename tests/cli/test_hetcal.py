@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import write
-from tests.conftest import Outcome
+from tests.conftest import Invoke, Outcome
 from tests.library.test_hetcal import sample
 
-Invoke = Callable[..., Outcome]
 ARGUMENTS = ["--features", "x,noise,kind", "--max-depth", "3", "--min-leaf", "100"]
 QUICK = [*ARGUMENTS, "--shrinkage", "50"]
 
@@ -125,27 +123,6 @@ def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> 
     assert "--train takes no part" in done.stderr
     done = invoke("hetcal", calib, "--train", calib, *ARGUMENTS, "--criterion", "auc", "--json")
     assert "looks at scores" in done.stderr
-
-
-def test_files_folders_pipes_and_formats_give_the_same_bytes(
-    tmp_path: Path, invoke: Invoke, command: Callable[..., Any]
-) -> None:
-    frame = sample(900)
-    whole = write(frame, tmp_path / "rows.parquet")
-    shuffled = frame.sample(fraction=1, shuffle=True, seed=2)
-    parts = tmp_path / "parts"
-    for number, part in enumerate((shuffled.head(300), shuffled.slice(300))):
-        write(part, parts / f"{number}.parquet")
-    text = write(frame, tmp_path / "rows.csv")
-    made = []
-    for inputs in ([whole], [parts], [text], [parts / "1.parquet", parts / "0.parquet"]):
-        for threads in (1, 3):
-            model = tmp_path / "model.json"
-            done = invoke("hetcal", *inputs, *ARGUMENTS, "--threads", threads, "-q", "-o", model)
-            assert done.code == 0, done.stderr
-            made.append(model.read_bytes())
-    piped = command("hetcal", "-", *ARGUMENTS, "-q", input=text.read_bytes())
-    assert {*made, piped.stdout} == {made[0]}
 
 
 def test_float32_columns_are_rounded_as_in_the_fit(tmp_path: Path, invoke: Invoke) -> None:

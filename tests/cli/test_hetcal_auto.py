@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 QUICK = ["--features", "x,kind", "--max-depth", 1, "--min-leaf", 100, "--shrinkage", 50]
 AUTO = ["--precalibrate", "auto"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import calibkit as ck
 from calibkit import simulate_posterior
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 @pytest.fixture(scope="module")

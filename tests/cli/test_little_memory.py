@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from calibkit.files.scratch import Scratch
 from calibkit_cli import failures, main
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from pyarrow import feather
 
 from calibkit.registry.states import read_state
 from tests.cli.score_files import simulate, write
-from tests.conftest import ROOT, Outcome, clean_environment
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import ROOT, Invoke, clean_environment
 
 COMMANDS = {
     "boundary": ["--precision", "0.7", "--method", "exact"],

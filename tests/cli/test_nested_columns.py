@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke, Outcome
 
 PROBS: list[Any] = [[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]]
 VOTES: list[Any] = [[1, 2], [2, 1], [3, 0]]

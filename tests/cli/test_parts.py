@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +15,8 @@ import pytest
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.work import divided
 from tests.cli.score_files import simulate
-from tests.conftest import Outcome
+from tests.conftest import Invoke, Outcome
 from tests.local_engine import LocalEngine
-
-Invoke = Callable[..., Outcome]
 
 GROUP, ROWS = 60, 900
 

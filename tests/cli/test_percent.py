@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 FITS = {
     "boundary": ["--precision", "0.7", "--method", "exact", "--uncertainty-bins", 2],

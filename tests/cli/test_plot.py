@@ -12,10 +12,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 from tests.library.pictures import voted
-
-Invoke = Callable[..., Outcome]
 
 
 @pytest.fixture

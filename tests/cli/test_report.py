@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import MEANINGS, OF_CELLS, OF_VOTES, meaning
 from calibkit.reports import html
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 HOSTILE = '<script>alert("1")</script>'
 VOID = {"meta", "img", "wbr", "br"}

@@ -26,9 +26,7 @@ from calibkit.options.hetcal import HetcalOptions
 from calibkit.registry.states import state_of
 from calibkit.summaries.row_states import sources_of
 from calibkit.summaries.states import KEY, State, join_states, merge_states
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 TREE = ["--features", "x,kind", "--max-depth", "2", "--min-leaf", "30", "--shrinkage", "10"]
 COMMANDS: dict[str, list[str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,10 +16,8 @@ from calibkit.registry.states import read_state
 from calibkit.summaries.states import KEY
 from docs.write_schemas import FOLDER, texts
 from tests.cli.score_files import scores, write
-from tests.conftest import ROOT, Outcome
+from tests.conftest import ROOT, Invoke
 from tests.json_schema import problems
-
-Invoke = Callable[..., Outcome]
 
 KNOWN = {name: json.loads(json.dumps(schema())) for name, schema in schemas().items()}
 STORED = sorted((ROOT / "tests" / "compat").rglob("*.json"))

@@ -14,9 +14,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, decision, margin, recount, simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 Fit = Callable[..., Model]
 
 SHOPS = ("a", "b", "c")

@@ -14,9 +14,7 @@ import pytest
 
 import calibkit as ck
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 @pytest.fixture

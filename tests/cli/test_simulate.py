@@ -7,7 +7,6 @@ import json
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ import pytest
 
 from calibkit import simulate_posterior
 from calibkit.simulate.posterior import POSTERIOR_COLUMNS
-from tests.conftest import ROOT, Outcome, clean_environment
+from tests.conftest import ROOT, Invoke, clean_environment
 
 SAMPLES = ROOT / "sample_data"
-Invoke = Callable[..., Outcome]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "ndjson", "arrow"])

@@ -14,9 +14,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, recount, rounded, simulate, threshold_of, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke, Outcome
 
-Invoke = Callable[..., Outcome]
 Fit = Callable[..., Path]
 Applied = Callable[..., pl.DataFrame]
 
@@ -313,6 +312,7 @@ def test_added_names_must_not_clash(tmp_path: Path, fit: Fit, invoke: Invoke) ->
         (["--capacity", "5", "--method", "ew-dpmt-mono"], ["--capacity: exact"]),
         (["--precision", "0.5", "--randomise", "tie"], ["--method stochastic"]),
         (["--precision", "0.5", *TIE, "--uncertainty-bins", "3"], ["--randomise block"]),
+        (["--precision", "0.5", *TIE, "--score-bins", "5"], ["--score-bins"]),
         (
             ["--precision", "0.5", *BLOCK, "--score-bins", "5", "--order", "score-uncertainty"],
             ["uncertainty-score"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ import pytest
 import calibkit as ck
 from tests.budgets import little_memory
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 NAMES = {"threshold:0.50": 0.5, "threshold:.25": 0.25}
 
 

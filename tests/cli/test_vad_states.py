@@ -26,9 +26,7 @@ from calibkit.options.vad import VadOptions
 from calibkit.registry.states import read_state, state_of
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.states import State, join_states, merge_states
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 
 def members(rows: int = 600, seed: int = 1) -> pl.DataFrame:

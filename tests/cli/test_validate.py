@@ -14,9 +14,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.validation.report import Report
-from tests.conftest import ROOT, Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import ROOT, Invoke
 
 
 def good(rows: int = 400, seed: int = 0) -> pl.DataFrame:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from calibkit_cli.console import Console
 from calibkit_cli.progress import say_it_compiles
 from calibkit_kernels import _ahead, _jit
 from tests.cli.score_files import simulate, write
-from tests.conftest import INTERPRETED, ROOT, Outcome, clean_environment
+from tests.conftest import INTERPRETED, ROOT, Invoke, clean_environment
 from tests.signatures import FIRST_USES
 
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
@@ -84,9 +83,7 @@ def test_what_lies_there_is_not_compiled_again(
 
 
 @compiled_only
-def test_how_many_there_are_is_said(
-    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_many_there_are_is_said(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_all(1, LINES)
     monkeypatch.setattr(_ahead, "listed", lambda: LINES)
     done = invoke("warmup", "--json", "--threads", 1)
@@ -104,7 +101,7 @@ def test_how_many_there_are_is_said(
 
 @compiled_only
 def test_without_a_cache_there_is_a_warning(
-    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_jit, "FOLDER", None)
     monkeypatch.setattr(_ahead, "listed", lambda: LINES)

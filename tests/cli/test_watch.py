@@ -13,9 +13,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 DAY = date(2026, 11, 1)
 

@@ -14,10 +14,8 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, decisions, recount, simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
-Refuse = Callable[..., dict[str, Any]]
 Fit = Callable[..., Model]
 
 METHODS = ["exact", "st", "logistic"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from calibkit.registry.methods import STATES as STATE_KINDS
 from calibkit.registry.states import read_state
 from tests.compat.frozen import FOLDER as FROZEN
 from tests.compat.write import HERE, STATES, key
-from tests.conftest import Outcome
-
-Invoke = Callable[..., Outcome]
+from tests.conftest import Invoke
 
 FOLDERS = sorted(path for path in HERE.iterdir() if (path / "rows.csv").exists())
 MODELS = [

@@ -36,7 +36,7 @@ from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
 from calibkit_cli.main import build_app
-from tests.conftest import ROOT, Outcome, clean_environment
+from tests.conftest import ROOT, Invoke, clean_environment
 
 NAMES = [
     "AlphaModel", "BoundaryModel", "BundleModel", "CalibkitError", "CalibkitWarning",
@@ -243,7 +243,7 @@ FITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_the_same_bytes_as_the_command_line(
-    name: str, rows: pl.DataFrame, tmp_path: Path, invoke: Callable[..., Outcome]
+    name: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
     function, arguments = FITS[name]
     file = tmp_path / "rows.parquet"
@@ -260,9 +260,7 @@ def test_the_same_bytes_as_the_command_line(
     assert function(str(file)).to_json() == output.read_bytes()
 
 
-def test_classes_and_votes_as_the_command_line(
-    tmp_path: Path, invoke: Callable[..., Outcome]
-) -> None:
+def test_classes_and_votes_as_the_command_line(tmp_path: Path, invoke: Invoke) -> None:
     votes = ck.simulate_raters(800, raters=3, seed=2)
     file = tmp_path / "votes.parquet"
     votes.write_parquet(file)
@@ -281,7 +279,7 @@ def test_classes_and_votes_as_the_command_line(
 
 
 def test_a_comparison_is_that_of_the_command_line(
-    rows: pl.DataFrame, tmp_path: Path, invoke: Callable[..., Outcome]
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
     file = tmp_path / "rows.parquet"
     rows.write_parquet(file)

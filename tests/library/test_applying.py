@@ -86,16 +86,6 @@ def test_missing_values_are_counted_over_all_batches(tmp_path: Path) -> None:
         assert tuple(said) == whole.warnings and said
 
 
-def test_more_missing_values_than_allowed(tmp_path: Path) -> None:
-    source = files(tmp_path, holes())
-    spec = ApplyOptions(on_missing="null", max_missing="0.1")
-    with pytest.raises(DataError) as whole:
-        apply_model(MODEL, source, spec)
-    with pytest.raises(DataError) as caught:
-        in_batches(MODEL, source, spec)
-    assert caught.value.as_dict() == whole.value.as_dict()
-
-
 @pytest.mark.parametrize("value", [math.nan, 7.0, math.inf])
 def test_errors_count_the_rows_of_all_batches(tmp_path: Path, value: float) -> None:
     score = TABLE["score"].astype(float)
@@ -122,13 +112,3 @@ def test_rows_of_one_batch_are_judged_before_any_is_seen(monkeypatch: pytest.Mon
     run = Run(plan_application(MODEL, source, spec), source, spec, Memory(10**9), 2)
     with pytest.raises(ValueError, match="lack a value"):
         next(run.frames(stop))
-
-
-def test_batches_shrink_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "_MOST_ROWS", 2**17)
-    source, spec = Source.from_frame(FRAME), ApplyOptions()
-    plan = plan_application(MODEL, source, spec)
-    sizes = [
-        Run(plan, source, spec, Memory(size), 4).batch_rows() for size in (10**7, 4 * 10**8, 10**10)
-    ]
-    assert sizes[0] < sizes[1] < sizes[2] == 2**17

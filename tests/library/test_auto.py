@@ -143,20 +143,6 @@ def test_folds_of_any_kind(options: dict[str, object]) -> None:
     assert found.fit.cross_validated is not None
 
 
-def test_the_order_of_rows_and_threads_change_no_byte() -> None:
-    data = rows(3000, "steps")
-    order = np.random.default_rng(1).permutation(3000)
-    assert data.uncertainty is not None and data.label is not None
-    other = replace(
-        data,
-        score=data.score[order],
-        uncertainty=data.uncertainty[order],
-        label=data.label[order],
-    )
-    one = choose(data, precision="0.6", threads=1).model.to_json()
-    assert one == choose(other, precision="0.6", threads=3).model.to_json()
-
-
 def test_weights_are_rows() -> None:
     data = rows(1500, "steps")
     weight = (np.arange(1500) % 3).astype(float)

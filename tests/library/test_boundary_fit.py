@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import statistics
-import subprocess
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -19,11 +15,10 @@ from hypothesis import strategies as st
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import in_units
-from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import decode
-from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
 from tests.naive import boundaries as naive
 
@@ -179,15 +174,6 @@ def bin_between(value: float, marks: list[float]) -> int:
     return max(j for j, mark in enumerate(marks) if mark <= value)
 
 
-def test_levels_are_quantiles_of_uncertainty() -> None:
-    table = example(100, seed=2)
-    model = fit(score_rows(**table), precision="0.6", uncertainty_bins=4).model
-    ordered = np.sort(table["uncertainty"])
-    assert model.uncertainty_min == ordered[0]
-    assert model.uncertainty_edges == [ordered[25], ordered[50], ordered[75]]
-    assert model.fit.reference.rows_per_level == [25] * 4
-
-
 @figures_bounded
 @FEWER
 @given(table=tables(), fresh=tables(), bound=bounds)
@@ -257,49 +243,6 @@ def test_cross_validation_by_hand(bounded: str, folds: int, seed: int, bound: st
     assert found.standard_error == (None if error is None else pytest.approx(error, abs=1e-15))
 
 
-@figures_bounded
-@pytest.mark.parametrize("weights", [None, "whole", "thirds"])
-def test_neither_order_nor_threads_change_a_model(bounded: str, weights: str | None) -> None:
-    table = example(300, seed=6, distinct=40)
-    rng = np.random.default_rng(6)
-    if weights is not None:
-        table["weight"] = rng.integers(0, 5, 300) / (1 if weights == "whole" else 3)
-    first = fit(score_rows(**table), **{bounded: "0.5"}).model
-    for threads in (1, 2, 4):
-        order = rng.permutation(300)
-        shuffled = {name: column[order] for name, column in table.items()}
-        again = fit(score_rows(**shuffled), threads=threads, **{bounded: "0.5"}).model
-        assert again.to_json() == first.to_json()
-    other = fit(score_rows(**table), seed=1, **{bounded: "0.5"}).model
-    assert other.score_thresholds == first.score_thresholds
-    assert other.fit.cross_validated != first.fit.cross_validated
-
-
-def models_without_and_with_weights() -> list[str]:
-    """Return digests of fitted models; run by the test below in a process of its own."""
-    table, texts = example(150, seed=8, distinct=60), []
-    for weight in (None, np.arange(150) % 4, (1 + np.arange(150) % 7) / 3):
-        rows = score_rows(**table, weight=weight)
-        texts += [
-            fit(rows, precision="0.6").model.to_json(),
-            fit(rows, recall="0.3").model.to_json(),
-        ]
-    return [hashlib.sha256(text).hexdigest() for text in texts]
-
-
-def test_interpreted_kernels_give_the_same_models() -> None:
-    script = (
-        "import json\n"
-        "from tests.library.test_boundary_fit import models_without_and_with_weights\n"
-        "print(json.dumps(models_without_and_with_weights()))"
-    )
-    environment = {**clean_environment(), "NUMBA_DISABLE_JIT": "0" if INTERPRETED else "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, check=True
-    )
-    assert json.loads(done.stdout) == models_without_and_with_weights()
-
-
 def test_whole_weights_are_dealt_as_rows() -> None:
     table = example(80, seed=9, distinct=12)
     weight = np.random.default_rng(9).integers(1, 4, 80)
@@ -334,15 +277,6 @@ def test_too_few_rows_for_folds(score: list[float], label: list[int]) -> None:
 # ---------------------------------------------------------------- refused
 
 
-@pytest.mark.parametrize("method", ["exact", "st", "gmt", "mist"])
-def test_bounds_that_nothing_meets(method: str) -> None:
-    rows = score_rows([0.9, 0.8, 0.7, 0.6], [0, 1, 0, 1], [1, 2, 1, 2])
-    with pytest.raises(InfeasibleError) as caught:
-        fit(rows, precision="0.9", method=method, uncertainty_bins=1)
-    assert caught.value.code == 4
-    assert "0.5" in caught.value.message and "precision >= 0.9" in caught.value.message
-
-
 def test_what_a_method_misses_the_advice_names() -> None:
     # One step fits no level alone but two levels together: staircase finds nothing, exact does.
     rows = score_rows([0.9, 0.8, 0.9, 0.8], [1, 0, 0, 0], [1, 1, 2, 2])
@@ -350,56 +284,7 @@ def test_what_a_method_misses_the_advice_names() -> None:
         fit(rows, precision="1", method="staircase", score_bins=2, uncertainty_bins=2, folds=0)
 
 
-@pytest.mark.parametrize("weight", [None, [1.0, 1.0, 0.0]])
-def test_rows_without_a_positive_are_refused(weight: list[float] | None) -> None:
-    label = [0, 0, 0] if weight is None else [0, 0, 1]
-    with pytest.raises(DataError, match="no positive row") as caught:
-        fit(score_rows([0.1, 0.5, 0.9], label, weight=weight), precision="0.5")
-    assert caught.value.code == 3 and caught.value.column == "label"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"uncertainty_bins": 0},
-        {"uncertainty_bins": 70_000},
-        {"score_bins": -1},
-        {"method": "vw-dpmt", "score_bins": 0},
-        {"order": "score-uncertainty"},
-        {"folds": 1},
-        {"folds": -1},
-        {"folds": 1000},
-        {"method": "simplex"},
-    ],
-    ids=str,
-)
-def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        fit(score_rows(**example(50)), precision="0.5", **options)
-
-
-def test_levels_need_an_uncertainty() -> None:
-    rows = score_rows([0.1, 0.9], [0, 1])
-    with pytest.raises(UsageError, match="uncertainty"):
-        fit(rows, precision="0.5", uncertainty_bins=2)
-    model = fit(rows, precision="0.5").model
-    assert model.levels == 1 and "uncertainty" not in model.columns
-    assert model.uncertainty_min is None and model.uncertainty_edges == []
-
-
 # ---------------------------------------------------------------- thresholds
-
-
-def test_a_single_threshold_shown_at_every_level() -> None:
-    rows = score_rows(**example(90, seed=3))
-    one = fit(rows, precision="0.7", method="st").model
-    three = fit(rows, precision="0.7", method="st", uncertainty_bins=3).model
-    assert three.score_thresholds == one.score_thresholds * 3
-    assert len(three.uncertainty_edges) == 2
-    assert three.fit.in_sample == one.fit.in_sample
-    assert three.fit.reference.rows_per_level == [30, 30, 30]
-    same = [decide(model, rows.score, rows.uncertainty)[0].tolist() for model in (one, three)]
-    assert same[0] == same[1]
 
 
 def test_thresholds_of_never_always_and_infinity() -> None:

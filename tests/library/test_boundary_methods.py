@@ -6,20 +6,16 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import Blocks
-from calibkit.methods.boundary.solvers.methods import METHODS, Found, method
+from calibkit.methods.boundary.solvers.methods import METHODS, Found
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.options.boundary import EVERY_METHOD
-from calibkit.options.objective import OPTIONS
 from calibkit.summaries.tally import Tally, count_rows
 from tests.library.samples import BOUNDS, tables
 
@@ -218,23 +214,3 @@ def test_a_part_left_out_takes_no_part(
     alone = METHODS[name].find(others, goal)
     assert (found.selected, found.true_positives) == (alone.selected, alone.true_positives)
     assert np.array_equal(found.thresholds, alone.thresholds, equal_nan=True)
-
-
-def test_methods_and_objectives_that_do_not_go_together() -> None:
-    for name in ("gmt", "mist"):
-        assert method(name, "precision").name == name
-        assert method(name, "recall").name == name
-        with pytest.raises(UsageError, match="exact") as caught:
-            method(name, "fpr")
-        assert "gmt" not in caught.value.message.split("methods for")[1]
-    with pytest.raises(UsageError, match="did you mean 'exact'"):
-        method("exakt", "recall")
-
-
-def test_every_method_says_what_it_does() -> None:
-    for name, found in METHODS.items():
-        assert found.name == name and EVERY_METHOD[name]
-        ways = (found.choose, found.take, found.mix, found.surface)
-        assert sum(way is not None for way in ways) == 1
-        assert set(found.objectives) <= {*OPTIONS, "review"}
-        assert found.needs_grid == (found.score_bins > 0)

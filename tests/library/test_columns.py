@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.numeric import label_column, numeric_column
-from calibkit.columns.rows import RowFinder, read_rows
+from calibkit.columns.rows import RowFinder
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source
 from calibkit.options.shared import ColumnOptions
 
 NAN, INF = math.nan, math.inf
@@ -36,25 +35,6 @@ def refused(
     with pytest.raises(kind) as caught:
         rows(columns, keywords=keywords, **options)
     return caught.value
-
-
-def test_the_plain_case() -> None:
-    read = rows({"score": [0.25, 1.0], "label": [0, 1], "uncertainty": [3, -1], "x": [1, 2]})
-    assert read.score.tolist() == [0.25, 1.0]
-    assert (read.score.dtype, read.uncertainty.dtype) == (np.float64, np.float64)
-    assert (read.label.tolist(), read.label.dtype) == ([0, 1], np.uint8)
-    assert read.uncertainty.tolist() == [3.0, -1.0]
-    assert read.weight is None
-    assert (read.rows_read, read.dropped, read.warnings, read.notes) == (2, 0, (), ())
-    assert read.options.uncertainty == "uncertainty"
-
-
-def test_without_an_uncertainty_column_it_is_said() -> None:
-    read = rows({"score": [0.5], "label": [1]})
-    assert read.uncertainty is None
-    assert read.options.uncertainty is None
-    assert "K = 1" in read.notes[0]
-    assert rows({"score": [0.5], "label": [1]}, keywords={"uncertainty": False}).notes == ()
 
 
 def test_columns_that_are_not_asked_for_are_not_checked() -> None:
@@ -154,26 +134,6 @@ def test_missing_numbers(column: str, absent: float | None, kind: type) -> None:
     assert f"column {column!r}: 5 rows" in read.warnings[0]
 
 
-def test_both_kinds_of_missing_at_once() -> None:
-    read = rows({"score": [NAN, None, 0.5], "label": [0, 1, 1]}, on_missing="drop")
-    assert (read.dropped, read.score.tolist()) == (2, [0.5])
-
-
-def test_a_column_without_any_value() -> None:
-    error = refused(DataError, {"score": [None, None], "label": [0, 1]})
-    assert error.rows == 2
-    error = refused(DataError, {"score": [None, None], "label": [0, 1]}, on_missing="drop")
-    assert "all 2 rows" in error.message
-
-
-@pytest.mark.parametrize("value", [1.0001, -1e-9, INF, -INF, 50.0])
-def test_probabilities_outside_the_unit_interval(value: float) -> None:
-    error = refused(DataError, {"score": [0.0, 1.0, value], "label": [0, 1, 1]})
-    assert (error.column, error.rows, error.first_rows) == ("score", 1, [3])
-    assert "[0, 1]" in error.message
-    assert "--scale" in error.message
-
-
 @pytest.mark.parametrize("scale", ["logit", "raw"])
 def test_infinite_scores_where_only_the_order_counts(scale: str) -> None:
     columns = {"score": [-INF, 2.0, INF], "label": [0, 1, 1]}
@@ -181,22 +141,6 @@ def test_infinite_scores_where_only_the_order_counts(scale: str) -> None:
     error = refused(DataError, columns, scale=scale, keywords={"finite_scores": True})
     assert (error.rows, error.first_rows) == (2, [1, 3])
     assert refused(DataError, columns | {"score": [NAN, 1.0, 2.0]}, scale=scale).rows == 1
-
-
-@pytest.mark.parametrize("value", [INF, -INF])
-@pytest.mark.parametrize("column", ["uncertainty", "w"])
-def test_other_columns_are_finite(column: str, value: float) -> None:
-    columns = {"score": [0.5, 0.5], "label": [0, 1], "uncertainty": [1.0, 2.0], "w": [1.0, 2.0]}
-    error = refused(DataError, columns | {column: [1.0, value]}, weight="w")
-    assert (error.column, error.first_rows) == (column, [2])
-
-
-def test_weights() -> None:
-    columns = {"score": [0.5, 0.5], "label": [0, 1]}
-    narrow = pl.Series([0, 2], dtype=pl.Float32)
-    assert rows(columns | {"w": narrow}, weight="w").weight.dtype == np.float64
-    assert refused(DataError, columns | {"w": [1, -1]}, weight="w").first_rows == [2]
-    assert "weight 0" in refused(DataError, columns | {"w": [0, 0]}, weight="w").message
 
 
 # Labels
@@ -301,23 +245,7 @@ def test_rows_without_a_label(values: list[object]) -> None:
     assert "1 row without a value dropped (--unlabelled drop)" in read.warnings[0]
 
 
-def test_rows_are_numbered_in_the_file_after_a_drop() -> None:
-    columns = {"score": [0.1, None, 0.3, 7.0], "label": [0, 1, None, 1]}
-    error = refused(DataError, columns, on_missing="drop", unlabelled="drop")
-    assert (error.rows, error.first_rows) == (1, [4])
-
-
 # Names
-
-
-def test_missing_columns() -> None:
-    error = refused(UsageError, {"scores": [0.5], "label": [1]})
-    assert "did you mean 'scores'" in error.message
-    assert "--score" in error.message
-    for role in ("uncertainty", "weight", "label", "score"):
-        error = refused(UsageError, {"score": [0.5], "label": [1]}, **{role: "other"})
-        assert (error.column, error.file) == ("other", "scores.parquet")
-        assert f"--{role}" in error.message
 
 
 @pytest.mark.parametrize(
@@ -334,50 +262,7 @@ def test_the_default_uncertainty_gives_way_to_named_columns() -> None:
     assert read.uncertainty is None
 
 
-@pytest.mark.parametrize(
-    "options", [{"scale": "odds"}, {"on_missing": "fill"}, {"unlabelled": "keep"}]
-)
-def test_unknown_choices(options: dict[str, str]) -> None:
-    assert "use one of" in refused(UsageError, {"score": [0.5], "label": [1]}, **options).message
-
-
 # Files and further columns
-
-
-def test_the_file_of_the_first_bad_row_is_named(tmp_path: Path) -> None:
-    for name, scores in [("a", [0.1, 0.2]), ("b", [0.3, 1.5, -1.0]), ("c", [3.0])]:
-        frame = pl.DataFrame({"score": scores, "label": 1})
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    source = open_source([str(tmp_path)])
-    with pytest.raises(DataError) as caught:
-        read_score_rows(source, ColumnOptions())
-    error = caught.value
-    assert (error.file, error.rows) == (str(tmp_path / "b.parquet"), 3)
-    assert error.first_rows == [2, 3]
-
-
-def test_parquet_and_csv_give_the_same_bytes(tmp_path: Path) -> None:
-    dice = np.random.default_rng(3)
-    frame = pl.DataFrame(
-        {
-            "score": dice.random(500, dtype=np.float32),
-            "uncertainty": dice.normal(size=500).astype(np.float32),
-            "label": dice.integers(0, 2, 500),
-        }
-    )
-    frame.write_parquet(tmp_path / "x.parquet", row_group_size=100)
-    frame.write_csv(tmp_path / "x.csv")
-    one = read_score_rows(open_source([str(tmp_path / "x.parquet")]), ColumnOptions())
-    two = read_score_rows(open_source([str(tmp_path / "x.csv")], dtype="float32"), ColumnOptions())
-    for name in ("score", "uncertainty", "label"):
-        first, second = getattr(one, name), getattr(two, name)
-        assert (first.dtype, first.tobytes()) == (second.dtype, second.tobytes())
-
-
-def test_warnings_of_the_source_are_passed_on(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.csv")
-    Path(path).write_text("score,label\n0.5,1\n")
-    assert "more than once" in read_score_rows(open_source([path] * 2), ColumnOptions()).warnings[0]
 
 
 def test_other_columns_are_dropped_along() -> None:
@@ -392,13 +277,3 @@ def test_other_columns_are_dropped_along() -> None:
     assert numeric_column(read.others["amount"], read.where).tolist() == [1.0, 3.0]
     with pytest.raises(UsageError):
         rows(columns, keywords={"others": ["amonut"]})
-
-
-def test_read_rows_alone() -> None:
-    source = Source.from_frame(pl.DataFrame({"v": [1.0, None], "w": [1, 2]}), "x.parquet")
-    assert read_rows(source, ["v", "w", "v"]).frame.columns == ["v", "w"]
-    read = read_rows(source, ["v", "w"], missing=["v"])
-    assert (read.frame.rows(), read.dropped, read.rows_read) == ([(1.0, 1)], 1, 2)
-    with pytest.raises(DataError) as caught:
-        read_rows(source, ["v"], missing=["v"]).where.refuse(read.frame["v"], None, "odd", "mend")
-    assert caught.value.first_rows == [1]

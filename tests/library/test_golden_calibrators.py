@@ -50,25 +50,6 @@ def test_platt(case: str, targets: str) -> None:
 
 
 CASE = "p18_maps"
-MAPS: dict[str, dict[str, Any]] = {
-    "histogram_mass": {"method": "histogram", "bins": 8},
-    "histogram_width": {"method": "histogram", "bins": 8, "bin_strategy": "equal-width"},
-    "scaling_binning_same": {"method": "scaling-binning", "bins": 8},
-}
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_binning_maps(name: str) -> None:
-    new = table(CASE, "new.parquet")["score"].to_numpy().clip(0, 1)
-    close(CASE, values(CASE, new, "probability", **MAPS[name]), golden(CASE)["expected"][name])
-
-
-def test_isotonic() -> None:
-    wanted = golden(CASE)["expected"]["isotonic"]
-    at_knots = values(CASE, np.array(wanted["knots"]), "probability", method="isotonic")
-    close(CASE, at_knots, wanted["values"])
-    new = table(CASE, "new.parquet")["score"].to_numpy()
-    close(CASE, values(CASE, new, "raw", method="isotonic"), wanted["new"])
 
 
 def test_scaling_binning_of_three_parts() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from calibkit.apply.apply import apply_model
 from calibkit.columns.patterns import find_features
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal import maps as leaf_maps
 from calibkit.methods.hetcal.grow import Grower, Rules
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.reading import read_hetcal_rows
@@ -290,17 +288,6 @@ def test_depth_and_leaf_size_are_kept(least: int, depth: int) -> None:
     assert again.to_json() == model.to_json()
 
 
-@pytest.mark.parametrize("partition", ["tree", "forest", "boosted", "sequential"])
-def test_rows_in_another_order_and_other_threads_give_the_same_bytes(partition: str) -> None:
-    frame = sample(1500)
-    more = {"trees": 10} if partition == "forest" else {}
-    models = [
-        fit(rows, partition=partition, threads=threads, **more).model.to_json()
-        for rows, threads in ((frame, 1), (frame.sample(fraction=1, shuffle=True, seed=3), 3))
-    ]
-    assert models[0] == models[1]
-
-
 def test_integer_weights_are_rows_written_out() -> None:
     frame = sample(800, gaps=False)
     twice = pl.concat([frame, frame])
@@ -534,19 +521,3 @@ def test_calibrating_both_values_of_the_pattern_ranks_as_the_truth_does() -> Non
     ]
     assert aucs[0] < 0.835
     assert aucs[1] == pytest.approx(aucs[2], abs=0.001)
-
-
-def test_simulations_refuse_what_is_out_of_range() -> None:
-    for options in ({"kind": "old"}, {"weight": 1e9}, {"keep": ["nothing"]}):
-        with pytest.raises(UsageError):
-            simulate_partitions(10, **options)
-    assert simulate_partitions(70_000, seed=1).head(5).equals(simulate_partitions(5, seed=1))
-
-
-def test_distinct_scores_rise_with_their_rows_whichever_way_these_run() -> None:
-    score, weight = np.array([1.0, 2.0, 2.0, 3.0]), np.array([4, 3, 2, 0])
-    label, every = np.array([1, 1, 0, 1], np.uint8), np.arange(4)
-    for step in (1, -1):
-        rows = SimpleNamespace(score=score[::step], weight=weight[::step], label=label[::step])
-        found = leaf_maps._tally(rows, every)  # what weighs nothing is left out
-        assert [one.tolist() for one in found] == [[1.0, 2.0], [4, 5], [4, 3]]

@@ -29,7 +29,6 @@ from calibkit.engines.work import (
     stretches,
 )
 from calibkit.errors import DataError, ModelError
-from calibkit.files.sources import open_source
 from calibkit.methods.calibrators import run
 from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.calibrate import CalibrateOptions
@@ -123,15 +122,6 @@ def test_where_parts_fail_the_whole_file_is_read(
         assert seen[-2:] == [parts, [shard]]
     with pytest.raises(DataError, match="121 rows instead of 120"):
         OPENING.open(old)
-
-
-def test_rows_of_a_part_have_the_numbers_of_the_file(file: Path) -> None:
-    source = open_source([str(file)])
-    part = source.stretch(40, 25)
-    assert (part.rows, part.whole) == (25, False)
-    assert part.read().equals(source.read()[40:65])
-    assert part.locate([0, 24]) == (str(file), [41, 65])
-    assert [window.locate([1])[1] for window in part.windows(rows=10)] == [[42], [52], [62]]
 
 
 @given(

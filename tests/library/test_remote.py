@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -16,9 +16,8 @@ from calibkit.errors import ResourceError, UsageError
 from calibkit.files.explain import explain
 from calibkit.files.sources import open_source
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import Invoke
 
-Invoke = Callable[..., Outcome]
 FRAME = simulate(400)
 
 

@@ -106,22 +106,11 @@ def grid(source: Source, memory: Memory | None, **options: Any) -> str:
     return grid_frame(found).write_csv() + canonical_text(grid_metadata(found, rows, "x"))
 
 
-WEIGHTED = ColumnOptions(weight="weight")
+#: What no fit of tests/cli/test_one_program.py asks for.
 RESULTS = {
-    "boundary": partial(boundary, score_bins=0),
-    "boundary, auto": partial(boundary, method="auto"),
-    "boundary, weights": partial(boundary, columns=WEIGHTED),
-    "boundary, score bins": partial(boundary, method="ew-dpmt", score_bins=20),
     "boundary, equal width": partial(boundary, strategy="equal-width"),
-    "boundary, segments": partial(boundary, by="segment"),
-    "boundary, groups": partial(boundary, groups="id"),
-    "boundary, time": partial(boundary, time="id"),
-    "calibrator": calibrator,
     "calibrator, isotonic, segments": partial(calibrator, method="isotonic", by="segment"),
     "calibrator, thirds": partial(calibrator, method="scaling-binning", split="thirds"),
-    "calibrator, weights": partial(calibrator, weight="weight", method="platt"),
-    "metrics": metrics,
-    "metrics, two scores, segments": partial(metrics, scores=("score", "other"), by="segment"),
     "metrics, groups": partial(metrics, groups="segment", intervals=False),
     "grid": grid,
     "grid, equal width": partial(grid, strategy="equal-width"),
@@ -132,15 +121,10 @@ SAMPLED = ColumnOptions(weight="share", weight_kind="sampling", on_missing="drop
 DROPS = ColumnOptions(on_missing="drop")
 EACH = {
     "groups of text": partial(boundary, groups="user", columns=DROPS),
-    "times": partial(boundary, time="day", columns=DROPS),
     "segments, weights": partial(
         boundary, by="flag", columns=replace(SAMPLED, weight_kind="frequency")
     ),
     "categories": partial(boundary, by="kind", columns=DROPS),
-    "values": partial(boundary, target={"recall": "0.5"}, value="share", columns=DROPS),
-    "costs": partial(boundary, target={"minimize": "cost:1,share"}, columns=DROPS),
-    "sampling weights": partial(boundary, columns=SAMPLED),
-    "certified": partial(boundary, confidence=0.9, folds=0, columns=DROPS),
     "edges, groups": partial(boundary, groups="user", uncertainty_edges=(1.0, 2.5), columns=DROPS),
     "metrics, groups of text": partial(metrics, groups="user", intervals=False, on_missing="drop"),
     "metrics, sampling weights": partial(
@@ -155,7 +139,6 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Source:
         pl.col("uncertainty").cast(pl.Float32),
         score=pl.when(pl.col("id") % 50 == 0).then(None).otherwise(pl.col("score").round(2)),
         user=pl.format("user {}", pl.col("id") % 90),
-        day=pl.date(2024, 1, 1) + pl.duration(days=pl.col("id") % 200),
         flag=pl.col("id") % 3 == 0,
         kind=pl.col("weight").cast(pl.String).cast(pl.Categorical),
         share=pl.col("weight") / 7 + 0.1,
@@ -236,12 +219,6 @@ def test_metrics_of_coarse_scores_lie_where_they_say(distinct: Source) -> None:
         assert found.high - found.low < 0.05
     for name in ("brier", "log_loss", "mean_score"):
         assert coarse.metrics["score"]["all"][name] == pytest.approx(values[name], rel=0.05)
-
-
-def test_coarse_calibrators_say_so(distinct: Source) -> None:
-    found = calibrator(distinct, Room(500), method="isotonic")
-    assert b'"score_bits"' in found
-    assert b'"resolution"' not in calibrator(distinct, None, method="isotonic")
 
 
 def failure(action: Any) -> tuple[type, dict[str, object]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit import simulate_posterior
-from calibkit.api import simulation
 from calibkit.errors import UsageError
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity, train_score
 from calibkit.simulate.posterior import POSTERIOR_COLUMNS
@@ -154,9 +151,3 @@ def test_uncertainty_helps_with_the_defaults() -> None:
 def test_bad_parameters_are_refused(changed: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         simulate_posterior(**{"rows": 10, **changed})
-
-
-def test_examples_run() -> None:
-    failed, tried = doctest.testmod(simulation)
-    assert tried > 0
-    assert failed == 0

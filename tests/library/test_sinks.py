@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from calibkit.files.inputs import Part
 from calibkit.files.outputs import (
     check_output,
     directory_outputs,
-    is_directory_output,
     is_stream,
 )
 from calibkit.files.sinks import Transaction, make_folders, write_bytes, write_frames
@@ -32,87 +30,9 @@ def leftovers(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir() if entry.name.endswith(".tmp")]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "x.parquet",
-        "x.csv",
-        "x.csv.gz",
-        "x.csv.zst",
-        "x.tsv",
-        "x.ndjson",
-        "x.jsonl.gz",
-        "x.ndjson.zst",
-        "x.arrow",
-        "x.ipc",
-        "x.feather",
-    ],
-)
-def test_each_format_reads_back(tmp_path: Path, name: str) -> None:
-    path = str(tmp_path / name)
-    write_frames([FRAME], path)
-    assert open_source([path]).read().equals(FRAME)
-    assert [entry.name for entry in tmp_path.iterdir()] == [name]
-
-
-def test_parquet_metadata(tmp_path: Path) -> None:
-    write_frames([FRAME], str(tmp_path / "x.parquet"), metadata={"score_min": "0.1"})
-    assert pl.read_parquet_metadata(tmp_path / "x.parquet")["score_min"] == "0.1"
-
-
-def test_format_overrides_the_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    write_frames([FRAME], str(path), format="tsv")
-    assert path.read_text().startswith("score\tname\n")
-    with pytest.raises(UsageError, match="--output-format"):
-        write_frames([FRAME], str(path))
-
-
-@pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
-def test_standard_output(monkeypatch: pytest.MonkeyPatch, format_name: str) -> None:
-    buffer = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
-    write_frames([FRAME], "-", format=format_name)
-    written = buffer.getvalue()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written)))
-    assert open_source(["-"]).read().equals(FRAME)
-
-
 def test_standard_output_needs_a_format() -> None:
     with pytest.raises(UsageError, match="--output-format"):
         write_frames([FRAME], "-")
-
-
-@pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
-def test_broken_pipe_passes(monkeypatch: pytest.MonkeyPatch, format_name: str) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "wb", buffering=0) as raw:
-        stdout = io.TextIOWrapper(raw, write_through=True)
-        monkeypatch.setattr(sys, "stdout", stdout)
-        with pytest.raises(BrokenPipeError):
-            write_frames([pl.DataFrame({"v": range(100_000)})], "-", format=format_name)
-        stdout.detach()
-
-
-@pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
-def test_full_disk(format_name: str) -> None:
-    with pytest.raises(ResourceError, match="No space left"):
-        write_frames([FRAME], "/dev/full", format=format_name)
-
-
-def test_full_disk_leaves_nothing_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    (tmp_path / "x.json").write_bytes(b"old")
-    with pytest.raises(ResourceError, match="No space left"):
-        write_bytes(b"new", str(tmp_path / "x.json"))
-    assert (tmp_path / "x.json").read_bytes() == b"old"
-    assert not leftovers(tmp_path)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError, MemoryError])
@@ -171,24 +91,6 @@ def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None
         (tmp_path / name).touch()
     write_bytes(b"1", str(tmp_path / "x.json"))
     assert sorted(leftovers(tmp_path)) == sorted(others)
-
-
-def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys\n"
-        "from calibkit.files.sinks import write_bytes\n"
-        "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "write_bytes(b'new', sys.argv[1])\n"
-    )
-    path = tmp_path / "x.json"
-    path.write_bytes(b"old")
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", code, str(path)], cwd=root, check=False)
-    assert killed.returncode == -9
-    assert path.read_bytes() == b"old"
-    assert len(leftovers(tmp_path)) == 1
-    write_bytes(b"new", str(path))
-    assert not leftovers(tmp_path)
 
 
 def test_symbolic_links_are_written_through(tmp_path: Path) -> None:
@@ -345,10 +247,3 @@ def test_directory_outputs(tmp_path: Path) -> None:
 def test_directory_outputs_clash() -> None:
     with pytest.raises(UsageError, match=r"one/a\.csv and two/a\.csv"):
         directory_outputs("out", [part("one/a.csv", "a.csv"), part("two/a.csv", "a.csv")])
-
-
-def test_what_is_a_directory_output(tmp_path: Path) -> None:
-    assert is_directory_output("new/")
-    assert is_directory_output(str(tmp_path))
-    assert not is_directory_output("-")
-    assert not is_directory_output(str(tmp_path / "x.csv"))

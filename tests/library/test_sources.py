@@ -6,8 +6,6 @@ import gzip
 import io
 import os
 import random
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.errors import CalibkitError, DataError, ResourceError, UsageError
+from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.dialect import Dialect
 from calibkit.files.explain import reading
 from calibkit.files.formats import sniff_format, strip_suffixes, suffix_format
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import open_source
 from calibkit.files.told import Told
 from calibkit.runtime.memory import Memory
 
@@ -56,79 +54,6 @@ def put(folder: Path, name: str, data: bytes | str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return str(path)
-
-
-def give_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-
-FILES = {
-    "x.parquet": encoded("parquet"),
-    "x.pq": encoded("parquet"),
-    "x.csv": encoded("csv"),
-    "x.CSV": encoded("csv"),
-    "x.csv.gz": gzip.compress(encoded("csv")),
-    "x.csv.zst": zstd(encoded("csv")),
-    "x.tsv": encoded("tsv"),
-    "x.tsv.gz": gzip.compress(encoded("tsv")),
-    "x.ndjson": encoded("ndjson"),
-    "x.jsonl": encoded("ndjson"),
-    "x.jsonl.gz": gzip.compress(encoded("ndjson")),
-    "x.ndjson.zst": zstd(encoded("ndjson")),
-    "x.arrow": encoded("arrow"),
-    "x.ipc": encoded("arrow"),
-    "x.feather": encoded("arrow"),
-    "x.arrows": encoded("stream"),
-    "stream.arrow": encoded("stream"),
-    "a[1]*.csv": encoded("csv"),
-    "a[1]*.parquet": encoded("parquet"),
-    "a[1]*.arrow": encoded("arrow"),
-    "a[1]*.ndjson": encoded("ndjson"),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_each_format_is_told_by_its_suffix(tmp_path: Path, name: str) -> None:
-    source = open_source([put(tmp_path, name, FILES[name])])
-    assert source.read().equals(FRAME)
-    assert source.read(["name", "score"]).equals(FRAME.select("name", "score"))
-    assert source.schema == dict(FRAME.schema)
-    assert source.rows == 3
-    assert source.format == suffix_format(name)
-
-
-@pytest.mark.parametrize("packed", [bytes, gzip.compress, zstd, lambda d: gzip.compress(zstd(d))])
-@pytest.mark.parametrize("kind", ["parquet", "csv", "ndjson", "arrow", "stream"])
-def test_standard_input_is_told_by_leading_bytes(
-    monkeypatch: pytest.MonkeyPatch, kind: str, packed
-) -> None:
-    give_stdin(monkeypatch, packed(encoded(kind)))
-    source = open_source(["-"])
-    assert source.read().equals(FRAME)
-    assert source.read(["label"]).equals(FRAME.select("label"))
-    assert source.format == ("arrow" if kind == "stream" else kind)
-    assert source.parts[0].path == "-"
-
-
-def test_input_format_overrides_the_suffix_and_knows_aliases(tmp_path: Path) -> None:
-    path = put(tmp_path, "part-0000", encoded("ndjson"))
-    assert open_source([path], input_format="jsonl").read().equals(FRAME)
-    with pytest.raises(UsageError, match="did you mean 'csv'"):
-        open_source([path], input_format="cvs")
-
-
-def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    give_stdin(monkeypatch, b"")
-    with pytest.raises(DataError, match="empty"):
-        open_source(["-"])
-
-
-@pytest.mark.parametrize("packed", [gzip.compress, zstd])
-def test_truncated_compressed_standard_input(monkeypatch: pytest.MonkeyPatch, packed) -> None:
-    text = "a\n" + "".join(f"{i}\n" for i in range(5000))
-    give_stdin(monkeypatch, packed(text.encode())[:-200])
-    with pytest.raises(DataError, match=r"truncated|corrupt"):
-        open_source(["-"])
 
 
 def test_named_pipe_is_read_once(tmp_path: Path) -> None:
@@ -198,15 +123,6 @@ def test_folders_of_different_depth(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no folder day=") as caught:
         open_source([str(tmp_path)])
     assert caught.value.column == "day"
-
-
-def test_locate(tmp_path: Path) -> None:
-    one, two = put(tmp_path, "a.csv", "v\n1\n2\n"), put(tmp_path, "b.csv", "v\n3\n4\n5\n")
-    source = open_source([one, two])
-    assert source.locate([0]) == (one, [1])
-    assert source.locate([1, 2, 3]) == (one, [2])
-    assert source.locate([2, 4]) == (two, [1, 3])
-    assert source.split()[1].read()["v"].to_list() == [3, 4, 5]
 
 
 def test_numbers_of_text_shards_are_unified(tmp_path: Path) -> None:
@@ -342,13 +258,6 @@ def test_types_and_empties(tmp_path: Path) -> None:
     ]
 
 
-def test_byte_order_mark_line_ends_and_spaces(tmp_path: Path) -> None:
-    assert csv_frame(tmp_path, b"\xef\xbb\xbfv,w\r\n1, 2.5\r\n2,3\r\n").rows() == [
-        (1, 2.5),
-        (2, 3.0),
-    ]
-
-
 def test_blank_lines_at_the_end_are_no_rows_but_rows_of_empty_fields_are(tmp_path: Path) -> None:
     assert csv_frame(tmp_path, "v,w\n1,2\n\n\r\n").rows() == [(1, 2)]
     assert csv_frame(tmp_path, "v,w\n1,2\n,\n").rows() == [(1, 2), (None, None)]
@@ -371,10 +280,6 @@ def test_ragged_rows(tmp_path: Path, text: str, rows: list[int]) -> None:
         csv_frame(tmp_path, text)
     assert caught.value.first_rows == rows
     assert caught.value.rows == len(rows)
-
-
-def test_nulls_in_the_last_column_are_not_ragged(tmp_path: Path) -> None:
-    assert csv_frame(tmp_path, 'v,w\n"a,b",\nc,2\n').rows() == [("a,b", None), ("c", 2)]
 
 
 @pytest.mark.parametrize("text", ["v,w\n", "v,w", "", "\n \n"])
@@ -485,30 +390,6 @@ def test_other_content_than_the_suffix_says(tmp_path: Path, name: str) -> None:
         open_source([put(tmp_path, name, b"v,w\n1,2\n" * 20)])
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
-def test_corrupt_bytes_never_end_in_anything_but_our_errors(tmp_path: Path, kind: str) -> None:
-    data, dice = encoded(kind, pl.DataFrame({"v": np.arange(300.0)})), random.Random(7)
-    for _ in range(25):
-        broken = bytearray(data)
-        for _ in range(3):
-            broken[dice.randrange(len(broken))] = dice.randrange(256)
-        try:
-            open_source([put(tmp_path, f"x.{kind}", bytes(broken))]).read()
-        except DataError as error:
-            assert error.file == str(tmp_path / f"x.{kind}")
-        except CalibkitError as error:  # a corrupt name may make columns unreadable
-            pytest.fail(f"{error!r}")
-
-
-def test_columns_come_in_one_chunk_unless_told_otherwise(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pl.DataFrame({"v": np.arange(3000.0)}).write_parquet(path, row_group_size=1000)
-    source = open_source([str(path)])
-    assert source.read().n_chunks() == 1
-    assert source.split()[0].read().n_chunks() == 1
-    assert source.read(rechunk=False)["v"].to_list() == source.read()["v"].to_list()
-
-
 def test_a_file_that_changes_between_opening_and_reading(tmp_path: Path) -> None:
     path = put(tmp_path, "x.parquet", encoded("parquet"))
     source = open_source([path])
@@ -581,27 +462,6 @@ def test_what_goes_wrong_while_reading(error: BaseException, kind) -> None:
 # Frames
 
 
-def test_source_from_frames() -> None:
-    table = pa.table({"v": [1.0, 2.0]})
-    for data in (pl.DataFrame({"v": [1.0, 2.0]}), pl.LazyFrame({"v": [1.0, 2.0]}), table):
-        source = Source.from_frame(data)
-        assert source.read()["v"].to_list() == [1.0, 2.0]
-        assert source.locate([1]) == ("frame", [2])
-    with pytest.raises(DataError, match="empty"):
-        Source.from_frame(pl.DataFrame({"v": []}))
-    with pytest.raises(UsageError):
-        Source.from_frame(object())
-
-
-def test_import_is_light() -> None:
-    code = (
-        "import sys, calibkit.files.sources\n"
-        "assert not {'numpy', 'pyarrow', 'numba'} & set(sys.modules), 'heavy import'"
-    )
-    root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=root, timeout=60)
-
-
 def test_a_file_that_asks_for_more_memory_than_it_can_fill_is_damaged(tmp_path: Path) -> None:
     from calibkit.files.explain import reading
 
@@ -629,9 +489,3 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
     path = tmp_path / "odd.ndjson"
     path.write_text('{"": 1, "score": 0.5}\n')
     assert open_source([str(path)]).read(["score", ""]).rows() == [(0.5, 1)]
-
-
-@pytest.mark.parametrize("sign", ["\t", ";", "|"])
-def test_other_delimiters_are_told(sign: str, tmp_path: Path) -> None:
-    source = open_source([put(tmp_path, "x.csv", f"score{sign}label\n0.5{sign}1\n")])
-    assert source.read(["score", "label"]).rows() == [(0.5, 1)]

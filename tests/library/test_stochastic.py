@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
-from calibkit.errors import InfeasibleError, UsageError
+from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.compare import compare_methods
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
@@ -439,33 +439,6 @@ def test_a_weight_is_so_many_rows(
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("kind", [BLOCK, TIE], ids=["block", "tie"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "option",
-    [{"precision": "0.7"}, {"fpr": "0.1"}, {"capacity": "60"}, {"maximize": "gmean"}],
-    ids=str,
-)
-def test_models_do_not_depend_on_the_order_of_rows(
-    option: dict[str, str], weighted: bool, kind: dict[str, str]
-) -> None:
-    table = example(300, seed=3, distinct=12)
-    rng = np.random.default_rng(5)
-    if weighted:
-        table["weight"] = rng.integers(1, 8, 300) / 4
-    order = rng.permutation(300)
-    shuffled = {name: values[order] for name, values in table.items()}
-    first = fit(score_rows(**table), **kind, **option).model
-    assert (
-        first.to_json() == fit(score_rows(**shuffled), threads=2, **kind, **option).model.to_json()
-    )
-    assert first.fit.cross_validated is not None
-    other = fit(score_rows(**table), seed=1, **kind, **option).model
-    assert other.fit.cross_validated != first.fit.cross_validated
-    assert other.score_thresholds == first.score_thresholds
-    assert (first.seed, other.seed) == (0, 1)
-
-
 @pytest.mark.parametrize(
     "option", [{"precision": "0.7"}, {"recall": "0.4"}, {"fpr": "0.1"}], ids=str
 )
@@ -540,21 +513,6 @@ def test_as_many_rows_are_decided_for_as_expected() -> None:
 
 
 # ---------------------------------------------------------------- refused
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({**TIE, "uncertainty_bins": 2}, "uncertainty-bins"),
-        ({**TIE, "score_bins": 5}, "score-bins"),
-        ({**BLOCK, "order": "score-uncertainty", "score_bins": 5}, "uncertainty-score"),
-        ({"method": "exact", "randomise": "tie"}, "--method stochastic"),
-    ],
-    ids=str,
-)
-def test_impossible_options_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        fit(score_rows(**example(100)), precision="0.5", **options)
 
 
 def test_a_tally_of_several_levels_has_one_score_where_they_tie() -> None:

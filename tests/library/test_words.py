@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +12,7 @@ import pytest
 import calibkit as ck
 from calibkit.api.words import in_python, python_words
 from calibkit.errors import MissingFileError
-from tests.conftest import ROOT, Outcome
+from tests.conftest import ROOT, Invoke
 
 WORDS = {
     "--score-bins is 0; expected a whole number": "score_bins is 0; expected a whole number",
@@ -82,7 +81,7 @@ MODELS = sorted((ROOT / "tests" / "compat" / "0.1.0").glob("*.json"))
 
 @pytest.mark.parametrize("path", MODELS, ids=[path.stem for path in MODELS])
 def test_a_model_says_in_one_line_on_a_page_and_as_text_what_it_is(
-    path: Path, invoke: Callable[..., Outcome]
+    path: Path, invoke: Invoke
 ) -> None:
     model = ck.load(path)
     assert repr(model).startswith(f"<{type(model).__name__}: ")
