@@ -20,6 +20,7 @@ Int64s = NDArray[np.int64]
 #: Below this size sorting everything is as fast as looking for ranks.
 _FEW = 65_536
 _ONE_LEVEL = np.empty(0, np.uint16)
+_NO_WEIGHT = np.empty(0, np.int64)
 
 
 def quantile_ranks(total: int, bins: int) -> Int64s:
@@ -58,24 +59,28 @@ def level_edges(
     return np.where(places < 0, np.nan, values[places].astype(np.float64))[:, 1:]
 
 
-def order_statistics(values: Floats, ranks: Int64s) -> Floats:
+def order_statistics(values: Floats, ranks: Int64s, weight: Int64s = _NO_WEIGHT) -> Floats:
     """Return the values of some ranks, counted from 0 and rising, without sorting all values.
 
-    Values are float32 or float64, none NaN.
+    Values are float32 or float64, none NaN.  Weighted, that of rank r is the first whose cumulative
+    weight exceeds r.
     """
-    if values.size < _FEW:
+    if values.size >= _FEW:
+        bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64)
+        counts = np.zeros(kernels.HEADS, np.int64)
+        kernels.count_heads(bits, weight, counts)
+        heads = np.searchsorted(np.cumsum(counts), ranks, side="right")
+        wanted = np.zeros(kernels.HEADS, np.bool_)
+        wanted[heads] = True
+        most = values.size if weight.size else int(counts[wanted].sum())
+        gathered, own = np.empty(most, values.dtype), np.empty(min(most, weight.size), np.int64)
+        size = kernels.gather_heads(bits, weight, wanted, gathered.view(bits.dtype), own)
+        values, weight = gathered[:size], own[:size]
+        # A rank within the gathered values: less what lies below in heads that were not gathered.
+        ranks = ranks - np.cumsum(np.where(wanted, 0, counts))[heads]
+    if not weight.size:
         few: Floats = np.partition(values, np.unique(ranks))[ranks]
         return few
-    bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64)
-    counts = np.zeros(kernels.HEADS, np.int64)
-    kernels.count_heads(bits, counts)
-    heads = np.searchsorted(np.cumsum(counts), ranks, side="right")
-    wanted = np.zeros(kernels.HEADS, np.bool_)
-    wanted[heads] = True
-    gathered = np.empty(int(counts[wanted].sum()), values.dtype)
-    kernels.gather_heads(bits, wanted, gathered.view(bits.dtype))
-    gathered.sort()
-    # A rank within the gathered values: less what lies below in heads that were not gathered.
-    left_out = np.cumsum(np.where(wanted, 0, counts))
-    found: Floats = gathered[ranks - left_out[heads]]
+    order = np.argsort(values, kind="stable")
+    found: Floats = values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
     return found

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import in_units
-from calibkit.numerics.quantile import order_statistics, quantile_places, quantile_ranks
+from calibkit.numerics.quantile import order_statistics, quantile_ranks
 from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
 from calibkit_kernels.tally import sum_few
@@ -73,19 +73,21 @@ def quantile_edges(
     between them are empty.
     There is at least one value and no NaN; some weight is positive (None: each is 1).
     """
-    if weight is None:
-        ranks = quantile_ranks(values.size, bins)
-        found = order_statistics(values, ranks).astype(np.float64) + 0.0  # no -0.0
-        return float(found[0]), found[1:]
-    return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
+    if weight is not None:
+        return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
+    found = order_statistics(values, quantile_ranks(values.size, bins))
+    return _edges(found)
 
 
 def quantiles_in_units(values: Floats, units: NDArray[np.int64], bins: int) -> tuple[float, Edges]:
     """Return what `quantile_edges` does, of weights in `calibkit.columns.weights.in_units`."""
-    order = np.argsort(values, kind="stable")
-    order = order[units[order] > 0]
-    places = quantile_places(units[order], bins)
-    return float(values[order[0]]), values[order[places[1:]]].astype(np.float64)
+    ranks = quantile_ranks(int(units.sum(dtype=np.int64)), bins)
+    return _edges(order_statistics(values, ranks, units))
+
+
+def _edges(found: Floats) -> tuple[float, Edges]:
+    rising = found.astype(np.float64) + 0.0  # no -0.0
+    return float(rising[0]), rising[1:]
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> Edges:

@@ -30,19 +30,28 @@ def head(bits: np.uint64, shift: np.uint64) -> int:
 
 
 @kernel
-def count_heads(bits: Bits, counts: Int64s) -> None:
-    """Add to `counts` how many floats have each head."""
+def count_heads(bits: Bits, weight: Int64s, counts: Int64s) -> None:
+    """Add to `counts` what the floats with each head weigh: 1 each where no weights are given."""
     shift = np.uint64(8 * bits.itemsize - 16)
     for i in range(bits.size):
-        counts[head(np.uint64(bits[i]), shift)] += 1
+        counts[head(np.uint64(bits[i]), shift)] += weight[i] if weight.size else 1
 
 
 @kernel
-def gather_heads(bits: Bits, wanted: NDArray[np.bool_], out: Bits) -> int:
-    """Write the floats whose heads are wanted, in their order; return how many they are."""
+def gather_heads(
+    bits: Bits, weight: Int64s, wanted: NDArray[np.bool_], out: Bits, weight_out: Int64s
+) -> int:
+    """Write the floats whose heads are wanted, and their weights if there are; return how many.
+
+    Floats that weigh 0 are left out.
+    """
     shift, size = np.uint64(8 * bits.itemsize - 16), 0
     for i in range(bits.size):
         if wanted[head(np.uint64(bits[i]), shift)]:
+            if weight.size:
+                if weight[i] == 0:
+                    continue
+                weight_out[size] = weight[i]
             out[size] = bits[i]
             size += 1
     return size

@@ -38,6 +38,28 @@ def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject)
 
 
 @float_types
+@given(
+    rows=st.lists(st.tuples(value, st.integers(0, 4)), max_size=20).filter(
+        lambda rows: any(weight for _, weight in rows)
+    ),
+    data=st.data(),
+)
+def test_weighted_values_stand_as_often_as_they_weigh(
+    floats: type, rows: list[tuple[float, int]], data: st.DataObject
+) -> None:
+    array = np.array([value for value, _ in rows], floats) + floats(0)
+    weight = np.array([weight for _, weight in rows], np.int64)
+    rank = st.integers(0, int(weight.sum()) - 1)
+    ranks = sorted(data.draw(st.lists(rank, min_size=1, max_size=6)))
+    expected = naive.order_statistics(np.repeat(array, weight).tolist(), ranks)
+    for few in (0, 10**6):
+        with patch.object(numerics, "_FEW", few):
+            found = order_statistics(array, np.array(ranks), weight)
+        assert found.dtype == floats
+        assert found.tolist() == expected
+
+
+@float_types
 def test_values_of_ranks_among_many(floats: type) -> None:
     values = (
         np.random.default_rng(4).normal(0, 1, 20_000 if INTERPRETED else 200_000).astype(floats)
@@ -58,13 +80,14 @@ def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
     assert all(0 <= found < 65_536 for found in heads)
 
     counts = np.zeros(65_536, np.int64)
-    quantile.count_heads(bits, counts)
+    none = np.empty(0, np.int64)
+    quantile.count_heads(bits, none, counts)
     assert counts[heads].tolist() == [heads.count(found) for found in heads]
 
     wanted = np.zeros(65_536, np.bool_)
     wanted[heads[0]] = True
     out = np.empty(heads.count(heads[0]), bits.dtype)
-    assert quantile.gather_heads(bits, wanted, out) == out.size
+    assert quantile.gather_heads(bits, none, wanted, out, none) == out.size
     chosen = [i for i, found in enumerate(heads) if found == heads[0]]
     assert out.tolist() == bits[chosen].tolist()
 
