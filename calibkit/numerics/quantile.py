@@ -81,6 +81,6 @@ def order_statistics(values: Floats, ranks: Int64s, weight: Int64s = _NO_WEIGHT)
     if not weight.size:
         few: Floats = np.partition(values, np.unique(ranks))[ranks]
         return few
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)  # of equal values any comes first: only the value counts
     found: Floats = values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
     return found
