@@ -137,7 +137,7 @@ coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hour
 	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS) --kinds $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
-reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-dropout evidence-vad-networks evidence-modes evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-dropout evidence-vad-networks evidence-modes evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): under half an hour
 
 reproduce-papers: $(INSTALLED)  ## the scoreboard, from the pages of the others: docs/evidence/papers.md
 	$(BIN)/python docs/evidence/write_papers.py
