@@ -225,6 +225,35 @@ def test_a_segment_that_cannot_meet_its_bound_selects_nothing(
     assert done.code == 4, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (("--weight", "w"), 0, "segment 'd' has no positive row"),
+        ((), 0, "segment 'a' has no negative row"),
+        (("--confidence", "0.5"), 4, "9 rows are too few"),
+    ],
+)
+def test_a_segment_that_lacks_a_class(
+    tmp_path: Path, invoke: Invoke, more: tuple[str, ...], code: int, said: str
+) -> None:
+    lines = [(0.9, 1, 1, "a"), (0.8, 1, 1, "a"), (0.7, 1, 1, "a"), (0.3, 0, 1, "b")]
+    lines += [
+        (0.2, 0, 1, "b"),
+        (0.5, 1, 1, "c"),
+        (0.4, 0, 1, "c"),
+        (0.1, 1, 0, "d"),
+        (0.6, 0, 1, "d"),
+    ]
+    frame = pl.DataFrame(lines, ("score", "label", "w", "shop"), orient="row")
+    path = write(frame, tmp_path / "rows.parquet")
+    each = ("--by", "shop", "--bound", "each", "--min-group-positives", 0, "--folds", 0, *more)
+    done = invoke("boundary", path, "--fpr", "0.5", *each, "-q", "-o", "-")
+    assert done.code == code
+    assert said in done.stderr
+    if not code:
+        assert json.loads(done.stdout)["groups"]["c"]["score_thresholds"] == [0.5]
+
+
 def test_stochastic_segments(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
     frame = rows()
     path = write(frame, tmp_path / "rows.parquet")

@@ -277,6 +277,28 @@ def test_bad_amounts(
     assert said in error["message"]
 
 
+def test_bounds_that_nothing_can_be_short_of(tmp_path: Path, fit: Fit) -> None:
+    """A precision of 1 is 1 and a missed cell of 0 is 0, however weights are rounded."""
+    frame = pl.DataFrame(
+        {"score": [0.9, 0.5, 0.2], "label": [1, 0, 1], "w": [0.3, 0.1, 0.1], "v": [0.5, 0.0, 1.0]}
+    )
+    path = write(frame, tmp_path / "rows.csv")
+    weighed = ("--weight", "w", "--folds", "0")
+    for method in ("exact", "st"):
+        found = fit(path, "--precision", "1", "--value", "v", "--method", method, *weighed)
+        assert found["score_thresholds"] == [0.9]
+        assert found["fit"]["upper_bound"] >= found["fit"]["in_sample"]["recall"]
+    path = write(frame.with_columns(v=pl.Series([0.0, 0.0, 1.0])), tmp_path / "rows.csv")
+    found = fit(path, "--recall", "0", "--value", "v", "--method", "st", "--folds", "0")
+    assert found["fit"]["in_sample"]["precision"] == 1.0  # of a row without value
+    lines = {"score": [0.9, 0.5, 0.1], "label": [1, 0, 1], "w": [0.0, 0.1, 1.7]}
+    path = write(pl.DataFrame(lines), tmp_path / "rows.csv")
+    found = fit(path, "--maximize", "mcc", "--method", "st", *weighed)
+    assert (
+        found["fit"]["in_sample"]["selected"] == found["fit"]["in_sample"]["objective_value"] == 0
+    )
+
+
 def test_amounts_that_sum_to_nothing(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows(60).with_columns(
         amount=pl.when(pl.col("label") == 1).then(0.0).otherwise(5.0), miss=pl.lit(0.0)

@@ -184,8 +184,15 @@ def _fit_each(
     for name, rows in zip(split.names, split.rows, strict=True):
         part = data.only(rows)
         assert part.label is not None
-        if "p" in options.target.needs and not part.label.any():
-            warnings.append(f"segment {name!r} has no positive row: none of its rows is selected")
+        classes = part.label if part.weight is None else part.label[part.weight > 0.0]
+        missing = [
+            word
+            for needed, word, wanted in (("p", "positive", 1), ("n", "negative", 0))
+            if needed in options.target.needs and not (classes == wanted).any()
+        ]
+        if missing or not classes.size:
+            lack = f"no {missing[0]} row" if missing else "no row of positive weight"
+            warnings.append(f"segment {name!r} has {lack}: none of its rows is selected")
             continue
         try:  # what the rows of a segment were counted in can go
             found[name] = replace(choice.fit_rows(part, alone), summary=None, thresholds=None)
@@ -195,8 +202,9 @@ def _fit_each(
         else:
             warnings += [f"segment {name!r}: {remark}" for remark in found[name].warnings]
     if not found:
-        assert failure is not None
-        raise failure
+        raise failure or InfeasibleError(
+            f"no segment of {options.by} has a row to select: {warnings[0]}"
+        )
     model = side_by_side(data, options, split, found, whole)
     single = None if whole is None else whole.fit.score_only
     goal = judge_together(data, options, model, list(found.values()), single)

@@ -89,6 +89,12 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     code = code[index]
     stretches = [_stretch(split, code, own, options) for own in range(len(stack.names))]
     known = [one for one in stretches if one is not None]
+    if not known:
+        raise InfeasibleError(
+            f"nothing can be certified: {data.score.size:,} rows are too few, no segment has both "
+            "classes among those that fit and rows among those that certify; pool segments by "
+            "--min-group-positives."
+        )
     together = [[one] for one in known] if options.bound == "each" else [known]
     tested = [
         evidence.Evidence(own, split, options, limits, level / len(together)) for own in together
@@ -161,13 +167,13 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: evidence.Spl
 def _stretch(
     split: evidence.Split, code: NDArray[np.int64], segment: int, options: BoundaryOptions
 ) -> evidence.Stretch | None:
-    """Fit the path of a segment; None where its part that fits has one class only."""
+    """Fit the path of a segment; None where its part that fits has one class, or none is left."""
     own = code == segment
     fitting, testing = own[split.fits], own[~split.fits]
     part = split.fitting.only(np.flatnonzero(fitting)) if not fitting.all() else split.fitting
     assert part.label is not None
     positives = int(np.count_nonzero(part.label))
-    if positives in (0, part.label.size) and not own.all():
+    if (positives in (0, part.label.size) or not testing.any()) and not own.all():
         return None
     sizes = evidence.sizes_of(part, options)
     if part.weight is None or not part.weight.any():

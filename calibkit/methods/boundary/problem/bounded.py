@@ -136,10 +136,9 @@ class RecallAtPrecision(RecallGoal):
     def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
         super().__init__(bound, totals, of_value=of_value)
         self.numerator, self.denominator = bound.numerator, bound.denominator
-        if not totals.exact:
-            self.denominator = 2**60
-            raised = ceil(Fraction(bound.numerator, bound.denominator) * (1 + SLACK) * 2**60)
-            self.numerator = min(raised, self.denominator)
+        raised = Fraction(bound.numerator, bound.denominator) * (1 + SLACK)
+        if not totals.exact and raised < 1:  # a precision of 1 is one whatever was rounded
+            self.numerator, self.denominator = ceil(raised * 2**60), 2**60
         self.constraint = -self.numerator / self.denominator, 1.0
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
@@ -192,8 +191,9 @@ class PrecisionAtRecall(BoundedGoal):
         wanted = Fraction(bound.numerator, bound.denominator) * whole
         if not exact:
             wanted = min(wanted * (1 + SLACK), Fraction(whole))
-        #: The true positives (or the value) wanted, and rounded up to whole ones.
-        self.wanted, self.least = wanted, max(1, ceil(wanted))
+        #: The true positives (or the value) wanted, and rounded up to whole ones; a row may have no
+        #: value, and still be the most precise.
+        self.wanted, self.least = wanted, max(int(not of_value), ceil(wanted))
 
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
         """Take blocks until the bound is reached."""

@@ -50,11 +50,14 @@ class Measure(CountGoal):
 
     def reported(self, selected: Int64s | Floats, true_positives: Int64s | Floats) -> Floats:
         """Return the measure of some totals, with the sign a user expects."""
-        rows, positives = float(self.totals.rows), float(self.totals.positives)
-        tp = true_positives.astype(np.float64)
-        fp = (selected - true_positives).astype(np.float64)
-        # Units beyond 2^53 are rounded, and what is left of all rows with them.
-        fn, tn = np.maximum(positives - tp, 0.0), np.maximum((rows - positives) - fp, 0.0)
+        fp = selected - true_positives
+        fn = self.totals.positives - true_positives
+        tn = (self.totals.rows - self.totals.positives) - fp
+        # Units beyond 2^53 are rounded only now: what is left of all of them is 0.  Shares of a
+        # group may leave a little less.
+        tp, fp, fn, tn = (
+            np.maximum(cell.astype(np.float64), 0.0) for cell in (true_positives, fp, fn, tn)
+        )
         return self.formula(Cells(tp, fp, fn, tn))
 
     def formula(self, cells: Cells) -> Floats:
