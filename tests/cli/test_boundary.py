@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calibkit as ck
 from tests.cli.score_files import Model, decisions, recount, simulate, write
 from tests.conftest import ROOT, Invoke
 
@@ -431,6 +432,10 @@ def test_levels_of_one_threshold_are_kept_where_they_were_asked_for(
     one, four = fit(path, *options), fit(path, *options, "--uncertainty-bins", "4")
     assert four["score_thresholds"] == one["score_thresholds"] * 4
     assert len(four["uncertainty_edges"]) == 3
+    binned = fit(path, *options, "--uncertainty-bins", "4", "--score-bins", "20")
+    rows = [model["fit"]["reference"]["rows_per_level"] for model in (four, binned)]
+    assert rows[0] == rows[1] != []
+    assert ck.load(tmp_path / "fitted.json").levels == 4  # a model of its own
 
 
 def test_without_uncertainties_there_is_one_level(tmp_path: Path, invoke: Invoke) -> None:

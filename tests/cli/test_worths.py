@@ -299,6 +299,12 @@ def test_bounds_that_nothing_can_be_short_of(tmp_path: Path, fit: Fit) -> None:
     )
 
 
+def test_costs_of_rows_without_a_positive_one(tmp_path: Path, fit: Fit) -> None:
+    path = write(pl.DataFrame({"score": [0.9], "label": [0], "v": [3.0]}), tmp_path / "rows.csv")
+    found = fit(path, "--minimize", "cost:v,2", "--method", "st", "--folds", "0")
+    assert found["score_thresholds"] == [None]
+
+
 def test_amounts_that_sum_to_nothing(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows(60).with_columns(
         amount=pl.when(pl.col("label") == 1).then(0.0).otherwise(5.0), miss=pl.lit(0.0)

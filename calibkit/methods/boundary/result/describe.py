@@ -30,6 +30,8 @@ def reference(summary: Summary, share: float) -> parts.Reference | None:
     if summary.score is None:
         return None
     tally, score, uncertainty = summary.tally, summary.score, summary.uncertainty
+    if summary.single is not None and summary.single.levels > tally.levels:
+        tally = summary.single  # the levels that are shown, of which score bins have none
     return parts.Reference(
         score_quantiles=[parts.threshold_json(value) for value in score.quantiles],
         uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,

@@ -61,7 +61,7 @@ def greedy(points: Points, goal: Goal) -> Int64s:
 def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
     own = points.of_level(level)
     # To select nothing is a choice as well, and the best one for some measures.
-    gain = np.append(0, points.gain[own]) if points.gain.size else None
+    gain = np.append(0, points.gain[own]) if goal.uses_gain else None
     pick = goal.pick(
         np.append(0, points.selected[own]), np.append(0, points.true_positives[own]), gain
     )

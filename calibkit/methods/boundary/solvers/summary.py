@@ -259,7 +259,10 @@ def summarise(
     if problem.grid is None:
         score: quantiles.Quantiles | None = quantiles.quantiles_of_tally(single, QUANTILES)
     else:
-        single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+        own = uncertainty_levels(data, 1)
+        if shown is not None and shown.count > single.levels:  # one threshold for several
+            own = shown
+        single = raw_problem(data, own, options.workers).tally
         score = _outline(data.score, data.weight)
     named = options.groups or options.time
     if (
