@@ -322,7 +322,8 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     count = f"{len(model.groups)} segment{'s' if len(model.groups) > 1 else ''} of {name}"
     kind = "the bound is one on all rows together"
     if model.bound == "each":
-        kind = "each meets the bound by itself"
+        missing = any(own.fit.in_sample is None for own in model.groups.values())
+        kind = f"each{' that selects rows' if missing else ''} meets the bound by itself"
     elif not model.objective.subject_to:
         kind = "the objective is that of all rows together"
     lines = [f"Thresholds for {count}; {kind}."]

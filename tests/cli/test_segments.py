@@ -254,6 +254,36 @@ def test_a_segment_that_lacks_a_class(
         assert json.loads(done.stdout)["groups"]["c"]["score_thresholds"] == [0.5]
 
 
+def test_a_segment_left_out_is_one_whose_recall_is_missed(tmp_path: Path, invoke: Invoke) -> None:
+    lines = [(0.4, 1, "a"), (0.6, 1, "a"), (0.2, 1, "b"), (0.8, 0, "b")]
+    frame = pl.DataFrame(lines, ("score", "label", "shop"), orient="row")
+    each = ("--by", "shop", "--bound", "each", "--min-group-positives", 0, "--folds", 0)
+    given = ("boundary", write(frame, tmp_path / "rows.csv"), *each, "-o", tmp_path / "each.json")
+    for bound, met in (("--recall=0.3", False), ("--precision=0.1", True)):
+        done = invoke(*given, bound, "--prevalence", "0.2")
+        assert (done.code, "segment 'a' has no negative row" in done.stderr) == (0, True)
+        assert "each that selects rows meets the bound" in done.stderr
+        model = json.loads((tmp_path / "each.json").read_bytes())
+        assert model["groups"]["a"]["score_thresholds"] == [None]
+        assert model["fit"]["bound_met"] is met
+
+
+@pytest.mark.parametrize("method", ["st", "exact", "mist", "stochastic", "auto"])
+def test_a_segment_that_weighs_nothing(tmp_path: Path, invoke: Invoke, method: str) -> None:
+    lines = [(0.2, 0.1, 1, 3, "a"), (0.8, 0.2, 0, 1, "a"), (1.0, 0.3, 1, 2, "a")]
+    frame = pl.DataFrame(
+        [*lines, (0.0, 0.4, 1, 0, "b")], ("score", "uncertainty", "label", "w", "g"), orient="row"
+    )
+    path = write(frame, tmp_path / "rows.csv")
+    given = ("boundary", path, "--weight", "w", "--by", "g", "--method", method)
+    folds = 2 if method == "auto" else 0
+    done = invoke(*given, "--precision", "0.5", "--folds", folds, "-q", "-o", "-")
+    assert done.code == 0, done.stderr
+    segments = json.loads(done.stdout)["groups"]
+    assert set(segments["b"]["score_thresholds"]) == {None}
+    assert segments["a"]["fit"]["in_sample"]["recall"] == 1.0
+
+
 def test_stochastic_segments(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
     frame = rows()
     path = write(frame, tmp_path / "rows.parquet")

@@ -150,6 +150,8 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     own_levels: list[Levels] = []
     for segment, rows in enumerate(split.rows):
         part = data.only(rows)
+        if part.weight is not None and not part.weight.any():
+            part = replace(part, weight=None)  # whose levels count nothing, wherever they begin
         levels = uncertainty_levels(part, planned.levels, options.strategy)
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
@@ -208,6 +210,9 @@ def _fit_each(
     model = side_by_side(data, options, split, found, whole)
     single = None if whole is None else whole.fit.score_only
     goal = judge_together(data, options, model, list(found.values()), single)
+    if options.recall is not None and len(found) < len(split.names):  # of nothing recall is 0
+        left = (own.fit for name, own in (model.groups or {}).items() if name not in found)
+        model.fit.bound_met &= not any(own.positives for own in left)
     return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
 
 

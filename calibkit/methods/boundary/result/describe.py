@@ -52,7 +52,7 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
         leaves = found.thresholds.size
         planned = replace(summary.planned, levels=leaves)
         tally = summary.tally.coarser(found.leaves, leaves)
-        return replace(summary, tally=tally, planned=planned), found
+        return replace(summary, tally=tally, single=tally, planned=planned), found
     if found.surface is None or not found.surface.flat or summary.shown is None:
         return summary, found
     tally = summary.tally
@@ -63,6 +63,7 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
             summary,
             planned=replace(summary.planned, levels=1),
             tally=together,
+            single=together,
             shown=Levels(-math.inf, np.empty(0)),
         ),
         replace(found, thresholds=found.thresholds[:1], surface=surface),
