@@ -33,7 +33,7 @@ PEERS := build/bench/peers/installed.stamp
 
 .PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
-	reproduce-vad vad-real-files \
+	reproduce-vad vad-real-files evidence-streaming \
 	evidence-cluster evidence-auto evidence-dropout evidence-vad-networks evidence-modes evidence-pictures evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
@@ -137,7 +137,7 @@ coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hour
 	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS) --kinds $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
-reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-dropout evidence-vad-networks evidence-modes evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA): under half an hour
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-dropout evidence-vad-networks evidence-modes evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA)
 
 reproduce-papers: $(INSTALLED)  ## the scoreboard, from the pages of the others: docs/evidence/papers.md
 	$(BIN)/python docs/evidence/write_papers.py

@@ -24,7 +24,7 @@ OF_SCORES: Final = {
     "calibration_bias": "sum of scores / sum of labels − 1: above 0 the scores are too high",
     "auc": "chance that a positive row scores above a negative one; 0.5 is a coin, 1 is perfect",
     "average_precision": "precision averaged over recall; the base rate is chance, 1 is perfect",
-    "pr_auc": "the same with equal scores in random order: area under precision and recall",
+    "pr_auc": "area under precision and recall, equal scores in random order; 1 is perfect",
     "recall_at_precision": "largest recall of one threshold with at least this precision",
     "precision_at_recall": "largest precision of one threshold with at least this recall",
     "log_loss": "mean of −ln of the probability given to what happened; lower is better",

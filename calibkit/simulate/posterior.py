@@ -76,7 +76,7 @@ def simulate(options: PosteriorOptions) -> pl.DataFrame:
         }
         if "entropy" in kept:
             values["entropy"] = beta_entropy(p1 + positives, p0 + (evidence - positives))
-        if options.theory:
+        if options.theory and not {*THEORY_COLUMNS}.isdisjoint(kept):
             share, prior = positives / evidence, options.true_prior
             expected = expected_true_positivity(share, evidence, true_prior=prior, tau=tau)
             values |= {"expected_positivity": expected, "bias": values["score"] - expected}

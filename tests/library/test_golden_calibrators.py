@@ -52,6 +52,12 @@ def test_platt(case: str, targets: str) -> None:
 CASE = "p18_maps"
 
 
+def test_isotonic_at_its_knots() -> None:
+    wanted = golden(CASE)["expected"]["isotonic"]
+    at_knots = values(CASE, np.array(wanted["knots"]), "probability", method="isotonic")
+    close(CASE, at_knots, wanted["values"])
+
+
 def test_scaling_binning_of_three_parts() -> None:
     known = golden(CASE)
     frame = table(CASE)
