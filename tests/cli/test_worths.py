@@ -305,6 +305,18 @@ def test_costs_of_rows_without_a_positive_one(tmp_path: Path, fit: Fit) -> None:
     assert found["score_thresholds"] == [None]
 
 
+def test_what_weights_leave_is_said(tmp_path: Path, invoke: Invoke) -> None:
+    frame = pl.DataFrame({"score": [0.9, 0.7, 0.1], "label": [0, 1, 0], "v": 1.0})
+    given = ("--weight", "w", "--method", "st", "--folds", 0, "-o", tmp_path / "model.json")
+    for weight, options, said in (
+        ([0.3, 0.3 - 1e-10, 0.3], ("--precision", 0.5), "reaches is 0.49999999991"),
+        ([0.3, 0.0, 0.3], ("--precision", 0.5, "--value", "v"), "value or weight 0 for every"),
+    ):
+        path = write(frame.with_columns(w=pl.Series(weight)), tmp_path / "rows.parquet")
+        done = invoke("boundary", path, *given, *options)
+        assert done.code in (3, 4) and said in done.stderr
+
+
 def test_amounts_that_sum_to_nothing(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows(60).with_columns(
         amount=pl.when(pl.col("label") == 1).then(0.0).otherwise(5.0), miss=pl.lit(0.0)
