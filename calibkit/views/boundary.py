@@ -341,6 +341,8 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     if gap.test is not None:
         seen += f", {rate(gap.test)} on the test rows"
     text = f"Their {measure} lies at most {most:g} apart: {seen}."
+    if model.fit.certificate is not None:
+        return [*lines, text]
     if gap.without_limit is None or gap.without_limit <= most:
         return [*lines, f"{text} It would without --max-gap."]
     free = rate(gap.prices[-1].objective_value)

@@ -110,6 +110,42 @@ def test_one_bound_makes_most_of_the_other(
         assert seen[other] > none["fit"]["in_sample"][other]
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ("--precision", 0.75, "--recall", 0.6, "--review-capacity", 0.6),
+        ("--precision", 0.75, "--review-capacity", 0.2),
+        ("--recall", 0.7, "--review-capacity", 0.2),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "exact", "st"])
+def test_three_way_decisions_are_certified(
+    bounds: tuple[Any, ...], method: str, rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    model, said = fit(invoke, rows, *bounds, "--confidence", 0.8, "--method", method)
+    assert invoke("apply", model, rows, "-o", tmp_path / "o.parquet").code == 0
+    seen = counts(pl.read_parquet(tmp_path / "o.parquet"))
+    seen["review_capacity"] = seen["reviewed"] / 3000
+    sure = said["fit"]["certificate"]
+    assert sure["confidence"] == 0.8 and 1500 < sure["rows"] < 3000
+    wanted = {
+        flag[2:].replace("-", "_"): bound
+        for flag, bound in zip(bounds[::2], bounds[1::2], strict=True)
+    }
+    assert said["objective"]["subject_to"] == wanted
+    for one in sure["promises"]:
+        sign = 1.0 if one["side"] == "lower" else -1.0
+        assert sign * seen[one["quantity"]] >= sign * wanted[one["quantity"]]
+    assert len(sure["promises"]) == len(wanted)
+    assert said["fit"]["bound_met"] and said["fit"]["in_sample"]["reviewed"] == seen["reviewed"]
+    value, limit = (
+        said["fit"]["in_sample"]["objective_value"],
+        said["fit"]["upper_bound"],
+    )
+    assert value >= limit if "minimize" in said["objective"] else value <= limit
+    assert "review capacity <= " in invoke("show", model).stdout.decode()
+
+
 def test_weights_shards_and_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     options = (
         *("--precision", 0.8, "--review-capacity", 100, "--weight", "weight"),

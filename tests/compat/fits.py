@@ -163,6 +163,17 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
         *("boundary", "--fpr", "0.5", "--by", "segment", "--bound", "each"),
         *("--min-group-positives", "5", "--confidence", "0.6"),
     ),
+    "confidence, gap": (
+        *("boundary", "--recall", "0.2", "--by", "segment", "--max-gap", "recall:0.9"),
+        *("--min-group-positives", "5", "--confidence", "0.6"),
+    ),
+    "confidence, review": (
+        *("boundary", "--recall", "0.3", "--review-capacity", "0.8", "--confidence", "0.6"),
+    ),
+    "confidence, several uncertainties": (
+        *("boundary", "--recall", "0.2", "--uncertainty", "uncertainty,amount"),
+        *("--confidence", "0.6"),
+    ),
     "evaluate weighted votes": ("evaluate", *VOTES, "--rater-weight", "tenth"),
     **{
         name: ("calibrate", "--method", name)

@@ -201,7 +201,7 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
 
 def _placed(rows: ScoreRows, options: BoundaryOptions) -> ScoreRows:
     """Return rows with the edges that are given, or in cells of several uncertainties."""
-    if options.several:
+    if options.several and options.confidence is None:
         return in_cells(rows, options.several)
     return replace(rows, level_edges=options.edges or None)
 
