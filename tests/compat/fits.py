@@ -142,6 +142,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
 #: What 0.1 had not: held to the same bytes, but not to its own.
 SINCE_0_1: dict[str, tuple[str, ...]] = {
     "sequential": SEQUENTIAL,
+    "partition chosen": ("hetcal", *FEATURES, "--partition", "auto", "--max-depth", "1"),
     "sequential in time": (*SEQUENTIAL, "--time", "time"),
     **{
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
