@@ -67,13 +67,13 @@ def lines(model: CalibratorModel) -> list[str]:
     return lines
 
 
-def choice(method: str, candidates: Candidates) -> list[str]:
-    """Return that a map was chosen, if others were compared with it."""
+def choice(method: str, candidates: Candidates, what: str = "methods") -> list[str]:
+    """Return that one was chosen, if others were compared with it."""
     compared = sum(one.reason is None for one in candidates or [])
     if compared < 2:
         return []
     return [
-        f"{method} was chosen among {compared} methods by rows held out: the first that is as "
+        f"{method} was chosen among {compared} {what} by rows held out: the first that is as "
         "good as the best beyond noise."
     ]
 

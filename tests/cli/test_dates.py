@@ -150,7 +150,7 @@ def test_text_gives_the_folds_of_dates(
             states = [tmp_path / "0.state", tmp_path / "1.state"]
             assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
             merged = json.loads((tmp_path / "merged.json").read_text())
-            assert merged.pop("provenance")["text"] == {"dates": form, "marks": ["."]}
+            assert merged.pop("provenance")["text"] == {"dates": form}
             assert merged == expected
     early = rows.filter(pl.col("day").dt.day() <= 12)
     early.with_columns(pl.col("day").dt.strftime("%d/%m/%Y")).write_csv(tmp_path / "text.csv")

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.compat.fits import FITS, rows, words
 from tests.conftest import Invoke, Outcome
 
 ROWS = 400
@@ -274,15 +275,40 @@ def test_a_cluster_applies_to_all_inputs_alike(
         assert "--decimal" in refused.stderr
 
 
-def test_states_with_other_missing_values_do_not_merge(tmp_path: Path, invoke: Invoke) -> None:
-    states = []
-    for path, absent in zip(shards_of(tmp_path, POINTS, COMMAS), ["-999", "NA"], strict=True):
-        states.append(f"{path}.state")
-        invoke("bin", path, "--null-values", absent, "--partial", "-o", states[-1])
-    refused = invoke("merge", *states, "-o", tmp_path / "grid.csv")
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["bin"],
+        ["evaluate", "--no-intervals"],
+        ["drift", "model.json"],
+        ["watch", "model.json", "--precision", "0.5"],
+        *(list(FITS[name]) for name in ("exact", "beta", "vad", "tree", "alpha")),
+        list(FITS["classes, temperature"]),
+    ],
+    ids=lambda line: " ".join(line[:2]),
+)
+def test_states_with_other_missing_values_do_not_merge(
+    line: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    model, states, all_rows = tmp_path / "model.json", list[Path](), rows()
+    all_rows.write_csv(tmp_path / "all.csv")
+    assert invoke(*words(FITS["exact"], tmp_path, tmp_path / "all.csv"), "-o", model).code == 0
+    named = [str(model) if word == "model.json" else word for word in line]
+    for absent, part in (("-999", all_rows[:150]), ("NA", all_rows[150:])):
+        path, state = tmp_path / f"{absent}.csv", tmp_path / f"{absent}.state"
+        part.write_csv(path)
+        place = 2 if named[0] in ("drift", "watch") else 1
+        more = ["--partial", "-o", state] if named[0] != "watch" else ["--state", state, "-q"]
+        done = invoke(*named[:place], path, *named[place:], "--null-values", absent, *more)
+        assert done.code == 0, done.stderr
+        states.append(state)
+    refused = invoke("merge", *states, "-o", tmp_path / "merged.json")
     assert refused.code == 3
     assert "-999 in some, NA in others" in refused.stderr
     assert "--null-values" in refused.stderr
+    if line[0] == "watch":  # nor does a night join those of a state
+        later = invoke(*named[:2], path, *named[2:], "--state", states[0])
+        assert (later.code, "--null-values" in later.stderr) == (3, True)
 
 
 def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke: Invoke) -> None:

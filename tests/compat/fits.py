@@ -142,6 +142,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
 #: What 0.1 had not: held to the same bytes, but not to its own.
 SINCE_0_1: dict[str, tuple[str, ...]] = {
     "sequential": SEQUENTIAL,
+    "partition chosen": ("hetcal", *FEATURES, "--partition", "auto", "--max-depth", "1"),
     "sequential in time": (*SEQUENTIAL, "--time", "time"),
     **{
         f"{name}, recall": ("boundary", "--recall", "0.6", "--method", name, "--folds", "2")
@@ -231,6 +232,17 @@ SINCE_0_1: dict[str, tuple[str, ...]] = {
     ),
     "map chosen in groups": ("calibrate", "--groups", "user"),
     "map chosen in time": ("calibrate", "--time", "time", "--weight", "weight"),
+    "percentages": (
+        *("boundary", "--score", "percent", "--scale", "percent", "--recall", "0.6"),
+        *("--time", "day", "--date-format", "%d.%m.%Y"),
+    ),
+    "map of percentages": ("calibrate", "--score", "percent", "--scale", "percent"),
+    "tree of percentages": (*("hetcal", *TREE), "--score", "percent", "--scale", "percent"),
+    "evaluate percentages": (
+        *("evaluate", "--no-intervals", "--score", "percent", "--scale", "percent"),
+    ),
+    "tree of dates": ("hetcal", *TREE, "--time", "day", "--date-format", "%d.%m.%Y"),
+    "map of dates": ("calibrate", "--time", "day", "--date-format", "text"),
     "spline of weights": ("calibrate", "--method", "spline", "--weight", "weight"),
 }
 FITS_OF_0_1 = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
@@ -293,6 +305,10 @@ def rows(count: int = 300) -> pl.DataFrame:
             "segment": segment,
             "user": random.integers(0, count // 3, count),
             "time": np.arange(count) // 4,
+            "day": [
+                f"{1 + place // 4 % 28:02}.{1 + place // 112:02}.2024" for place in range(count)
+            ],
+            "percent": (100 * score).round(3),
             "class_label": random.integers(0, 3, count),
             "x": pl.Series(np.where(random.random(count) < 0.05, np.nan, x)).fill_nan(None),
             "amount": amount,

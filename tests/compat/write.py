@@ -11,6 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import polars as pl
+
 from calibkit import __version__
 from tests.cli.stored import many_columns
 
@@ -53,6 +55,11 @@ MODELS = {
             "temperature",
         )
     },
+    "boundary_percent": (
+        *("boundary", "--score", "percent", "--scale", "percent", "--precision", "0.6"),
+        *("--time", "day", "--date-format", "%d.%m.%Y", "--method", "logistic"),
+    ),
+    "calibrator_percent": ("calibrate", "--score", "percent", "--scale", "percent"),
     "calibrator_segments": ("calibrate", "--method", "beta", "--by", "segment", "--min-rows", "20"),
     "calibrator_prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
     "calibrator_vector": ("calibrate", *VOTES, "--method", "vector", "--regularization", "0.1"),
@@ -90,6 +97,14 @@ STATES = {
         ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "20"),
         ".json",
     ),
+    "hetcal_percent": (
+        (
+            *("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "20"),
+            *("--score", "percent", "--scale", "percent", "--time", "day"),
+            *("--date-format", "%d.%m.%Y"),
+        ),
+        ".json",
+    ),
     "alpha-cal": (("alpha-cal", *VOTES, "--features", "x"), ".json"),
     "calibrate_probs": (("calibrate", *VOTES, "--method", "temperature"), ".json"),
 }
@@ -114,7 +129,9 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     rows = folder / "rows.csv"
-    many_columns(150).write_csv(rows)
+    days = [f"{1 + place % 28:02}.{1 + place // 28:02}.2024" for place in range(150)]
+    frame = many_columns(150).with_columns(percent=100 * pl.col("score"), day=pl.Series(days))
+    frame.write_csv(rows)
     for name, (command, *options) in MODELS.items():
         model = folder / f"{name}.json"
         run(command, rows, *options, "-o", model)

@@ -16,6 +16,7 @@ from calibkit.errors import UsageError
 from calibkit.files.explain import reading
 from calibkit.files.inputs import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
+from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.watch import residuals
 from calibkit.methods.watch.bets import (
@@ -262,6 +263,8 @@ def watch(options: WatchOptions, source: Source, *, batch: int | None = None) ->
         place = (state.last or 0) + (not known)
         nights = (msgspec.structs.replace(night, period=place),)
     state, again = state.add(nights)
+    text = together([(options.state, state.text), (source.parts[0].path, source.told)])
+    state = msgspec.structs.replace(state, text=text)
     return replace(judge(state), known=again, remarks=remarks, warnings=notes)
 
 
