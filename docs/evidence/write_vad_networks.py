@@ -14,6 +14,7 @@ from numpy.polynomial.legendre import leggauss
 from pages import arguments, fill, signed, table
 from scipy import stats  # type: ignore[import-untyped]
 from small_networks import Network, train
+from studies import monte_carlo
 
 import calibkit as ck
 from calibkit.options.simulate import SelectionOptions
@@ -187,7 +188,7 @@ def _expit(z: np.ndarray) -> np.ndarray:
 
 def normality(folder: Path) -> str:
     """Return how far logits of three networks are from a normal distribution (figure 5)."""
-    _, rows, _ = scored(folder, 0)
+    [(_, rows, _)] = monte_carlo(scored, [folder], 1)[folder]
     lines = []
     for name in ("score_1", "score_2", "score_3"):
         logit = np.log(rows[name] / (1 - rows[name])).to_numpy()
@@ -202,7 +203,7 @@ def normality(folder: Path) -> str:
 def main() -> None:
     """Train, judge, write."""
     folder = arguments(__doc__, needs=[SET]).folder
-    runs = [replicate(folder, run) for run in range(RUNS)]
+    runs = monte_carlo(replicate, [folder], RUNS)[folder]
     tables = {metric: compared(runs, metric) for metric in METRICS}
     fill(
         "vad_networks", **tables, log_loss=log_loss(runs), theorem=theorem(),
