@@ -50,9 +50,8 @@ def applied(name: str, out: Path) -> str:
 
 def models() -> list[str]:
     """Return the fits that write a model."""
-    return [name for name, fit in FITS_OF_0_1.items() if fit[0] not in ("evaluate", "drift")] + [
-        name for name, fit in ELSEWHERE.items() if fit[1] != "evaluate"
-    ]
+    every = {**FITS_OF_0_1, **ELSEWHERE}
+    return [name for name, fit in every.items() if not {"evaluate", "drift"} & set(fit.split())]
 
 
 def main(scratch: str) -> int:
