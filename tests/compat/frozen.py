@@ -28,8 +28,8 @@ def fitted(name: str, folder: Path) -> Path:
     """Fit on the stored rows; return where the model went."""
     out = path_of(name, folder)
     if name in ELSEWHERE:
-        source, *fit = ELSEWHERE[name]
-        line = words(tuple(fit), FOLDER, ROOT / source)
+        source, fit = ELSEWHERE[name].split(maxsplit=1)
+        line = words(fit, FOLDER, ROOT / source)
     else:
         line = words(FITS_OF_0_1[name], FOLDER, FOLDER / ROWS)
     code, said = run_quietly([*line, "-q", "-o", str(out)])
@@ -39,7 +39,7 @@ def fitted(name: str, folder: Path) -> Path:
 
 def applied(name: str, out: Path) -> str:
     """Apply a stored model to the rows of its fit; return a hash of what came out."""
-    source = ROOT / ELSEWHERE[name][0] if name in ELSEWHERE else FOLDER / ROWS
+    source = ROOT / ELSEWHERE[name].split()[0] if name in ELSEWHERE else FOLDER / ROWS
     line = ["apply", str(path_of(name)), str(source), "--keep", "label", "--on-missing", "null"]
     model = json.loads(path_of(name).read_bytes())
     keys = ["--key", "id"] if "tie_probability" in model else []
@@ -50,9 +50,8 @@ def applied(name: str, out: Path) -> str:
 
 def models() -> list[str]:
     """Return the fits that write a model."""
-    return [name for name, fit in FITS_OF_0_1.items() if fit[0] not in ("evaluate", "drift")] + [
-        name for name, fit in ELSEWHERE.items() if fit[1] != "evaluate"
-    ]
+    every = {**FITS_OF_0_1, **ELSEWHERE}
+    return [name for name, fit in every.items() if not {"evaluate", "drift"} & set(fit.split())]
 
 
 def main(scratch: str) -> int:

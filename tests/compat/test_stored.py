@@ -15,7 +15,7 @@ from calibkit.registry.methods import KINDS
 from calibkit.registry.methods import STATES as STATE_KINDS
 from calibkit.registry.states import read_state
 from tests.compat.frozen import FOLDER as FROZEN
-from tests.compat.write import HERE, STATES, key
+from tests.compat.write import HERE, STATES, key, suffix_of
 from tests.conftest import Invoke
 
 FOLDERS = sorted(path for path in HERE.iterdir() if (path / "rows.csv").exists())
@@ -55,11 +55,11 @@ def test_stored_models_give_what_they_gave(model: Path, tmp_path: Path, invoke: 
 def test_stored_states_are_merged_since_0_2(
     folder: Path, name: str, tmp_path: Path, invoke: Invoke
 ) -> None:
-    suffix = STATES[name][1]
+    suffix = suffix_of(name)
     out = tmp_path / f"out{suffix}"
     said = invoke("merge", folder / f"{name}.state", "-q", "-o", out)
     if folder.name.startswith("0.1."):
-        kind = STATES[name][0][0]
+        kind = STATES[name].split()[0]
         assert said.code == 3
         assert f"make it again from its rows: calibkit {kind}" in said.stderr
         return
