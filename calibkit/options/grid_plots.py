@@ -40,10 +40,10 @@ class GridPlot(BinnedPlot):
     strategy: Literal["equal-mass", "equal-width"] = of_bins(
         "Bins of equal mass or of equal width.", default="equal-mass"
     )
-    axis: Literal["value", "logit"] = of_picture(
-        "Where scores stand: at their value, or at their log-odds, for probabilities that "
-        "are mostly near 0 or near 1.",
-        default="value",
+    axis: Literal["auto", "value", "logit"] = of_picture(
+        "Where scores stand: at their value, or at their log-odds; auto: at these where all "
+        "limits of bins are probabilities below 0.1, or all above 0.9.",
+        default="auto",
     )
     uncertainty_bins: int | None = None
     score_bins: int | None = None

@@ -27,7 +27,15 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
+from calibkit.reports.grids import (
+    FARTHEST,
+    GridCells,
+    axis_of,
+    grid_cells,
+    level_ends,
+    log_odds,
+    name_odds,
+)
 from calibkit.reports.points import Points, check_lines, nice_end, schema
 from calibkit.reports.style import Sheet, with_room
 
@@ -89,7 +97,10 @@ def points(source: Source, options: HeatmapOptions) -> Points:
                     f"shows {drawn!r}"
                 )
     table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal_relaxed")
-    own, told = {**cells.words, "axis": options.axis}, replace(cells, warnings=tuple(warnings))
+    own, told = (
+        {**cells.words, "axis": axis_of(options, cells)},
+        replace(cells, warnings=tuple(warnings)),
+    )
     return Points.of("heatmap", table, told, **own, highest=repr(cells.highest))
 
 

@@ -80,6 +80,7 @@ ELSEWHERE = {
     "report": "evaluate writes it: evaluate INPUT --report report.html",
     "compare": "boundary compares methods: boundary INPUT --precision 0.9 --compare; diff lays two "
     "results side by side: diff FIRST SECOND",
+    "plot boundary": "plot heatmap draws one: plot heatmap INPUT --boundary MODEL -o PICTURE.svg",
 }
 
 #: What the scripts of ``--show-completion`` set where they ask for what may come next.
@@ -187,8 +188,9 @@ def run(arguments: list[str]) -> int:
     The parser's own ``main`` is passed by: it would swallow a broken pipe and an interrupt.
     """
     try:
-        if arguments and arguments[0] in ELSEWHERE:
-            raise UsageError(f"no such command {arguments[0]!r}; {ELSEWHERE[arguments[0]]}.")
+        for word in (" ".join(arguments[:count]) for count in (1, 2)):
+            if word in ELSEWHERE:
+                raise UsageError(f"no such command {word!r}; {ELSEWHERE[word]}.")
         command = command_of(arguments)
         if COMPLETE in os.environ:
             return complete(command)

@@ -92,8 +92,8 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
     columns = {name: name for name in ("count", "positives")}
     if isinstance(data, ScoreRows):
         columns = data.options.roles | options.target.value_columns
-        if options.by is not None:
-            columns["by"] = options.by
+        beside = {role: getattr(options, role) for role in ("by", "groups", "time")}
+        columns |= {role: name for role, name in beside.items() if name is not None}
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certificate_steps
 

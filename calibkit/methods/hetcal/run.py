@@ -63,7 +63,9 @@ def plan(options: HetcalOptions, source: Source) -> Plan:
     """Return what a fit would do."""
     grown: Any = options.train or "the same rows"
     said = grown if isinstance(grown, str) else ", ".join(grown)
-    return Plan(_roles(options, source, "feature "), options.steps(said))
+    beside = {role: getattr(options, role) for role in ("groups", "time")}
+    dealing = {role: name for role, name in beside.items() if name is not None}
+    return Plan(_roles(options, source, "feature ") | dealing, options.steps(said))
 
 
 class HetcalState(RowState):
