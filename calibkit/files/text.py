@@ -230,8 +230,8 @@ class _Text:
             raise DataError.of(
                 self.part.path,
                 f"{len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
-                f"of fields than the header (first: row {row} has {count}, the header {width}); mend "
-                f"the row, or quote the fields that hold {separator!r}",
+                f"of fields than the header (first: row {row} has {count}, the header {width}); "
+                f"correct the row, or quote the fields that hold {separator!r}",
                 rows=len(ragged),
                 first_rows=[number for number, _ in ragged],
             )

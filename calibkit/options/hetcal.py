@@ -85,7 +85,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         shown="0 to 10,000 by cross-validation",
     )
     precalibrate: Literal["platt", "auto", "none"] = of_maps(
-        "What all scores go through first; auto: the map that rows held out choose.",
+        "What all scores go through first; auto: the map that held-out rows choose.",
         default="platt",
     )
     clip: float = of_maps(
@@ -143,7 +143,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     def steps(self, grown: str) -> list[str]:
         """Return in words what a fit does, with a partition grown on some rows."""
         if self.partition == "auto":
-            return [f"choose a partition by rows held out, grow it on {grown}, and fit its maps"]
+            return [f"choose a partition on held-out rows, grow it on {grown}, and fit its maps"]
         said = [
             f"grow a {self.partition} partition on {grown}, and fit a {self.map} map to each leaf"
         ]
