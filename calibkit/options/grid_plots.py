@@ -98,6 +98,47 @@ class HeatmapOptions(GridPlot):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RegionsOptions(PlotOptions):
+    """Draw what a boundary over several uncertainties selects, over two of them.
+
+    A cell shows the share of its rows that is selected, whatever the score and the other uncertainties,
+    and the score from which on they are; three-way decisions have a panel for block and one for review.
+    Uncertainties stand at their rank. INPUT: rows.
+    """
+
+    KIND, HEADING, SIZE = "regions", "Decisions over two uncertainties", (6.0, 5.0)
+    EXAMPLES = (
+        "test.parquet --boundary boundary.json -o regions.svg",
+        "test.parquet --boundary boundary.json --uncertainty age,epistemic -o regions.png",
+    )
+
+    boundary: Boundaries = of_bins(
+        "The boundary, of several uncertainties.", "MODEL", default=(), read=read_models
+    )
+    uncertainty: shared.Names | None = shared.named_column(
+        "Two of its uncertainties, across and up.",
+        shown="the first two",
+        many="commas",
+        read=listed,
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The uncertainties that are drawn, if they are named."""
+        return tuple(self.uncertainty or ())
+
+    def check(self) -> None:
+        """Refuse any number of boundaries but one, and of uncertainties but two."""
+        super().check()
+        if len(self.boundaries) != 1:
+            raise UsageError("plot regions draws one boundary: name its model by --boundary.")
+        if len(set(self.names)) != len(self.names) or len(self.names) not in (0, 2):
+            raise UsageError(
+                f"--uncertainty takes two columns, each once; got {', '.join(self.names)}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RecallGainOptions(BinnedPlot):
     """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
 
@@ -191,6 +232,7 @@ KINDS: Final[Mapping[str, type[PlotOptions]]] = {
         plot.ThresholdOptions,
         PositivityOptions,
         HeatmapOptions,
+        RegionsOptions,
         RecallGainOptions,
         EceAtOptions,
         plot.BiasOptions,

@@ -176,6 +176,7 @@ def test_plots_load_matplotlib_only_to_draw(
         (["roc", "-o", "a.svg", "--boundary", "no.json"], 2, "no.json"),
         (["hetmap", "-o", "a.svg"], 2, "hetmap"),
         (["heatmap", "-o", "a.svg", "--uncertainty", "none"], 2, "none"),
+        (["regions", "-o", "a.svg"], 2, "name its model by --boundary"),
         (["reliability", "-o", "a.svg", "--scale", "raw"], 3, "scores that are probabilities"),
         (["reliability", "-o", "a.svg", "--score", "id"], 3, "not in [0, 1]"),
         (["roc", "-o", "a.svg", "--label", "weight"], 3, "weight"),

@@ -28,6 +28,7 @@ from calibkit.options.grid_plots import (
     HeatmapOptions,
     PositivityOptions,
     RecallGainOptions,
+    RegionsOptions,
 )
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -48,6 +49,8 @@ from tests.library.pictures import (
     JUDGED,
     SHOWN,
     faults,
+    leaves,
+    many,
     points_of,
     scored,
     source_of,
@@ -279,6 +282,39 @@ def test_weighted_heights_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> 
             if u < row["uncertainty_low"]
         )
         assert row["rank_low"] == pytest.approx(below / weight.sum())
+
+
+@pytest.mark.parametrize("recall", [None, 0.8])
+def test_cells_of_two_uncertainties_count_what_is_decided(recall: float | None) -> None:
+    model, drawn = leaves(recall), ["run", "uncertainty"]
+    options = RegionsOptions(boundary=model, uncertainty=drawn)
+    table = plots.points(source_of(many()), options).table
+    words = {0: "pass", 1: "selected"} if recall is None else {}
+    decided = model.apply(many()).with_columns(
+        pl.col("decision").replace_strict(words) if words else pl.col("decision")
+    )
+    sides = {"x": "run", "y": "uncertainty"}
+    for row in table.iter_rows(named=True):
+        inside = [
+            all(
+                row[f"{axis}_low"] <= own[name] < row[f"{axis}_high"]
+                for axis, name in sides.items()
+            )
+            for own in decided.iter_rows(named=True)
+        ]
+        cell = decided.filter(pl.Series(inside))
+        taken = cell.filter(pl.col("decision") == row["decision"])
+        assert (row["count"], row["decided"]) == (cell.height, taken.height)
+        if cell.height:
+            assert row["share"] == pytest.approx(taken.height / cell.height)
+        for axis, name in sides.items():
+            below = decided.filter(pl.col(name) < row[f"{axis}_low"]).height
+            assert row[f"{axis}_rank_low"] == pytest.approx(below / 4000)
+        lowest = taken["score"].min()
+        if row["decision"] != "review" and isinstance(lowest, float):
+            assert row["threshold_low"] <= lowest
+    assert table["decided"].sum() == decided.filter(pl.col("decision") != "pass").height
+    assert set(table["decision"]) == ({"selected"} if recall is None else {"block", "review"})
 
 
 @pytest.mark.parametrize(
