@@ -228,7 +228,7 @@ def change(frame: pl.DataFrame, **columns: pl.Expr) -> pl.DataFrame:
             "count_0",
             5,
         ),
-        ({"count_0": pl.lit(0), "count_1": pl.lit(0)}, "no vote", "votes", 1),
+        ({"count_0": pl.lit(0), "count_1": pl.lit(0)}, "no vote", "count_*", 1),
         (
             {"feature_3": pl.when(pl.col("id") == 7).then(None).otherwise("feature_3")},
             "no value",
