@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calibkit_cli.main import run
+from tests.conftest import make
 
 #: The kinds that more than one test uses, and how they are fitted; ROWS stands for the file, INNER
 #: for the model of that name.
@@ -176,6 +176,4 @@ def _bundle(name: str, folder: Path, size: int) -> Path:
 
 
 def _run(arguments: list[str], output: Path) -> None:
-    quick = ["--folds", "0"] if arguments[0] == "boundary" else []
-    code = run([*arguments, *quick, "-q", "-o", str(output)])
-    assert code == 0, f"exit code {code} from: calibkit {' '.join(arguments)}"
+    make(output, *arguments, *(["--folds 0"] if arguments[0] == "boundary" else []))

@@ -115,9 +115,7 @@ def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke)
 
 def test_a_wide_gap_changes_nothing(rows: Path, invoke: Invoke) -> None:
     free = fit(invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1)
-    wide = fit(
-        invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1, "--max-gap", "recall:1"
-    )
+    wide = fit(invoke, rows, *BASE, "--method exact --uncertainty-bins 1 --max-gap recall:1")
     assert wide["fit"]["in_sample"] == free["fit"]["in_sample"]
 
 
@@ -136,9 +134,7 @@ def test_shards_are_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     for k in range(2):
         frame[k::2].write_parquet(tmp_path / f"{k}.parquet")
         states.append(tmp_path / f"{k}.state")
-        done = invoke(
-            "boundary", tmp_path / f"{k}.parquet", *options, "--partial", "-o", states[-1]
-        )
+        done = invoke("boundary", tmp_path / f"{k}.parquet", *options, "--partial -o", states[-1])
         assert done.code == 0, done.stderr
     assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
     assert (tmp_path / "merged.json").read_bytes() == (rows.parent / "model.json").read_bytes()

@@ -44,9 +44,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fit(invoke: Invoke, rows: Path, *options: object) -> tuple[Path, dict[str, Any]]:
     model = rows.parent / "model.json"
-    done = invoke("boundary", rows, "--precision", 0.8, *options, "-o", model)
-    assert done.code == 0, done.stderr
-    return model, json.loads(model.read_text())
+    return model, invoke("boundary", rows, "--precision", 0.8, *options, "-o", model).result()
 
 
 def test_an_exclusive_or_that_no_column_shows(rows: Path, invoke: Invoke) -> None:

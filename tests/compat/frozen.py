@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.compat.fits import ELSEWHERE, FITS_OF_0_1, MODELS, ROWS, rows, words
 from tests.conftest import ROOT
@@ -52,6 +54,19 @@ def models() -> list[str]:
     """Return the fits that write a model."""
     every = {**FITS_OF_0_1, **ELSEWHERE}
     return [name for name, fit in every.items() if not {"evaluate", "drift"} & set(fit.split())]
+
+
+def close(one: Any, other: Any, rel: float = 1e-9, small: float = 1e-12) -> bool:
+    """Return whether two values are equal, their numbers but for a relative error or a small one."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        same = one.keys() == other.keys()
+        return same and all(close(one[name], other[name], rel, small) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(close(*pair, rel, small) for pair in pairs)
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=rel, abs_tol=small)
+    return bool(one == other)
 
 
 def main(scratch: str) -> int:

@@ -15,6 +15,7 @@ import polars as pl
 
 from calibkit import __version__
 from tests.cli.stored import many_columns
+from tests.conftest import make
 
 HERE = Path(__file__).parent
 VOTES = "--probs prob_* --counts count_*"
@@ -98,14 +99,6 @@ def suffix_of(name: str) -> str:
     return ".csv" if name == "bin" else ".json"
 
 
-def run(*words: object) -> None:
-    """Run a command; end where it fails."""
-    from calibkit_cli.main import run as run_command
-
-    if run_command([str(word) for word in (*words, "-q")]):
-        raise SystemExit(f"failed: {words}")
-
-
 def main() -> int:
     """Write the folder of this version."""
     folder = HERE / __version__
@@ -117,18 +110,15 @@ def main() -> int:
     frame.write_csv(rows)
     for name, line in MODELS.items():
         command, *options = line.split()
-        model = folder / f"{name}.json"
-        run(command, rows, *options, "-o", model)
-        run("apply", model, rows, *key(name), "--keep", "id", "-o", folder / f"{name}.csv")
-    bundle = folder / "bundle.json"
+        model = make(folder / f"{name}.json", command, rows, *options)
+        make(folder / f"{name}.csv", "apply", model, rows, *key(name), "--keep id")
     parts = [folder / "calibrator_beta.json", f"act={folder / 'boundary_exact.json'}"]
-    run("bundle", *parts, "-o", bundle)
-    run("apply", bundle, rows, "--keep", "id", "-o", folder / "bundle.csv")
+    bundle = make(folder / "bundle.json", "bundle", *parts)
+    make(folder / "bundle.csv", "apply", bundle, rows, "--keep id")
     for name, line in STATES.items():
         command, *options = line.split()
-        state = folder / f"{name}.state"
-        run(command, rows, *options, "--partial", "-o", state)
-        run("merge", state, "-o", folder / f"{name}_merged{suffix_of(name)}")
+        state = make(folder / f"{name}.state", command, rows, *options, "--partial")
+        make(folder / f"{name}_merged{suffix_of(name)}", "merge", state)
     return 0
 
 

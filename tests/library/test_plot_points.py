@@ -19,6 +19,7 @@ from scipy import stats
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
+from calibkit.files.sources import Source, open_source
 from calibkit.measures import cells
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
@@ -44,6 +45,7 @@ from calibkit.reports.curves import MOST_POINTS, visible
 from calibkit.reports.grids import level_names
 from calibkit.reports.heatmap import outline
 from tests.cli.score_files import decisions
+from tests.conftest import make
 from tests.library.pictures import (
     BOTH,
     JUDGED,
@@ -84,6 +86,13 @@ def fit(path: Path, method: str, **more: Any) -> Path:
     rows = read_score_rows(source_of(scored()), ColumnOptions())
     path.write_bytes(fit_boundary(rows, options).model.to_json())
     return path
+
+
+def grid_of(folder: Path) -> Source:
+    """Return a table of the rows, which are written beside it."""
+    scored().write_parquet(folder / "rows.parquet")
+    grid = make(folder / "grid.csv", "bin", folder / "rows.parquet", "--score-bins 4")
+    return open_source([str(grid)])
 
 
 # ---------------------------------------------------------------- reliability
@@ -244,14 +253,7 @@ def test_positivity_counts_the_cells_of_quantile_levels() -> None:
 
 
 def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
-    from calibkit_cli.main import run
-
-    scored().write_parquet(tmp_path / "rows.parquet")
-    given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
-    assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
-    from calibkit.files.sources import open_source
-
-    source = open_source([str(tmp_path / "grid.csv")])
+    source = grid_of(tmp_path)
     for kind in (PositivityOptions, HeatmapOptions):
         options = kind(uncertainty_bins=3, score_bins=4)
         one = plots.points(source, options).table
@@ -356,23 +358,14 @@ def test_what_a_stochastic_boundary_leaves_to_chance_is_apart(tmp_path: Path) ->
 
 
 def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
-    rows = source_of(scored())
-    path = tmp_path / "segments.json"
-    from calibkit_cli.main import run
-
-    scored().write_parquet(tmp_path / "rows.parquet")
-    given = ["boundary", str(tmp_path / "rows.parquet"), "--precision", "0.6", "--by", "run"]
-    assert run([*given, "--method", "exact", "--folds", "0", "-q", "-o", str(path)]) == 0
+    rows, grid = source_of(scored()), grid_of(tmp_path)
+    given = "--precision 0.6 --by run --method exact --folds 0"
+    path = make(tmp_path / "segments.json", "boundary", tmp_path / "rows.parquet", given)
     with pytest.raises(UsageError, match="thresholds for each 'run'"):
         plots.points(rows, HeatmapOptions(boundary=path))
     other = fit(tmp_path / "other.json", "exact", uncertainty_bins=2)
-    given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
-    assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
-    from calibkit.files.sources import open_source
-
     with pytest.raises(UsageError, match="draw it over the rows themselves"):
-        source = open_source([str(tmp_path / "grid.csv")])
-        plots.points(source, HeatmapOptions(boundary=other))
+        plots.points(grid, HeatmapOptions(boundary=other))
     moved = scored().rename({"score": "s"}).with_columns(score=scored()["score"])
     options = HeatmapOptions(boundary=other, score="s")
     assert "decides by the score 'score'" in plots.points(source_of(moved), options).warnings[0]
