@@ -89,8 +89,8 @@ def fit_cells(
         np.bincount(place, own, tally.levels * _BINS) for own in (count, positive, count * s)
     )
     held = np.flatnonzero(rows > 0.0)
-    rows = rows[held].astype(np.float64)
-    share, mean = hits[held] / rows, score[held] / rows
+    times: Floats = rows[held].astype(np.float64)
+    share, mean = hits[held] / times, score[held] / times
     ranks = _ranks(tally, shape)
     among: Floats = np.column_stack([ranks, *(ranks[:, a] * ranks[:, b] for a, b in _pairs(shape))])
     cells = held // _BINS
@@ -99,7 +99,7 @@ def fit_cells(
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.square(terms - terms[0]) @ np.ones(terms.shape[1])).all():
                 break  # scores so large that nothing can be summed are the surface themselves
-        intercept, weights = _fit(terms, share, rows)
+        intercept, weights = _fit(terms, share, times)
         split = 1 + among.shape[1]
         slope = weights[0] + product @ weights[split:]
         if (slope > 0.0).all():
