@@ -161,6 +161,36 @@ def test_rules_are_shown_and_cover_all_cells(rows: Path, invoke: Invoke) -> None
     assert covered.ravel().tolist() == leaves
 
 
+def smooth(rows: int, seed: int) -> pl.DataFrame:
+    """Return rows whose uncertainties work smoothly, and together."""
+    random = np.random.default_rng(seed)
+    a, b = random.random((2, rows))
+    z = random.normal(-1.0, 1.3, rows)
+    rate = 1.0 / (1.0 + np.exp(-((1.6 - 1.2 * a) * z + 1.5 * b - 1.0)))
+    label = (random.random(rows) < rate).astype(np.int64)
+    return pl.DataFrame({"score": 1.0 / (1.0 + np.exp(-z)), "a": a, "b": b, "label": label})
+
+
+def test_a_surface_over_all_columns_where_they_work_smoothly(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    path, out = tmp_path / "rows.parquet", tmp_path / "out.parquet"
+    smooth(12_000, 3).write_parquet(path)
+    model, said = fit(invoke, path, "--uncertainty", "a,b")
+    assert said["method"] == "logistic" and "logistic" in [
+        one["method"] for one in said["fit"]["candidates"]
+    ]
+    single = fit(invoke, path, "--uncertainty", "a,b", "--method", "exact")[1]["fit"]
+    assert said["fit"]["cross_validated"]["recall"] > single["cross_validated"]["recall"]
+    model, said = fit(invoke, path, "--uncertainty", "a,b", "--method", "logistic")
+    assert invoke("apply", model, path, "-o", out).code == 0
+    assert pl.read_parquet(out)["decision"].sum() == said["fit"]["in_sample"]["selected"]
+    assert len(said["score_thresholds"]) == len(said["partition"]["leaves"])
+    assert invoke("show", model).code == 0
+    sql = tmp_path / "rule.sql"
+    assert invoke("export", model, "--to", "sql", "--check", path, "-o", sql).code == 0
+
+
 def test_other_rows_are_judged_in_the_same_cells(rows: Path, invoke: Invoke) -> None:
     said = fit(invoke, rows, "--uncertainty", "a,b", "--test", rows)[1]["fit"]
     assert {name: said["test"][name] for name in said["in_sample"]} == said["in_sample"]

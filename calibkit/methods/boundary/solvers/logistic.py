@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
-from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.found import Found, Lines
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.classic import single_threshold
 from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface, regressor
@@ -83,7 +83,7 @@ def best_cut(
 
 
 def surface_points(
-    tally: Tally, surface: Surface, excluded: int, probability: bool, threads: int = 1
+    tally: Tally, surface: Lines, excluded: int, probability: bool, threads: int = 1
 ) -> tuple[Points, NDArray[np.float32]]:
     """Return the prefixes of all rows by falling value of a surface, and the value of each entry."""
     s = regressor(tally, probability)
@@ -102,7 +102,7 @@ def surface_points(
 
 def cut_thresholds(
     tally: Tally,
-    surface: Surface,
+    surface: Lines,
     values: NDArray[np.float32],
     cut: float,
     excluded: int = -1,
