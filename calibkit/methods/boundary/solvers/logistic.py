@@ -77,9 +77,14 @@ def best_cut(
         int(points.selected[choice]),
         int(points.true_positives[choice]),
         surface=surface,
-        cut=value,
+        cut=_least(values[points.entry[choice]]),
         gain=points.total_gain(np.array([choice])),
     )
+
+
+def _least(value: np.float32) -> float:
+    """Return from where on what a surface says comes to this value, which is rounded."""
+    return 0.5 * (float(value) + float(np.nextafter(value, np.float32(-math.inf))))
 
 
 def surface_points(
