@@ -109,8 +109,7 @@ def test_a_certificate_over_leaves_that_its_rows_did_not_choose(
     model, said = fit(invoke, path, *options)
     assert said["method"] == {"auto": "curved"}.get(method, method)
     assert said["fit"]["certificate"]["quantity"] == "precision"
-    assert invoke("apply", model, path, "-o", out).code == 0
-    chosen = pl.read_parquet(out).filter(pl.col("decision") == 1)
+    chosen = invoke("apply", model, path, "-o", out).result().filter(pl.col("decision") == 1)
     seen = said["fit"]["in_sample"]
     assert (chosen.height, chosen["label"].sum()) == (seen["selected"], seen["true_positives"])
     assert seen["precision"] >= 0.8 and seen["recall"] > 0.15  # each column alone: next to nothing
