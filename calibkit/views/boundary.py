@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
@@ -68,7 +69,10 @@ def _answer(model: BoundaryModel, page: Page) -> None:
     else:
         table, header = level_rows(model, rows), ["rows", "positive if"]
         if model.partition:
-            page.table(["level", "where"], rule_rows(model))
+            boxes: Sequence[Sequence[object]] = rule_rows(model)
+            if model.method == "logistic":  # of which each cell is a level
+                boxes = spread(boxes, page.shown(len(boxes), _SHOWN))
+            page.table(["level", "where"], boxes)
             page.say("")
         if model.review_thresholds:
             header[-1:] = ["block if", "else review if"]
