@@ -28,7 +28,7 @@ def lines(found: Watched) -> list[str]:
             if test.estimate is not None
         ),
         *(
-            f"{one.name} as in the fit: {one.moved:.1%} of {one.rows:,} rows moved; e-value "
+            f"{one.name} against the fit: {one.moved:.1%} of {one.rows:,} rows moved; e-value "
             f"{one.e_value:.4g}, drift at {one.threshold:g}."
             for one in found.drift
             if one.moved is not None

@@ -471,3 +471,17 @@ def test_scores_that_most_rows_share_are_no_drift() -> None:
         assert covariates.evidence(fitted, [night] * 300).highest < 2.0
     assert covariates.evidence(fitted, [[20, 0, *night[2:]]]).e_value < 2.0
     assert covariates.evidence(fitted, [[20, 0, *night[3:], night[2]]]).e_value > 1e6
+
+
+def test_it_says_when_labels_will_be_enough() -> None:
+    """The night foreseen is about the night on which the interval clears the bound."""
+    state = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer")
+    said = []
+    for place in range(1, 60):
+        state = state.add([Night(place, ((1.0, 20, 80),), (Shard(f"{place:016x}", 100),))])[0]
+        found = judge(state)
+        if "too few labels" not in found.advice:
+            break
+        said.append(int(found.advice.split("before about night ")[1].split()[0]))
+    assert found.advice.startswith("Every promise is kept")
+    assert all(place / 2 <= one <= 2 * place for one in said)

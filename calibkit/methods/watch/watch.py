@@ -33,6 +33,7 @@ from calibkit.methods.watch.state import (
     WatchState,
     merge_states,
     new_state,
+    period_at,
     place_of,
     read_state,
     refuse_other,
@@ -48,6 +49,9 @@ BOUNDARY, ALL = "boundary", "all"
 
 #: What the test of probabilities is called.
 CALIBRATION = "calibration"
+
+#: For how many nights it is said when labels will be enough.
+_FORESEEN = 1_000
 
 #: Where neither the line nor a certificate says.
 _CONFIDENCE = 0.95
@@ -428,7 +432,8 @@ def judge(state: WatchState) -> Watched:
             )
         )
     drift = _drifted(state)
-    advice = _advice(tests, [bet.proof for bet in bets], _moved(state, bets))
+    proofs = [bet.proof for bet in bets]
+    advice = _advice(tests, proofs, _moved(state, bets), state)
     return Watched(state, tuple(tests), " ".join([advice, *_seen(drift)]), drift)
 
 
@@ -498,7 +503,9 @@ def merged(files: list[str]) -> Watched:
     return judge(merge_states([(file, read_state(read_bytes(file), file)) for file in files]))
 
 
-def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | None) -> str:
+def _advice(
+    tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | None, state: WatchState
+) -> str:
     """Return what to do, in a sentence; `moved` is the factor of the odds that explains all."""
     refuted = [test for test in tests if test.refuted is not None]
     if refuted:
@@ -542,8 +549,29 @@ def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | 
     ]
     if unsure:
         names = " and ".join(test.name for test in unsure)
-        return f"Nothing is refuted, and there are too few labels to be sure of {names}: keep watching."
+        wait = max(_wait(test, state) for test in unsure)
+        when = ""
+        if wait and state.last is not None:
+            then = period_at(state.last + wait, state.calendar)
+            when = f" before about night {then} at this rate"
+        return (
+            f"Nothing is refuted, and there are too few labels to be sure of {names}{when}: keep "
+            "watching."
+        )
     return "Every promise is kept, as far as the nights together say: keep watching."
+
+
+def _wait(test: Tested, state: WatchState) -> int:
+    """Return in how many more nights a rate that stays may be sure of its bound; 0: nobody knows.
+
+    The ends of an interval come nearer as one over the square root of the number of rows.
+    """
+    nights = place_of(state.nights[-1].period) - place_of(state.nights[0].period) + 1
+    end = test.high if test.name == "fpr" else test.low
+    if test.estimate is None or end is None or test.estimate == test.bound:
+        return 0
+    wait = nights * (((test.estimate - end) / (test.estimate - test.bound)) ** 2 - 1.0)
+    return math.ceil(wait) if wait <= _FORESEEN else 0
 
 
 def _kept(test: Tested, value: float) -> bool:
