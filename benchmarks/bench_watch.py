@@ -69,7 +69,7 @@ def results(options: argparse.Namespace) -> dict[str, Any]:
     fill(
         "watch",
         some=True,
-        time=f"{table(header, lines, 'lr')}\n\nThe state after them: {size:,} bytes.",
+        time=f"{table(header, lines, 'lr')}\n\nThe state after them: {size:,} bytes.{told}",
     )
     # A machine that does other work says nothing of the time.
     slow = min(run.wall for run in last) > SECONDS and min(run.cpu for run in last) > SECONDS

@@ -54,15 +54,7 @@ def startup_section(pairs: list[Pair], start: Pair, cold: list[dict[str, Any]]) 
                 shown(pair.ratio(wall_of)),
             ]
         )
-    header = [
-        "command",
-        "median",
-        "best",
-        "aim",
-        "",
-        "processors",
-        "ratio to `import polars, numba`",
-    ]
+    header = "command|median|best|aim||processors|ratio to `import polars, numba`"
     ours, peer = (median(start, side, cpu_of) for side in ("ours", "peer"))
     text = (
         f"A boundary on 1,000 rows takes {seconds(start, wall_of)} against `import polars` alone, "
@@ -155,27 +147,9 @@ def sort_remark(pair: Pair) -> str:
 
 def mist_section(pairs: list[Pair]) -> str:
     """Return the section about MIST."""
-    header = [
-        "",
-        "calibkit / scikit-learn",
-        "times as fast",
-        "in processor time",
-        "memory",
-        "same thresholds",
-    ]
-    rows, remarks = [], []
+    remarks = []
     for pair in pairs:
-        wall, cpu = pair.ratio(wall_of), pair.ratio(cpu_of)
-        rows.append(
-            [
-                pair.name,
-                seconds(pair, wall_of),
-                f"{1 / wall.median:.1f} ({1 / wall.high:.1f}–{1 / wall.low:.1f})",
-                f"{1 / cpu.median:.1f}",
-                shown(pair.ratio(peak_of)),
-                "yes" if pair.facts["same_thresholds"] else "**no**",
-            ]
-        )
+        wall = pair.ratio(wall_of)
         if pair.limit is not None:
             remarks.append(
                 f"{pair.name}: {1 / wall.median:.1f} times as fast; aimed at were "
@@ -184,23 +158,30 @@ def mist_section(pairs: list[Pair]) -> str:
         elif wall.median > 1:
             remarks.append(f"{pair.name}: scikit-learn is faster.")
     items = [*map(bullets, remarks), *reasons(pairs)]
-    return "\n\n".join([MIST, table(header, rows), "\n".join(items)])
+    return "\n\n".join([MIST, faster(pairs, "scikit-learn", "same thresholds"), "\n".join(items)])
 
 
-def evaluate_section(pairs: list[Pair]) -> str:
-    """Return the section about metrics."""
-    header = ["", "calibkit / other", "times as fast", "in processor time", "memory", "same values"]
-    rows, remarks = [], []
+def faster(pairs: list[Pair], other: str, same: str) -> str:
+    """Return the table of how many times as fast calibkit is, and whether results are the same."""
+    rows = []
     for pair in pairs:
-        wall, cpu, peak = pair.ratio(wall_of), pair.ratio(cpu_of), pair.ratio(peak_of)
+        wall, cpu = pair.ratio(wall_of), pair.ratio(cpu_of)
         rows.append(
             [
                 *(pair.name, seconds(pair, wall_of)),
                 f"{1 / wall.median:.1f} ({1 / wall.high:.1f}–{1 / wall.low:.1f})",
-                *(f"{1 / cpu.median:.1f}", shown(peak)),
-                "yes" if pair.facts["same_values"] else "**no**",
+                *(f"{1 / cpu.median:.1f}", shown(pair.ratio(peak_of))),
+                "yes" if pair.facts[same.replace(" ", "_")] else "**no**",
             ]
         )
+    return table(f"|calibkit / {other}|times as fast|in processor time|memory|{same}", rows)
+
+
+def evaluate_section(pairs: list[Pair]) -> str:
+    """Return the section about metrics."""
+    remarks = []
+    for pair in pairs:
+        wall, peak = pair.ratio(wall_of), pair.ratio(peak_of)
         if pair.limit is not None:
             text = f"{pair.name}: {wall.median:.2f} of the time; aim: at most {pair.limit:g}, "
             text += f"{verdict(wall.median, pair.limit)}."
@@ -209,4 +190,4 @@ def evaluate_section(pairs: list[Pair]) -> str:
                 text += f" Memory: at most {pair.memory_limit:g}, {met}."
             remarks.append(text)
     items = [*map(bullets, remarks), *reasons(pairs)]
-    return "\n\n".join([EVALUATE, table(header, rows), "\n".join(items)])
+    return "\n\n".join([EVALUATE, faster(pairs, "other", "same values"), "\n".join(items)])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -60,6 +63,37 @@ class Outcome:
     code: int
     stdout: bytes
     stderr: str
+    output: Path | None = None
+
+    def result(self) -> Any:
+        """Return what a command that must have succeeded wrote to its -o, or else printed as JSON."""
+        assert self.code == 0, self.stderr
+        if self.output is None:
+            return json.loads(self.stdout)
+        if self.output.suffix.lower() == ".parquet":
+            return pl.read_parquet(self.output)
+        if self.output.suffix == ".csv":
+            return pl.read_csv(self.output)
+        return json.loads(self.output.read_bytes())
+
+    def succeeded(self, *said: str) -> None:
+        """See that the command succeeded, and said so much on the way."""
+        assert self.code == 0, self
+        for text in said:
+            assert text in self.stderr, self
+
+    def refused(self, code: int, *said: str) -> dict[str, Any]:
+        """See that the command failed with a code, says so much, and wrote no result.
+
+        Return the error, as ``--json`` prints it, where that was given.
+        """
+        assert self.code == code, self
+        assert "Traceback" not in self.stderr
+        error: dict[str, Any] = json.loads(self.stdout)["error"] if self.stdout else {"code": code}
+        assert error["code"] == code
+        for text in said:
+            assert text in self.stderr + error.get("message", ""), self
+        return error
 
 
 #: What the fixture `invoke` is.
@@ -79,16 +113,35 @@ def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+def words(arguments: Iterable[object]) -> list[str]:
+    """Return a command line; a text that begins with a dash is parted at its blanks."""
+    parts = [
+        one.split() if isinstance(one, str) and one[:1] == "-" else [str(one)] for one in arguments
+    ]
+    return [word for part in parts for word in part]
+
+
+def make(output: Path, *arguments: object) -> Path:
+    """Run a command in this process for what many tests share: ``make(path, "bin", rows)``."""
+    from calibkit_cli.main import run
+
+    assert run([*words(arguments), "-q", "-o", str(output)]) == 0, arguments
+    return output
+
+
 @pytest.fixture
 def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Invoke:
-    """Run a command line in this process: ``invoke("bin", path, "-o", output)``."""
+    """Run a command line in this process: ``invoke("bin", path, "--score-bins 5 -o", output)``."""
     from calibkit_cli.main import run
 
     def call(*arguments: object) -> Outcome:
         capfdbinary.readouterr()
-        code = run([str(argument) for argument in arguments])
+        line = words(arguments)
+        code = run(line)
         captured = capfdbinary.readouterr()
-        return Outcome(code, captured.out, captured.err.decode())
+        place = line.index("-o") + 1 if "-o" in line[:-1] else None
+        output = Path(line[place]) if place and line[place] != "-" else None
+        return Outcome(code, captured.out, captured.err.decode(), output)
 
     return call
 
@@ -105,7 +158,7 @@ def command() -> Callable[..., subprocess.CompletedProcess[bytes]]:
         start = [warm.program()] if own is None else [sys.executable, "-m", "calibkit_cli.main"]
         settings = {"capture_output": True, "timeout": 120, **keywords}
         return subprocess.run(
-            [*start, *map(str, arguments)],
+            [*start, *words(arguments)],
             env={**clean_environment(), **(own or {})},
             check=False,
             **settings,

@@ -7,152 +7,96 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calibkit_cli.main import run
+from tests.conftest import make
 
-#: The kinds that more than one test uses, and how they are fitted; ROWS stands for the file.
-FITS: dict[str, list[str]] = {
-    "st": ["boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "1", "--method", "st"],
-    "exact": ["boundary", "ROWS", "--precision", "0.8", "--method", "exact"],
-    "levels": [
-        "boundary",
-        "ROWS",
-        "--precision",
-        "0.8",
-        "--uncertainty-bins",
-        "300",
-        "--method",
-        "gmt",
-    ],
-    "float32": ["boundary", "ROWS", "--score", "single", "--precision", "0.8", "--method", "exact"],
-    "logistic": ["boundary", "ROWS", "--precision", "0.8", "--method", "logistic"],
-    "block": ["boundary", "ROWS", "--precision", "0.8", "--method", "stochastic"],
-    "tie": [
-        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "1"),
-        *("--method", "stochastic", "--randomise", "tie"),
-    ],
-    "score-first": [
-        *(
-            "boundary",
-            "ROWS",
-            "--precision",
-            "0.8",
-            "--uncertainty-bins",
-            "3",
-            "--score-bins",
-            "40",
-        ),
-        *("--order", "score-uncertainty", "--method", "gmt"),
-    ],
-    "by": [
-        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "2", "--method", "exact"),
-        *("--by", "region"),
-    ],
-    "by-year": [
-        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "1", "--method", "st"),
-        *("--by", "year"),
-    ],
-    "raw": [
-        *("boundary", "ROWS", "--score", "logit", "--scale", "raw", "--precision", "0.8"),
-        *("--uncertainty-bins", "2", "--method", "exact"),
-    ],
-    "several": [
-        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty", "uncertainty,member_1"),
-        *("--uncertainty-bins", "3", "--method", "exact"),
-    ],
-    "three-way": [
-        *("boundary", "ROWS", "--precision", "0.8", "--recall", "0.7"),
-        *("--uncertainty-bins", "3", "--method", "exact"),
-    ],
-    "vad": ["vad", "ROWS", "--members", "member_*"],
-    "vad-identity": ["vad", "ROWS", "--members", "member_*", "--link", "identity"],
-    "vad-by": ["vad", "ROWS", "--members", "member_*", "--by", "region"],
-    "tree": ["hetcal", "ROWS", "--features", "x,kind", "--max-depth", "4", "--min-leaf", "20"],
-    "tree-steps": [
-        *("hetcal", "ROWS", "--features", "x,kind", "--max-depth", "2", "--min-leaf", "50"),
-        *("--map", "isotonic"),
-    ],
-    "tree-beta": [
-        *("hetcal", "ROWS", "--features", "x,kind", "--max-depth", "2", "--min-leaf", "50"),
-        *("--map", "beta"),
-    ],
-    "tree-deep": ["hetcal", "ROWS", "--features", "x,kind", "--max-depth", "16", "--min-leaf", "3"],
-    "forest": [
-        *("hetcal", "ROWS", "--features", "x,kind", "--partition", "forest", "--trees", "3"),
-        *("--max-depth", "3", "--min-leaf", "30", "--shrinkage", "10"),
-    ],
-    "boosted": [
-        "hetcal",
-        "ROWS",
-        "--features",
-        "x,kind",
-        "--partition",
-        "boosted",
-        "--trees",
-        "8",
-    ],
-    "sequential": [
-        *(
-            "hetcal",
-            "ROWS",
-            "--features",
-            "x,kind",
-            "--partition",
-            "sequential",
-            "--min-leaf",
-            "40",
-        ),
-    ],
-    "alpha": ["alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"],
-    "alpha-probs": [
-        *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*", "--features", "probs"),
-        *("--map", "vector", "--disagreement-map", "isotonic"),
-    ],
-    "alpha-sorted": [
-        *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"),
-        *("--features", "sorted-probs", "--map", "matrix"),
-    ],
-    "alpha-features": [
-        *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"),
-        *("--features", "uncertainty", "--map", "temperature", "--disagreement-map", "isotonic"),
-    ],
-    "classes-list": ["calibrate", "ROWS", "--probs", "listed", "--label", "winner"],
+#: The kinds that more than one test uses, and how they are fitted; ROWS stands for the file, INNER
+#: for the model of that name.
+FITS: dict[str, str] = {
+    "st": "boundary ROWS --precision 0.8 --uncertainty-bins 1 --method st",
+    "exact": "boundary ROWS --precision 0.8 --method exact",
+    "levels": "boundary ROWS --precision 0.8 --uncertainty-bins 300 --method gmt",
+    "float32": "boundary ROWS --score single --precision 0.8 --method exact",
+    "logistic": "boundary ROWS --precision 0.8 --method logistic",
+    "block": "boundary ROWS --precision 0.8 --method stochastic",
+    "tie": (
+        "boundary ROWS --precision 0.8 --uncertainty-bins 1 --method stochastic --randomise tie"
+    ),
+    "score-first": (
+        "boundary ROWS --precision 0.8 --uncertainty-bins 3 --score-bins 40 "
+        "--order score-uncertainty --method gmt"
+    ),
+    "by": "boundary ROWS --precision 0.8 --uncertainty-bins 2 --method exact --by region",
+    "by-year": "boundary ROWS --precision 0.8 --uncertainty-bins 1 --method st --by year",
+    "raw": (
+        "boundary ROWS --score logit --scale raw --precision 0.8 --uncertainty-bins 2 "
+        "--method exact"
+    ),
+    "several": (
+        "boundary ROWS --precision 0.8 --uncertainty uncertainty,member_1 --uncertainty-bins 3 "
+        "--method exact"
+    ),
+    "three-way": "boundary ROWS --precision 0.8 --recall 0.7 --uncertainty-bins 3 --method exact",
+    "vad": "vad ROWS --members member_*",
+    "vad-identity": "vad ROWS --members member_* --link identity",
+    "vad-by": "vad ROWS --members member_* --by region",
+    "tree": "hetcal ROWS --features x,kind --max-depth 4 --min-leaf 20",
+    "tree-steps": "hetcal ROWS --features x,kind --max-depth 2 --min-leaf 50 --map isotonic",
+    "tree-beta": "hetcal ROWS --features x,kind --max-depth 2 --min-leaf 50 --map beta",
+    "tree-deep": "hetcal ROWS --features x,kind --max-depth 16 --min-leaf 3",
+    "forest": (
+        "hetcal ROWS --features x,kind --partition forest --trees 3 --max-depth 3 "
+        "--min-leaf 30 --shrinkage 10"
+    ),
+    "boosted": "hetcal ROWS --features x,kind --partition boosted --trees 8",
+    "sequential": "hetcal ROWS --features x,kind --partition sequential --min-leaf 40",
+    "alpha": "alpha-cal ROWS --probs prob_* --counts count_*",
+    "alpha-probs": (
+        "alpha-cal ROWS --probs prob_* --counts count_* --features probs --map vector "
+        "--disagreement-map isotonic"
+    ),
+    "alpha-sorted": (
+        "alpha-cal ROWS --probs prob_* --counts count_* --features sorted-probs --map matrix"
+    ),
+    "alpha-features": (
+        "alpha-cal ROWS --probs prob_* --counts count_* --features uncertainty "
+        "--map temperature --disagreement-map isotonic"
+    ),
+    "classes-list": "calibrate ROWS --probs listed --label winner",
     **{
-        f"classes-{method}": [
-            *("calibrate", "ROWS", "--probs", "prob_*", "--label", "winner", "--method", method),
-        ]
+        f"classes-{method}": f"calibrate ROWS --probs prob_* --label winner --method {method}"
         for method in ("temperature", "vector", "matrix")
     },
-    "isotonic": ["calibrate", "ROWS", "--method", "isotonic"],
-    "venn-abers": ["calibrate", "ROWS", "--method", "venn-abers"],
-    "prior-shift": ["calibrate", "ROWS", "--method", "prior-shift", "--negatives-kept", "0.1"],
-    "prior-shift-raw": [
-        *("calibrate", "ROWS", "--method", "prior-shift", "--negatives-kept", "0.1", "--clip", "0"),
-    ],
-    "clipped": ["calibrate", "ROWS", "--method", "beta", "--out-of-range", "clip"],
+    "isotonic": "calibrate ROWS --method isotonic",
+    "venn-abers": "calibrate ROWS --method venn-abers",
+    "prior-shift": "calibrate ROWS --method prior-shift --negatives-kept 0.1",
+    "prior-shift-raw": "calibrate ROWS --method prior-shift --negatives-kept 0.1 --clip 0",
+    "clipped": "calibrate ROWS --method beta --out-of-range clip",
     **{
-        f"{method}{suffix}": ["calibrate", "ROWS", "--method", method, *more]
+        f"{method}{suffix}": f"calibrate ROWS --method {method} {more}"
         for method in ("beta", "platt", "histogram", "scaling-binning", "temperature")
-        for suffix, more in (("", []), ("-logit", ["--score", "logit", "--scale", "logit"]))
+        for suffix, more in (("", ""), ("-logit", "--score logit --scale logit"))
     },
     **{
-        f"{method}-by": ["calibrate", "ROWS", "--method", method, "--by", "region"]
+        f"{method}-by": f"calibrate ROWS --method {method} --by region"
         for method in ("beta", "scaling-binning", "venn-abers")
     },
     **{
-        f"{method}-falling": ["calibrate", "ROWS", "--method", method, "--score", "falling"]
+        f"{method}-falling": f"calibrate ROWS --method {method} --score falling"
         for method in ("platt", "scaling-binning")
     },
+    "inner": "calibrate ROWS --method beta --score member_0",
+    "tandem": "vad ROWS --members member_* --calibrator INNER --train-input ROWS",
 }
 
 #: Bundles: the calibrator that comes first, then boundaries on its column.
 BUNDLES = {
-    "bundle": ["beta"],
-    "bundle-by": ["beta-by"],
-    "bundle-steps": ["isotonic"],
-    "bundle-trees": ["boosted"],
+    "bundle": "beta",
+    "bundle-by": "beta-by",
+    "bundle-steps": "isotonic",
+    "bundle-trees": "boosted",
 }
 
-NAMES = (*FITS, "tandem", *BUNDLES)
+NAMES = (*(name for name in FITS if name != "inner"), *BUNDLES)
 
 #: Those that need a key.
 RANDOM = ("block", "tie")
@@ -209,21 +153,16 @@ def fit(name: str, folder: Path, size: int = 800) -> Path:
         rows(size).write_parquet(data)
     if name in BUNDLES:
         return _bundle(name, folder, size)
-    arguments = FITS.get(name)
-    if arguments is None:
-        inner = fit("inner", folder, size)
-        arguments = ["vad", "ROWS", "--members", "member_*", "--calibrator", str(inner)]
-        arguments += ["--train-input", "ROWS"]
-    _run([str(data) if word == "ROWS" else word for word in arguments], path)
+    named = {"ROWS": str(data)}
+    if name == "tandem":
+        named["INNER"] = str(fit("inner", folder, size))
+    _run([named.get(word, word) for word in FITS[name].split()], path)
     return path
-
-
-FITS["inner"] = ["calibrate", "ROWS", "--method", "beta", "--score", "member_0"]
 
 
 def _bundle(name: str, folder: Path, size: int) -> Path:
     path, data = folder / f"{name}.json", folder / f"rows-{size}.parquet"
-    calibrator = fit(BUNDLES[name][0], folder, size)
+    calibrator = fit(BUNDLES[name], folder, size)
     calibrated = folder / f"{name}.parquet"
     _run(["apply", str(calibrator), str(data)], calibrated)
     parts = [str(calibrator)]
@@ -237,6 +176,4 @@ def _bundle(name: str, folder: Path, size: int) -> Path:
 
 
 def _run(arguments: list[str], output: Path) -> None:
-    quick = ["--folds", "0"] if arguments[0] == "boundary" else []
-    code = run([*arguments, *quick, "-q", "-o", str(output)])
-    assert code == 0, f"exit code {code} from: calibkit {' '.join(arguments)}"
+    make(output, *arguments, *(["--folds 0"] if arguments[0] == "boundary" else []))

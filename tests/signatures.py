@@ -51,7 +51,7 @@ def called(names: Iterable[str] = FITS) -> set[str]:
         for fit in names:
             for file in ("rows.parquet", "narrow.parquet"):
                 _run(*words(FITS[fit], folder, folder / file), "-o", folder / "out.json")
-                if FITS[fit][0] not in ("evaluate", "drift"):
+                if FITS[fit].split()[0] not in ("evaluate", "drift"):
                     added = folder / "added.parquet"
                     _run("apply", folder / "out.json", folder / file, "-o", added, may_fail=True)
     found = {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import polars as pl
 import pytest
+
+from tests.conftest import Invoke
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "evidence"
@@ -49,14 +53,61 @@ def test_every_script_of_a_page_is_run_by_a_target() -> None:
         assert f"docs/evidence/{script.name}" in MAKEFILE, script.name
 
 
-def test_the_scoreboard_says_what_its_pages_say(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def papers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The writer of the scoreboard."""
     monkeypatch.syspath_prepend(FOLDER)
     import write_papers
 
-    page = (FOLDER / "papers.md").read_text(encoding="utf-8")
-    assert write_papers.scoreboard() in page
     for module in ("pages", "write_papers"):
         monkeypatch.delitem(sys.modules, module)
+    return write_papers
+
+
+def test_the_scoreboard_says_what_its_pages_say(papers: ModuleType) -> None:
+    assert papers.scoreboard() in (FOLDER / "papers.md").read_text(encoding="utf-8")
+
+
+def figures(papers: ModuleType, page: str, part: str) -> Iterator[tuple[str, list[list[float]]]]:
+    """Yield the name of each row of a table, and the numbers of each of its cells."""
+    for row in papers.part_of(page, part)[1:]:
+        texts = [re.findall(r"-?\b\d*\.?\d+(?:e-?\d+)?", one.replace("−", "-")) for one in row]
+        yield row[0], [[float(number) for number in one] for one in texts]
+
+
+def test_verdicts_of_the_scoreboard_follow_from_its_pages(papers: ModuleType) -> None:
+    for part in ("calibration_bias", "ece", "mce"):  # the same sign for every calibrator
+        for _, (*_, one, two, three) in figures(papers, "vad_networks", part):
+            assert all(moved < 0 and theirs < 0 for moved, _, theirs in (one, two, three))
+    for _, (_, *moved) in figures(papers, "vad_networks", "log_loss"):
+        assert max(percent for percent, _ in moved) < 0
+    for _, (_, exact, formula) in figures(papers, "vad_networks", "theorem"):
+        assert abs(exact[0] - formula[0]) < 2 * max(exact[1], formula[1])
+    normal = [row for _, row in figures(papers, "vad_networks", "normality")]
+    assert sum(row[3][0] < 0.05 for row in normal) == 2  # rejected for two of three, yet near
+    assert max(row[2][0] for row in normal) == normal[0][2][0] < 0.03
+    # Under dropout levels recall more, bought with precision on the test rows, and no more than that.
+    table = dict(figures(papers, "dropout", "criteo_tau3"))
+    assert table["EW-DPMT"][2][0] > table["ST"][2][0]
+    assert table["EW-DPMT"][1][1] < table["ST"][1][1]
+    assert table["EW-DPMT"][3][0] < 0
+    for name, (*_, here, other, _, _, _) in figures(papers, "dropout", "bins"):
+        assert name[0] in "AB" and (here < other) == (name[0] == "A")  # the other way round
+    for mode, (_, _, true, *found) in figures(papers, "modes", "strengths"):
+        assert mode == "clear" or all((one < 1) == (true[0] < 1) for (one,) in found)
+
+
+def test_the_gains_by_the_bound_are_those_that_the_scoreboard_says(
+    papers: ModuleType, tmp_path: Path, invoke: Invoke, real_data: Callable[[str], Path]
+) -> None:
+    folder, points = real_data("bank_tau5"), tmp_path / "points.csv"
+    line = ["plot", "recall-gain", folder / "calib.parquet", "--test", folder / "test.parquet"]
+    assert invoke(*line, "--data", points, "-o", tmp_path / "picture.svg").code == 0
+    table = pl.read_csv(points).filter(pl.col("method") == "exact")
+    gains = {row["bound"]: row for row in table.iter_rows(named=True)}
+    said = ", ".join(f"{100 * gains[bound]['gain']:+.0f} % at {bound:.1f}" for bound in (0.7, 0.8))
+    assert said.replace("0.", ".") in papers.scoreboard()
+    assert min(gains[bound]["gain_low"] for bound in (0.7, 0.8)) > 0  # beyond the noise
 
 
 @pytest.fixture

@@ -140,7 +140,9 @@ def _opened(
     from calibkit.files.frames import frame_of_arrays, open_frame
 
     if len(rows) > 1:
-        raise UsageError(f"{name}: takes a frame, and all else by keyword")
+        raise UsageError(
+            f"{name}: takes a frame, and all else by keyword; arrays too: {name}(score=…, label=…)"
+        )
     if rows and _FRAME in given:
         raise UsageError(f"{name}: there are two frames; keep one")
     frame = rows[0] if rows else given.pop(_FRAME, None)

@@ -225,7 +225,9 @@ def _finite_extremes(rows: ScoreRows) -> tuple[float, float]:
     infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
     column = pl.Series(rows.options.score, rows.score)
     if rows.where is not None:
-        rows.where.refuse(column, infinite, "infinite", "use --strategy equal-mass, or mend them")
+        rows.where.refuse(
+            column, infinite, "infinite", "use --strategy equal-mass, or correct them"
+        )
     raise DataError("equal-width bins need finite scores", column=column.name)
 
 

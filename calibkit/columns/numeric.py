@@ -179,7 +179,9 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
             SETTLES_DECIMAL,
         )
     if odd.any():
-        advice = "mend the values, or leave them empty; --null-values names text for missing values"
+        advice = (
+            "correct the values, or leave them empty; --null-values names text for missing values"
+        )
         where.refuse(column, odd, "text instead of numbers", advice)
     where.refuse(column, None, "numbers written as text", "write the column as numbers")
 
@@ -211,7 +213,10 @@ def _refuse_values(
         interval = f"[{low:g}, inf)" if np.isinf(high) else f"[{low:g}, {high:g}]"
         where.refuse(column, outside, f"not in {interval}", advice)
     where.refuse(
-        column, np.isinf(array), "infinite", "only finite values can be used here; mend these rows"
+        column,
+        np.isinf(array),
+        "infinite",
+        "only finite values can be used here; correct these rows",
     )
 
 

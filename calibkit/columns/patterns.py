@@ -105,7 +105,9 @@ def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> NDAr
     values = flat.cast(pl.Float64).to_numpy(writable=True).reshape(-1, width)
     bad: NDArray[np.bool_] = ~np.isfinite(values).min(axis=1)
     if bad.any():
-        where.refuse(column, bad, "a missing or infinite number", f"mend them, or {where.remedy}")
+        where.refuse(
+            column, bad, "a missing or infinite number", f"correct them, or {where.remedy}"
+        )
     values += 0.0  # -0.0 becomes 0.0
     return values
 

@@ -71,10 +71,11 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
     ) -> None:
         self.problem, self.value, self.advice = problem, value, advice
         more = ", …" if count > len(first) else ""
-        places = f"first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}; "
+        places = f"first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
+        seen = "; ".join([*[places] * bool(first), *[f"value {value}"] * (value != "None")])
         super().__init__(
-            f"{file}: column {column!r}: {problem} in {count} row{'s' if count > 1 else ''} "
-            f"({places if first else ''}value {value}); {advice}",
+            f"{file}: column {column!r}: {problem} in {count} row{'s' if count > 1 else ''}"
+            f"{f' ({seen})' if seen else ''}; {advice}",
             file=file,
             column=column,
             rows=count,

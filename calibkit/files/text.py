@@ -145,9 +145,11 @@ class _Text:
             nulls = {name: number - blank for name, number in nulls.items()}
         empty = frozenset(name for name, number in nulls.items() if number == count)
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
+        seen = dict[str, Counts]()
         for first in (one for one in _FIRST_ROWS if one < count):
-            texts = list(self._kinds(rows.head(first), texts))
-        seen = counts_of(rows, texts, self.dialect)
+            seen = counts_of(rows.head(first), texts, self.dialect)
+            texts = list(self._maybe(seen))
+        seen = counts_of(rows, texts, self.dialect, seen)
         return _Columns(self, rows, count, empty, seen, commas)
 
     def _parsed(self, *, guess: bool) -> tuple[pl.LazyFrame, int, dict[str, int], frozenset[str]]:
@@ -177,7 +179,7 @@ class _Text:
         """
         rows, kinds = self.scan(infer_schema=False), dict[str, Kind]()
         for first in _FIRST_ROWS:
-            kinds = self._kinds(rows.head(first), names)
+            kinds = self._maybe(counts_of(rows.head(first), names, self.dialect))
             names = list(kinds)
         certain = Kind(floats_of(self.dialect), ",", voting=True)
         found = [name for name, one in kinds.items() if one == certain]
@@ -187,9 +189,9 @@ class _Text:
         known = odd.collect(engine="streaming").row(0, named=True)
         return frozenset(name for name in found if not known[name])
 
-    def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, Kind]:
+    def _maybe(self, seen: Mapping[str, Counts]) -> dict[str, Kind]:
         """Return the kinds of those columns that may be something else than text."""
-        kinds = kinds_of(counts_of(rows, names, self.dialect), self.dialect)
+        kinds = kinds_of(seen, self.dialect)
         return {n: one for n, one in kinds.items() if one.kind != pl.String or not one.sure}
 
     def marked(self, names: Sequence[str], count: int) -> dict[str, Kind]:
@@ -228,8 +230,8 @@ class _Text:
             raise DataError.of(
                 self.part.path,
                 f"{len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
-                f"of fields than the header (first: row {row} has {count}, the header {width}); mend "
-                f"the row, or quote the fields that hold {separator!r}",
+                f"of fields than the header (first: row {row} has {count}, the header {width}); "
+                f"correct the row, or quote the fields that hold {separator!r}",
                 rows=len(ragged),
                 first_rows=[number for number, _ in ragged],
             )

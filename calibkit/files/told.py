@@ -65,8 +65,10 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     @property
     def unusual(self) -> Told | None:
         """What a model says of it: nothing of numbers and dates as calibkit writes them."""
-        usual = "," not in (*self.marks, self.taken) and self.null_values is None
-        return None if usual and self.dates in (None, *YEAR_FIRST) else self
+        points = "," not in (*self.marks, self.taken)
+        if points and self.null_values is None and self.dates in (None, *YEAR_FIRST):
+            return None
+        return Told(null_values=self.null_values, dates=self.dates) if points else self
 
 
 def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:

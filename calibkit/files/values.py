@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import polars as pl
@@ -23,6 +24,12 @@ _WAYS: Final[tuple[tuple[Mark, bool], ...]] = ((".", False), (",", False), (".",
 
 #: Of how many texts of a column hold what; see `counts_of`.
 Counts = Mapping[str, Any]
+
+#: What is not counted counts as nothing.
+_CLOSED: Final = dict.fromkeys(
+    ("words", "floats", "groups", *map(str, _WHOLE), *(f"{mark}{by}" for mark, by in _WAYS)), 0
+)
+NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 #: A number with one mark that may be a decimal mark or one of thousands.
 UNSURE: Final = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
@@ -92,8 +99,44 @@ def floats_of(dialect: Dialect) -> pl.DataType:
     return pl.Float32() if dialect.dtype == "float32" else pl.Float64()
 
 
-def counts_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dict[str, Counts]:
-    """Return of how many texts of each column, all of text, hold what."""
+def counts_of(
+    rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect, first: Mapping[str, Counts] = NONE
+) -> dict[str, Counts]:
+    """Return of how many texts of each column, all of text, hold what.
+
+    `first`: those of the first rows.  What these are all texts mostly are, and only that is counted
+    there where it is enough to tell the kind of the column.
+    """
+    likely = {name: _likely(first[name], dialect) for name in names if name in first}
+    found = _counted(rows, names, dialect, likely)
+    for name, keys in likely.items():
+        if keys:
+            marks = {key: first[name][key] for key in ("marks", "unsure")}
+            found[name] = {**_CLOSED, **marks, **found[name]}
+    again = [n for n, keys in likely.items() if keys and found[n][keys[0]] < found[n]["filled"]]
+    return found | _counted(rows, again, dialect, {})
+
+
+def _likely(seen: Counts, dialect: Dialect) -> tuple[str, ...]:
+    """Return what to count of a column that is as its first rows are; nothing where all counts.
+
+    What some of the first texts are not, all are not; and where one of them tells for certain which
+    mark is that of decimals, no other text changes it.
+    """
+    plain = [f"{mark}False" for mark in (".", ",") if dialect.decimal in (None, mark)]
+    kinds = ("words", *map(str, _WHOLE), *(plain if seen["unsure"] < seen["marks"] else ()))
+    full = [key for key in kinds if 0 < seen[key] == seen["filled"]]
+    as_nan = ("floats",) if seen["floats"] == seen["some"] else ()
+    return (full[0], "texts", "some", "filled", *as_nan) if full else ()
+
+
+def _counted(
+    rows: pl.LazyFrame,
+    names: Sequence[str],
+    dialect: Dialect,
+    likely: Mapping[str, Collection[str]],
+) -> dict[str, Counts]:
+    """Return the counts of columns, of some only what they `likely` need."""
     if not names:
         return {}
     # Each is made once: polars would make it again for every count.
@@ -106,7 +149,11 @@ def counts_of(rows: pl.LazyFrame, names: Sequence[str], dialect: Dialect) -> dic
         )
     )
     found = texts.select(
-        pl.struct(one.alias(key) for key, one in _counts(place, dialect).items()).alias(name)
+        pl.struct(
+            one.alias(key)
+            for key, one in _counts(place, dialect).items()
+            if key in (likely.get(name) or (key,))
+        ).alias(name)
         for place, name in enumerate(names)
     )
     return found.collect(engine="streaming").row(0, named=True)

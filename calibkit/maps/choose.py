@@ -91,28 +91,35 @@ def choose(
         name: reasons.get(name) or _judged(METHODS[name], dealings, options, clip)
         for name in CANDIDATES
     }
-    losses = {name: found for name, found in judged.items() if isinstance(found, HeldOut)}
-    if not losses:
-        table = [Candidate(method=name, reason=str(found)) for name, found in judged.items()]
-        return ("platt" if rows.scale == "raw" else "none"), table
-    best = min(losses.values(), key=lambda found: found.mean(measure))
-    table = [
-        Candidate(method=name, reason=found)
-        if isinstance(found, str)
+    table = compared(judged, measure)
+    return first_good(table, measure) or ("platt" if rows.scale == "raw" else "none"), table
+
+
+def compared(judged: Mapping[str, HeldOut | str], measure: str) -> list[Candidate]:
+    """Return what was found of each candidate; of one that was left out, why."""
+    found = [own for own in judged.values() if isinstance(own, HeldOut)]
+    best = min(found, key=lambda own: own.mean(measure), default=None)
+    return [
+        Candidate(method=name, reason=str(own))
+        if isinstance(own, str) or best is None
         else Candidate(
             method=name,
-            log_loss=found.mean("log_loss"),
-            brier=found.mean("brier"),
-            error=found.error_against(best, measure),
+            log_loss=own.mean("log_loss"),
+            brier=own.mean("brier"),
+            error=own.error_against(best, measure),
         )
-        for name, found in judged.items()
+        for name, own in judged.items()
     ]
-    return first_good(table, measure), table
 
 
 def first_good(table: Sequence[Candidate], measure: str) -> str:
-    """Return the name of the first that is within its share of an error of the least loss."""
+    """Return the name of the first that is within its share of an error of the least loss.
+
+    An empty name where none was compared.
+    """
     found = {one.method: getattr(one, measure) for one in table if one.reason is None}
+    if not found:
+        return ""
     least = min(found.values())
     return next(
         one.method
@@ -127,8 +134,8 @@ def first_good(table: Sequence[Candidate], measure: str) -> str:
 class HeldOut:
     """The losses of a map on each point of each fold, fitted on the other folds.
 
-    They have two rows, of a positive and of a negative row, as has what these weigh at each point;
-    `times` is how often each row was held out.
+    They have two rows, of a positive and of a negative row, as has what these weigh at each point; or
+    there is one of each row.  `times` is how often each row was held out.
     """
 
     log_loss: Float64s

@@ -161,7 +161,8 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
             remarks=rows.remarks,
             where=where,
             source=source,
-        )
+        ),
+        options.counts or "",
     )
 
 
@@ -256,14 +257,14 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
     return found
 
 
-def _with_votes(rows: RaterRows) -> RaterRows:
-    """Leave out the rows without a vote."""
+def _with_votes(rows: RaterRows, pattern: str) -> RaterRows:
+    """Leave out the rows without a vote in the columns of a pattern."""
     voted = rows.votes > 0
     if voted.all():
         return rows
     lost = int(np.count_nonzero(~voted))
     if lost == voted.size and rows.source.whole:  # a window may hold no vote
-        series = pl.Series("votes", rows.votes)
+        series = pl.Series(pattern, rows.votes)
         rows.where.refuse(series, None, "no vote", "name the columns of votes by --counts")
     kept = np.flatnonzero(voted)
     origin = rows.where.kept

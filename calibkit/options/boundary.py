@@ -251,9 +251,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
             raise UsageError(
                 "--max-gap goes with --precision, --recall, --fpr or --capacity, one of them."
             )
-        for flag, given in (("--value", self.value), ("--confidence", self.confidence)):
-            if given is not None:
-                raise UsageError(f"--max-gap does not go with {flag}; leave one of them out.")
+        if self.value is not None:
+            raise UsageError("--max-gap does not go with --value; leave one of them out.")
         if self.method not in ("auto", "exact"):
             raise UsageError(f"--max-gap goes with --method auto and exact, not {self.method}.")
 
@@ -281,7 +280,6 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     def _check_alone(self, what: str, others: Mapping[str, Any] | None = None) -> None:
         """Refuse what neither several uncertainties nor three-way decisions go with, and others."""
         without = {
-            "--confidence": self.confidence,
             "--by": self.by,
             "--score-bins": self.score_bins,
             "--order score-uncertainty": self.order != "uncertainty-score",
@@ -356,7 +354,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     def auto_levels(self) -> bool:
         """Whether cross-validation chooses the number of uncertainty levels, or of leaves."""
         unsaid = self.uncertainty_bins is None and self.method == "exact" and self.folds > 0
-        return self.uncertainty_bins == AUTO or (bool(self.several) and unsaid)
+        checked = bool(self.several) and self.confidence is None
+        return self.uncertainty_bins == AUTO or (checked and unsaid)
 
     @property
     def maker(self) -> Model | None:

@@ -40,10 +40,10 @@ class GridPlot(BinnedPlot):
     strategy: Literal["equal-mass", "equal-width"] = of_bins(
         "Bins of equal mass or of equal width.", default="equal-mass"
     )
-    axis: Literal["value", "logit"] = of_picture(
-        "Where scores stand: at their value, or at their log-odds, for probabilities that "
-        "are mostly near 0 or near 1.",
-        default="value",
+    axis: Literal["auto", "value", "logit"] = of_picture(
+        "Where scores stand: at their value, or at their log-odds; auto: at these where all "
+        "limits of bins are probabilities below 0.1, or all above 0.9.",
+        default="auto",
     )
     uncertainty_bins: int | None = None
     score_bins: int | None = None
@@ -95,6 +95,47 @@ class HeatmapOptions(GridPlot):
     boundary: Boundaries = of_bins(
         "A boundary to draw; may be repeated.", "MODEL", default=(), many="commas", read=read_models
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionsOptions(PlotOptions):
+    """Draw what a boundary over several uncertainties selects, over two of them.
+
+    A cell shows the share of its rows that is selected, whatever the score and the other uncertainties,
+    and the score from which on they are; three-way decisions have a panel for block and one for review.
+    Uncertainties stand at their rank. INPUT: rows.
+    """
+
+    KIND, HEADING, SIZE = "regions", "Decisions over two uncertainties", (6.0, 5.0)
+    EXAMPLES = (
+        "test.parquet --boundary boundary.json -o regions.svg",
+        "test.parquet --boundary boundary.json --uncertainty age,epistemic -o regions.png",
+    )
+
+    boundary: Boundaries = of_bins(
+        "The boundary, of several uncertainties.", "MODEL", default=(), read=read_models
+    )
+    uncertainty: shared.Names | None = shared.named_column(
+        "Two of its uncertainties, across and up.",
+        shown="the first two",
+        many="commas",
+        read=listed,
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The uncertainties that are drawn, if they are named."""
+        return tuple(self.uncertainty or ())
+
+    def check(self) -> None:
+        """Refuse any number of boundaries but one, and of uncertainties but two."""
+        super().check()
+        if len(self.boundaries) != 1:
+            raise UsageError("plot regions draws one boundary: name its model by --boundary.")
+        if len(set(self.names)) != len(self.names) or len(self.names) not in (0, 2):
+            raise UsageError(
+                f"--uncertainty takes two columns, each once; got {', '.join(self.names)}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +232,7 @@ KINDS: Final[Mapping[str, type[PlotOptions]]] = {
         plot.ThresholdOptions,
         PositivityOptions,
         HeatmapOptions,
+        RegionsOptions,
         RecallGainOptions,
         EceAtOptions,
         plot.BiasOptions,

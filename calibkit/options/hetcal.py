@@ -36,9 +36,10 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         many="repetition",
         shown="the calibration rows, cross-fitted",
     )
-    partition: Literal["tree", "forest", "boosted", "sequential"] = of_partition(
+    partition: Literal["tree", "forest", "boosted", "sequential", "auto"] = of_partition(
         "One tree, whose leaves can be read; the mean of a forest; many shallow trees in "
-        "turn, each a small step; or a few in turn, each a map of its own for every leaf.",
+        "turn, each a small step; a few in turn, each a map of its own for every leaf; or what rows "
+        "held out choose among these.",
         default="tree",
     )
     criterion: Literal["gini", "entropy", "auc"] = of_partition(
@@ -70,7 +71,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         "N",
         least=2,
         most=65_535,
-        shown="1024 beyond 65,535 values; in turn: 255",
+        shown="1024 beyond 65,535 values; in turn and auto: 255",
     )
     map: Literal["platt", "beta", "isotonic", "histogram"] = of_maps(
         "The map of each leaf.", default="platt"
@@ -84,7 +85,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         shown="0 to 10,000 by cross-validation",
     )
     precalibrate: Literal["platt", "auto", "none"] = of_maps(
-        "What all scores go through first; auto: the map that rows held out choose.",
+        "What all scores go through first; auto: the map that held-out rows choose.",
         default="platt",
     )
     clip: float = of_maps(
@@ -102,7 +103,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
             raise UsageError(f"--clip is {self.clip:g}; expected at least 0 and below 0.5.")
         if self.groups is not None and self.time is not None:
             raise UsageError("give --groups or --time: folds follow one of them.")
-        if self.partition == "tree" and self.trees is not None:
+        if self.partition in ("tree", "auto") and self.trees is not None:
             raise UsageError("--trees goes with --partition forest, boosted or sequential.")
         if not self.in_turn:
             return
@@ -136,10 +137,13 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     @property
     def bins(self) -> int | None:
         """Quantile bins of a feature with more values, or None; see `features.bin_features`."""
-        return self.max_bins or (BOOSTED_BINS if self.in_turn else None)
+        coarse = self.in_turn or self.partition == "auto"
+        return self.max_bins or (BOOSTED_BINS if coarse else None)
 
     def steps(self, grown: str) -> list[str]:
         """Return in words what a fit does, with a partition grown on some rows."""
+        if self.partition == "auto":
+            return [f"choose a partition on held-out rows, grow it on {grown}, and fit its maps"]
         said = [
             f"grow a {self.partition} partition on {grown}, and fit a {self.map} map to each leaf"
         ]

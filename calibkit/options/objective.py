@@ -127,7 +127,9 @@ class Target:
 
     @property
     def each(self) -> tuple[Target, ...]:
-        """The same with one bound, for each of them in the order of `OPTIONS`."""
+        """The same with one bound, for each of them in the order of `OPTIONS`; of a review none."""
+        if self.review is not None:
+            return ()
         pairs = [(self.option, self.bound), *self.beside]
         pairs.sort(key=lambda pair: OPTIONS.index(pair[0]))
         return tuple(replace(self, option=name, bound=bound, beside=()) for name, bound in pairs)

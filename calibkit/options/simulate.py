@@ -217,7 +217,7 @@ class PartitionsOptions(SimulateOptions):
 
     A binary pattern in the data helps; but on the rows it was trained on the model hardly needed
     it, and gave it half the weight that new rows ask for. Calibrating both values of the pattern
-    apart mends that, and ranks better.
+    apart corrects that, and ranks better.
 
     Columns: `id`, `label`, `score`, `feature_pattern`, `feature_noise` (of no use),
     `true_positivity`.

@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 #: Log-odds beyond which nothing is told apart: those of probabilities of a millionth.
 FARTHEST = 13.8
 
+#: Bins whose limits all lie so near 0, or 1, would stand in a corner of the picture.
+_NEAR = 0.1
 #: Probabilities that are named, those first that have to be.
 _NAMED = (0.5, 0.1, 0.9, 0.01, 0.99, 0.001, 0.999, 0.0001, 0.9999, 1e-05, 0.99999, 1e-06)
 
@@ -142,6 +144,16 @@ def log_odds(probability: ArrayLike) -> Floats:
         return np.log(inside) - np.log1p(-inside)
 
 
+def axis_of(options: GridPlot, cells: GridCells) -> str:
+    """Return where scores stand: at their ``value``, or at their ``logit`` where most are at an end."""
+    if options.axis != "auto" or cells.words["scale"] != "probability":
+        return "value" if options.axis == "auto" else options.axis
+    limits = pl.concat([cells.frame["score_low"], cells.frame["score_high"]])
+    inner = limits.filter(limits.is_finite())
+    near_end = inner.len() > 0 and ((inner < _NEAR).all() or (inner > 1.0 - _NEAR).all())
+    return "logit" if near_end else "value"
+
+
 def name_odds(panel: Axes, sheet: Sheet, left: float, right: float) -> None:
     """Write probabilities at their log-odds, as many as there is room for."""
     room = 5.0 * sheet.letters / (sheet.size[0] * 72 * 0.75) * (right - left)
@@ -160,7 +172,7 @@ def points(source: Source, options: PositivityOptions) -> Points:
     bounded = options.intervals and cells.whole
     table = with_intervals(cells.frame, options.confidence if bounded else None)
     interval = per_cent(options.confidence, table["low"].count())
-    words = {**cells.words, "axis": options.axis, "interval": interval}
+    words = {**cells.words, "axis": axis_of(options, cells), "interval": interval}
     return Points.of("positivity", table, cells, **words)
 
 

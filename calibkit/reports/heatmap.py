@@ -27,7 +27,15 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
+from calibkit.reports.grids import (
+    FARTHEST,
+    GridCells,
+    axis_of,
+    grid_cells,
+    level_ends,
+    log_odds,
+    name_odds,
+)
 from calibkit.reports.points import Points, check_lines, nice_end, schema
 from calibkit.reports.style import Sheet, with_room
 
@@ -79,7 +87,7 @@ def points(source: Source, options: HeatmapOptions) -> Points:
     ]
     ranks, warnings = _ranks(cells), list(cells.warnings)
     for name, given in options.boundaries:
-        model = _boundary(name, given)
+        model = boundary_of(name, given)
         frames.append(_regions(name, model, ranks))
         for role in ("score", "uncertainty"):
             drawn = cells.words[role]
@@ -89,7 +97,10 @@ def points(source: Source, options: HeatmapOptions) -> Points:
                     f"shows {drawn!r}"
                 )
     table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal_relaxed")
-    own, told = {**cells.words, "axis": options.axis}, replace(cells, warnings=tuple(warnings))
+    own, told = (
+        {**cells.words, "axis": axis_of(options, cells)},
+        replace(cells, warnings=tuple(warnings)),
+    )
     return Points.of("heatmap", table, told, **own, highest=repr(cells.highest))
 
 
@@ -140,25 +151,35 @@ def _ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
 
 
 def _draw_cells(panel: Axes, cells: pl.DataFrame, left: float, right: float, sheet: Sheet) -> None:
+    held = cells.filter(pl.col("count") > 0)
+    across = (np.clip(held[f"score_{end}"].to_numpy(), left, right) for end in ("low", "high"))
+    along = (held[f"rank_{end}"].to_numpy() for end in ("low", "high"))
+    draw_cells(panel, (*across, *along), held["positivity"].to_numpy(), "share of positives", sheet)
+
+
+def draw_cells(
+    panel: Axes, ends: tuple[Floats, ...], share: Floats, name: str, sheet: Sheet
+) -> None:
+    """Draw rectangles in the colours of a share, and a bar of these.
+
+    `ends`: where each begins and ends on the axis of x, and on that of y; `name`: of the share.
+    """
     from matplotlib.collections import PolyCollection
 
-    held = cells.filter(pl.col("count") > 0)
-    low, high = (np.clip(held[f"score_{end}"].to_numpy(), left, right) for end in ("low", "high"))
-    below, above = (held[f"rank_{end}"].to_numpy() for end in ("low", "high"))
+    low, high, below, above = ends
     corners = np.stack([low, below, low, above, high, above, high, below], axis=1)
     drawn = PolyCollection(
         list(corners.reshape(-1, 4, 2)),
-        array=held["positivity"].to_numpy(),
+        array=share,
         cmap="cividis",
         edgecolors="face",
         linewidths=0.6,
-        rasterized=held.height > MOST_CELLS,
+        rasterized=share.size > MOST_CELLS,
     )
-    highest: Any = held["positivity"].max()
-    drawn.set_clim(0.0, max(1e-9, float(highest or 0.0)))
+    drawn.set_clim(0.0, max(1e-9, float(share.max(initial=0.0))))
     panel.add_collection(drawn)
     bar = sheet.figure.colorbar(drawn, ax=panel, pad=0.02)
-    bar.set_label("share of positives")
+    bar.set_label(name)
     if bar.solids is not None:
         bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
@@ -212,7 +233,7 @@ def _ranks(cells: GridCells) -> Ranks:
     return rank
 
 
-def _boundary(name: str, given: Model | str) -> BoundaryModel:
+def boundary_of(name: str, given: Model | str) -> BoundaryModel:
     """Return a boundary whose thresholds are those of all rows."""
     model = load(given) if isinstance(given, str) else given
     if not isinstance(model, BoundaryModel):

@@ -18,7 +18,7 @@ from calibkit.bins.grid_table import is_grid_table
 from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
-from calibkit.options.grid_plots import KINDS, BinnedPlot
+from calibkit.options.grid_plots import KINDS, BinnedPlot, RegionsOptions
 from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
 from calibkit.reports import (
     comparisons,
@@ -27,6 +27,7 @@ from calibkit.reports import (
     grids,
     heatmap,
     recall_gain,
+    regions,
     reliability,
     watch,
 )
@@ -48,6 +49,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "threshold": (curves.rate_points, curves.draw_thresholds),
     "positivity": (grids.points, grids.draw),
     "heatmap": (heatmap.points, heatmap.draw),
+    "regions": (regions.points, regions.draw),
     "recall-gain": (recall_gain.points, recall_gain.draw),
     "ece-at": (ece_at.points, ece_at.draw),
     "bias": (comparisons.bias_points, comparisons.draw_bias),
@@ -72,6 +74,8 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     """Return the column of each role that a picture reads."""
     if isinstance(options, WatchPlotOptions):
         return watch.columns(source)
+    if isinstance(options, RegionsOptions):
+        return regions.columns(source, options)
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)

@@ -208,7 +208,9 @@ class Findings:
         outside = (array < low) | (array > high)
         reach = f"[{low:g}, {high:g}{']' if np.isfinite(high) else ')'}"
         self.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
-        what = "mend these rows" if infinite == ERROR else "only the order of these scores counts"
+        what = (
+            "correct these rows" if infinite == ERROR else "only the order of these scores counts"
+        )
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
 

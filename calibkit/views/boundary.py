@@ -173,8 +173,8 @@ def _why(model: BoundaryModel) -> list[str]:
 def _terms(certificate: Certificate) -> list[str]:
     """Say what a certificate promises, what it takes for granted, and of which segments it fails."""
     lines = [
-        "The promise is one about all runs like this one, those that certify nothing among them: at "
-        f"most {100 * (1 - certificate.confidence):.10g} % break it."
+        "The promise covers all runs like this one, including those that certify nothing: at most "
+        f"{100 * (1 - certificate.confidence):.10g} % of them break it."
     ]
     if certificate.assumes:
         said = [
@@ -341,6 +341,8 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     if gap.test is not None:
         seen += f", {rate(gap.test)} on the test rows"
     text = f"Their {measure} lies at most {most:g} apart: {seen}."
+    if model.fit.certificate is not None:
+        return [*lines, text]
     if gap.without_limit is None or gap.without_limit <= most:
         return [*lines, f"{text} It would without --max-gap."]
     free = rate(gap.prices[-1].objective_value)

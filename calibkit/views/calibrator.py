@@ -38,7 +38,7 @@ def lines(model: CalibratorModel) -> list[str]:
     lines = []
     if fit.log_loss is not None:
         fits = SCORE_METHODS[model.method].fits
-        caveat = "; expect a little less gain on new ones" if fits else ""
+        caveat = "; expect a slightly smaller gain on new rows" if fits else ""
         lines.append(
             f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss)}, "
             f"{_change('Brier score', fit.brier_before, fit.brier)} on the fitting rows{caveat}."
@@ -67,14 +67,14 @@ def lines(model: CalibratorModel) -> list[str]:
     return lines
 
 
-def choice(method: str, candidates: Candidates) -> list[str]:
-    """Return that a map was chosen, if others were compared with it."""
+def choice(method: str, candidates: Candidates, what: str = "methods") -> list[str]:
+    """Return that one was chosen, if others were compared with it."""
     compared = sum(one.reason is None for one in candidates or [])
     if compared < 2:
         return []
     return [
-        f"{method} was chosen among {compared} methods by rows held out: the first that is as "
-        "good as the best beyond noise."
+        f"{method} was chosen among {compared} {what} on held-out rows: the first that is as "
+        "good as the best, up to noise."
     ]
 
 
@@ -84,7 +84,7 @@ def _class_lines(model: CalibratorModel) -> list[str]:
     lines = [
         f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
         f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows"
-        f"{'' if model.method == 'none' else '; expect a little less gain on new ones'}.",
+        f"{'' if model.method == 'none' else '; expect a slightly smaller gain on new rows'}.",
         *choice(model.method, model.candidates),
         f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
     ]

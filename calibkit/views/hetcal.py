@@ -51,6 +51,7 @@ def lines(model: HetcalModel) -> list[str]:
         f"{fit.max_depth}, at least {fit.min_leaf} rows in each{shrinkage}; "
         f"{cell_text(fit.rows)} calibration rows, {cell_text(fit.positives)} positive."
     )
+    lines += choice(model.partition, model.candidates, "partitions")
     first = model.precalibrate
     if first is not None and first.candidates:
         lines.append(f"All scores go through {first.name} first: {map_text(first.score_map)}")
@@ -88,6 +89,7 @@ def _gaps(fit: HetcalFit) -> str:
 def view(model: HetcalModel, page: Page) -> None:
     """Print a model: the summary, the leaves, the splits, the losses by depth."""
     page.say(*lines(model))
+    compared_view(model.partition, model.candidates, page)
     if model.precalibrate is not None:
         compared_view(model.precalibrate.name, model.precalibrate.candidates, page)
     page.say("")

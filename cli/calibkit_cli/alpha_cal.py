@@ -8,9 +8,9 @@ from calibkit.registry.methods import alpha
 from .fitting import fit_command
 
 HELP = """\
-The predicted class probabilities stay what they are (or what --map makes of them); fitted is alpha0,
-how concentrated raters are around them, and with it the probability that two raters differ. Votes
-are the number of raters who chose each class; rows with two votes and more tell something.
+The class probabilities stay as they are (unless --map calibrates them). What is fitted is alpha0, how
+much raters agree on each row, and with it the probability that two raters differ. Votes are the number
+of raters who chose each class; only rows with at least two votes carry information.
 
 Examples:
   calibkit alpha-cal votes.parquet -o alpha.json

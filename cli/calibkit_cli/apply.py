@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 HELP = """\
-A boundary adds `decision` (0 or 1) and `margin`: how far the score lies beyond the threshold of the
+A boundary adds `decision` (0 or 1) and `margin`: how far the score is above the threshold of the
 row's level, in logits; a stochastic one also `decision_probability`, and needs --key; with --add-level
-`level`, and of mist `probability`. Calibrators and vad add `calibrated` (of class probabilities
+`level`, and for mist `probability`. Calibrators and vad add `calibrated` (of class probabilities
 `calibrated_<class>`), hetcal also `leaf`; alpha-cal adds `alpha0`, `disagreement` and
 `disagreement_<class>`, with --map also `calibrated_<class>`. A bundle adds what its parts add,
 `decision_<name>` for each boundary, and `action`: the name of the first that selects the row.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
 
 HELP = """\
-One row a cell, with its limits, counts, share of positives and mean score. With --add-level the rows
+One row per cell, with its limits, counts, share of positives and mean score. With --add-level the rows
 themselves, each with its uncertainty bin.
 
 Examples:

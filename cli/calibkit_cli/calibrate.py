@@ -8,9 +8,9 @@ from calibkit.registry.methods import calibrator
 from .fitting import fit_command
 
 HELP = """\
-The default compares the methods on rows held out, and fits the first that is as good as the best beyond
-noise; scores that no map betters are left as they are. No map gives exactly 0 or 1 unless --clip 0 asks
-for it: one wrong label there would make the log loss infinite.
+The default compares the methods on held-out rows, and fits the first that is as good as the best, up
+to noise; scores that no map improves are left as they are. No map gives exactly 0 or 1 unless --clip 0
+asks for it: one wrong label there would make the log loss infinite.
 
 Examples:
   calibkit calibrate calib.parquet -o cal.json

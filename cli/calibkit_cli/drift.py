@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
 
 HELP = """\
-The share of rows selected, the population stability index of score and uncertainty with what chance
-gives of it, the shares of rows outside the range of the fit and without a value; with labels also
-precision and recall, beside what the model promised; with --estimate what these and AUC are without
-labels. --fail-if judges all of it, as in evaluate.
+Reports the share of rows selected, the population stability index of score and uncertainty beside its
+expectation under chance, and the shares of rows outside the range of the fit or without a value; with
+labels also precision and recall, beside what the model promised; with --estimate an estimate of these
+and of AUC without labels. --fail-if judges all of it, as in evaluate.
 
 Examples:
   calibkit drift boundary.json today.parquet -o drift.json

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 HELP = """\
 SQL is one SELECT of every column of the table and the columns that `apply` would add. Python files
-hold a function `apply`: of a polars frame, or of one row as a dictionary. A row that lacks a value,
-or has one that `apply` refuses, has null in the added columns.
+have a function `apply`, which takes a polars frame, or one row as a dictionary. A row that lacks a
+value, or has one that `apply` refuses, has null in the added columns.
 
-With --check the export and the model both run on a file, and on rows made from it on the model's
-thresholds and next to them; where they differ nothing is written and the exit code is 1.
+With --check the export and the model both run on a file, and on copies of its rows at the model's
+thresholds and next to them; if they differ, nothing is written and the exit code is 1.
 
 Examples:
   calibkit export boundary.json --to sql --table scores -o boundary.sql

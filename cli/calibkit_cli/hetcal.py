@@ -8,15 +8,15 @@ from calibkit.registry.methods import hetcal
 from .fitting import fit_command
 
 HELP = """\
-Scores are right on average and wrong in parts of the data that a model has not used enough. A tree
-finds such parts; calibrating each of them brings the scores of different parts in order too.
+Scores can be right on average and wrong in parts of the data. A tree finds such parts; calibrating each
+of them makes the scores of different parts comparable, so that rows rank better too.
 
-Missing values and values not seen before have a side of their own at each split.
+Missing values and values not seen before go to a side of their own at each split.
 
 Examples:
   calibkit hetcal calib.parquet --train train.parquet --features 'age,job,feature_*' -o hetcal.json
   calibkit hetcal calib.csv --features 'x*' --max-depth 3 --min-leaf 500 -o hetcal.json
-  calibkit hetcal calib.parquet --features 'x*' --partition boosted -o hetcal.json
+  calibkit hetcal calib.parquet --features 'x*' --partition auto -o hetcal.json
 """
 
 

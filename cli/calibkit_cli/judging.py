@@ -71,7 +71,8 @@ def settle(judged: Sequence[tuple[str | None, Outcome]]) -> None:
     rows = [
         [*([file] if files else []), outcome.expression, outcome.text] for file, outcome in failed
     ]
-    count = f"{len(failed)} of {len(judged)} checks failed."
+    some = f"{len(failed)} of {len(judged)} checks"
+    count = f"{some if len(judged) > 1 else '1 check'} failed."
     header = [*(["file"] if files else []), "fail if", "found"]
     Console().table(header, rows, title=count, error=True)
     raise typer.Exit(GATE_FAILED)

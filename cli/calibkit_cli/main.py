@@ -35,11 +35,10 @@ PURPOSES = {
         "calibrate": "Fit a map from scores to probabilities on labelled rows.",
         "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class "
         "probabilities for each row.",
-        "hetcal": "Partition the rows by their features, and calibrate each part by a map of its own.",
-        "vad": "Shrink scores so that the highest of them are not too high: variance-adjusting "
-        "debiasing.",
+        "hetcal": "Partition the rows by their features, and calibrate each part separately.",
+        "vad": "Shrink scores so that selected rows are not over-scored: variance-adjusting debiasing.",
         "bundle": "Make one deployable file of several models, applied in the order given.",
-        "merge": "Put the states of many shards together, and finish them.",
+        "merge": "Combine the states of many shards into one result.",
     },
     "Use it": {
         "apply": "Apply a model to rows: every row is kept, in order, and the model's columns are "
@@ -50,21 +49,18 @@ PURPOSES = {
         "evaluate": "Judge scores by labels: ranking, calibration and decisions, with intervals.",
         "drift": "Compare new rows with those that a boundary, or each boundary of a bundle, was "
         "fitted on.",
-        "watch": "Test night after night that a deployed boundary keeps its promises, valid at every "
+        "watch": "Test every night whether a deployed boundary keeps its promises, however often you "
         "look.",
-        "validate": "Look at rows as the other commands would, and report all that is wrong or "
-        "odd with them.",
+        "validate": "Read rows as the other commands would, and report every problem.",
         "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",
-        "diff": "Lay two metrics files, or two models, side by side: what each holds, and the "
-        "difference.",
-        "plot": "Draw rows, scores and boundaries as SVG, PNG or PDF, or write the points drawn as a "
-        "table.",
+        "diff": "Compare two metrics files, or two models, side by side.",
+        "plot": "Draw scores and boundaries as SVG, PNG or PDF, or write the points as a table.",
     },
     "Look and try": {
         "show": "Show what a model does and what to expect of it on new data.",
         "bin": "Count rows and positive rows over a grid of uncertainty bins by score bins.",
-        "simulate": "Make score files from a known truth, to try methods on.",
-        "warmup": "Compile everything ahead, which first uses would wait for.",
+        "simulate": "Generate score files with a known truth, to try methods on.",
+        "warmup": "Compile everything in advance, so that first uses need not wait.",
     },
 }
 
@@ -78,8 +74,9 @@ ELSEWHERE = {
     "--precision 0.9 -o boundary.json",
     "predict": "apply adds what a model says to rows: apply MODEL INPUT -o OUTPUT",
     "report": "evaluate writes it: evaluate INPUT --report report.html",
-    "compare": "boundary compares methods: boundary INPUT --precision 0.9 --compare; diff lays two "
-    "results side by side: diff FIRST SECOND",
+    "compare": "boundary compares methods: boundary INPUT --precision 0.9 --compare; diff compares two "
+    "results: diff FIRST SECOND",
+    "plot boundary": "plot heatmap draws one: plot heatmap INPUT --boundary MODEL -o PICTURE.svg",
 }
 
 #: What the scripts of ``--show-completion`` set where they ask for what may come next.
@@ -99,7 +96,7 @@ WITHOUT_ROWS = ("bundle", "diff", "export", "gate", "show")
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
 GARBAGE = 50_000
 
-HELP = """Calibration and decision boundaries for score files.
+HELP = """Choose decision thresholds, calibrate scores, and watch them in production.
 
 Fit a model on one file of scores and labels, apply it to another, judge it there.
 
@@ -187,8 +184,9 @@ def run(arguments: list[str]) -> int:
     The parser's own ``main`` is passed by: it would swallow a broken pipe and an interrupt.
     """
     try:
-        if arguments and arguments[0] in ELSEWHERE:
-            raise UsageError(f"no such command {arguments[0]!r}; {ELSEWHERE[arguments[0]]}.")
+        for word in (" ".join(arguments[:count]) for count in (1, 2)):
+            if word in ELSEWHERE:
+                raise UsageError(f"no such command {word!r}; {ELSEWHERE[word]}.")
         command = command_of(arguments)
         if COMPLETE in os.environ:
             return complete(command)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HELP = """\
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
-command. Merged in any order and any grouping they give the result that the command would give of all
+command. Merged in any order and grouping they give the result that the command would give for all
 rows at once; a result named .state is the merged state itself.
 
 States of `calibkit watch` merge by their nights.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -18,6 +19,8 @@ DELAY = 2.0
 
 #: Seconds after the last row until a run is said to work on what it has read.
 _AT_WORK = 1.0
+#: So many bytes read are worth saying: a command reads some to start.
+_MUCH = 100_000_000
 #: So many kernels are compiled in a second; a wait for more is explained.
 FEW_KERNELS = 4
 
@@ -35,6 +38,7 @@ class ProgressLine:
         self._stream, self._now = stream, now
         self._begun = self._pass_begun = now()
         self._done, self._total, self._told = 0, 0, now()
+        self._before = _bytes_read()
         self._bar: Bar | None = None
         self._lock = RLock()
         self._timer = Timer(DELAY, self._show)
@@ -65,7 +69,9 @@ class ProgressLine:
             return f"{rows}, working on them: {_duration(self._now() - self._begun)} so far"
         seconds = self._now() - self._pass_begun
         if not self._done or seconds <= 0:
-            return f"{_duration(self._now() - self._begun)} so far"
+            read = _bytes_read() - self._before
+            size = f"{read / 1e6:,.0f} MB read, " if read >= _MUCH else ""
+            return f"{size}{_duration(self._now() - self._begun)} so far"
         speed = self._done / seconds
         left = max(self._total - self._done, 0) / speed
         rows = f"{self._done:,} of {self._total:,} rows"
@@ -140,6 +146,17 @@ def say_it_compiles(before: int) -> None:
         clear_line()
         sys.stderr.write("Compiling for first use, about 15 s; `calibkit warmup` does it ahead.\n")
         sys.stderr.flush()
+
+
+def _bytes_read() -> int:
+    """Return how many bytes this process has read: what tells of text that is scanned, or of a pipe.
+
+    Linux counts them; elsewhere, or where it may not be asked, 0.
+    """
+    try:
+        return int(Path("/proc/self/io").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _rounded(speed: float) -> str:

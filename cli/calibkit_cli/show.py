@@ -12,7 +12,7 @@ from .console import Console
 from .lines import Json
 
 HELP = """\
-On a terminal one screen, of which --all shows the rest; on a pipe all there is.
+A terminal shows one screen, and with --all everything; a pipe gets everything.
 
 Examples:
   calibkit show boundary.json

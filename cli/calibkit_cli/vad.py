@@ -8,9 +8,9 @@ from calibkit.registry.methods import vad
 from .fitting import fit_command
 
 HELP = """\
-Of rows selected for their high scores more have an error that raises the score than one that lowers
-it. Replicates of the model (other seeds, bootstrap refits) tell how large such errors are; labels are
-not needed, and the rows may be distributed otherwise than the training rows.
+Rows selected for their high scores are over-scored: errors that raise a score are selected more often.
+Replicates of the model (other seeds, bootstrap refits) show how large such errors are. No labels are
+needed, and the rows may be distributed differently from the training rows.
 
 Examples:
   calibkit vad unlabelled.parquet -o vad.json

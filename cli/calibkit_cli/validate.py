@@ -15,11 +15,11 @@ from .deliver import deliver
 from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 
 HELP = """\
-Types, ranges, missing values, labels of one class, duplicates, ties, constant columns, scores on
-another scale than claimed or the wrong way round. Errors are what a fit would refuse (exit code 3),
-warnings what it would take and should not; --warnings error fails on these too.
+Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns, and
+scores on another scale than declared or in reverse order. A fit would refuse errors (exit code 3), and
+accept warnings, though it should not; --warnings error fails on these too.
 
-Columns that are not named are looked at under their default names, where the input has them.
+Columns that are not named are checked under their default names, where the input has them.
 
 Examples:
   calibkit validate calib.parquet

@@ -12,9 +12,9 @@ from .console import Console
 from .lines import Json, Quiet
 
 HELP = """\
-Without it each kernel is compiled when it is called first, once for each version of calibkit, numba
+Without it each kernel is compiled when it is first called, once for each version of calibkit, numba
 and Python and each kind of processor, and kept under ~/.cache/calibkit or $XDG_CACHE_HOME/calibkit.
-Environments and copies of one version share what was compiled.
+Environments and copies of one version share the compiled kernels.
 
 Examples:
   calibkit warmup --threads 4

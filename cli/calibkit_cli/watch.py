@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from calibkit.methods.watch.watch import Watched
 
 HELP = """\
-Tests, night after night, that precision, recall or the false positive rate keep their bounds. The file
-of --state holds what was counted so far. However often one looks, and however long, the chance of a
-false alarm is at most 1 - C. Rows of a night that is over are refused; the same rows twice change
-nothing.
+Tests every night whether precision, recall or the false positive rate keeps its bound. The file of
+--state holds the counts so far. However often and however long you look, the chance of a false alarm is
+at most 1 - C. Rows of an earlier night are refused; giving the same rows twice changes nothing.
 
 Examples:
   calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json

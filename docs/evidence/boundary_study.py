@@ -16,6 +16,9 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 
 Floats = NDArray[np.float64]
 
+#: What one threshold recalls at the bounds of a study.
+RECALLS = (0.2, 0.5, 0.8)
+
 
 def part(rows: ScoreRows, kept: NDArray[np.int64]) -> ScoreRows:
     """Return some of the rows."""
@@ -31,6 +34,13 @@ def single_threshold(score: NDArray[Any], label: NDArray[np.uint8]) -> tuple[Flo
     last = np.append(score[order][1:] != score[order][:-1], True)
     hits = np.cumsum(label[order].astype(np.float64))
     return hits[last], np.arange(1.0, order.size + 1)[last]
+
+
+def bounds(score: NDArray[Any], label: NDArray[np.uint8]) -> list[str]:
+    """Return the precision of the single thresholds that recall the shares `RECALLS` of all rows."""
+    hits, count = single_threshold(score, label)
+    places = [int(np.searchsorted(hits, recall * hits[-1])) for recall in RECALLS]
+    return [f"{hits[place] / count[place]:.3f}" for place in places]
 
 
 @dataclass(frozen=True)

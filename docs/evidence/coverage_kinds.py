@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[Any]
 
+SHOPS = ("store", "web")
 #: What is certified of them: the options as typed, and as Python takes them.
 KINDS: dict[str, dict[str, Any]] = {
     "--precision 0.55 --recall 0.3 --fpr 0.2": {"precision": 0.55, "recall": 0.3, "fpr": 0.2},
@@ -27,6 +28,21 @@ KINDS: dict[str, dict[str, Any]] = {
     "--precision 0.55 --by shop --bound each": {"precision": 0.55, "by": "shop", "bound": "each"},
     "--recall 0.4 --by shop": {"recall": 0.4, "by": "shop"},
     "--fpr 0.1 --time day": {"fpr": 0.1, "time": "day"},
+    "--recall 0.4 --by shop --max-gap recall:0.15": {
+        "recall": 0.4,
+        "by": "shop",
+        "max_gap": "recall:0.15",
+    },
+    "--precision 0.6 --recall 0.5 --review-capacity 0.4": {
+        "precision": 0.6,
+        "recall": 0.5,
+        "review_capacity": 0.4,
+    },
+    "--precision 0.6 --review-capacity 0.2": {"precision": 0.6, "review_capacity": 0.2},
+    "--precision 0.6 --uncertainty uncertainty,day": {
+        "precision": 0.6,
+        "uncertainty": ["uncertainty", "day"],
+    },
 }
 
 
@@ -82,11 +98,22 @@ def _fresh(rows: int) -> tuple[pl.DataFrame, Floats]:
 def kept(model: Any, rows: int, given: dict[str, Any]) -> bool:
     """Return whether all promises of a model hold on so many fresh rows, by their true rates."""
     frame, truth = _fresh(rows)
-    taken = model.apply(frame)["decision"].to_numpy() == 1
-    parts = [np.ones(truth.size, bool)]
+    decision = model.apply(frame)["decision"].to_numpy()
+    taken, parts = decision == 1, [np.ones(truth.size, bool)]
+    if "review_capacity" in given:
+        block, review = decision == "block", decision == "review"
+        seen = rates(frame, truth, block, given) | {"review_capacity": -review.mean()}
+        seen["recall"] = rates(frame, truth, block | review, given)["recall"]
+        signed = {name: -own if name == "review_capacity" else own for name, own in given.items()}
+        return all(seen[name] >= own for name, own in signed.items())
+    if "max_gap" in given:
+        shop = frame["shop"].to_numpy()
+        own = [truth[taken & (shop == name)].sum() / truth[shop == name].sum() for name in SHOPS]
+        if abs(own[0] - own[1]) > float(given["max_gap"].partition(":")[2]):
+            return False
     if given.get("bound") == "each":
         shop, failed = frame["shop"].to_numpy(), model.fit.certificate.failed
-        parts = [shop == name for name in ("store", "web") if name not in failed]
+        parts = [shop == name for name in SHOPS if name not in failed]
     for part in parts:
         found = rates(frame.filter(part), truth[part], taken[part], given)
         for name in ("precision", "recall", "fpr", "capacity"):

@@ -6,18 +6,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit import simulate_posterior
 from calibkit.bins.binning import Levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]
@@ -28,7 +27,10 @@ BOUNDS = ("0.6", "0.7", "0.8", "0.9")
 JUDGED, ORACLE_LEVELS = 1_000_000, 20
 
 
-def posterior_rows(rows: int, seed: int) -> ScoreRows:
+Columns = dict[str, NDArray[Any]]
+
+
+def posterior_rows(rows: int, seed: int) -> Columns:
     """Return rows of ``calibkit simulate posterior`` with prior Beta(1, 3), tau 3, evidence 2..60."""
     frame = simulate_posterior(
         rows,
@@ -38,17 +40,15 @@ def posterior_rows(rows: int, seed: int) -> ScoreRows:
         evidence=(2, 60),
         keep=["label", "score", "uncertainty"],
     )
-    score, uncertainty, label = (
-        frame[name].to_numpy() for name in ("score", "uncertainty", "label")
-    )
-    return _score_rows(score, uncertainty, label)
+    return {name: frame[name].to_numpy() for name in ("score", "uncertainty", "label")}
 
 
-def noisy_rows(rows: int, seed: int) -> ScoreRows:
+def noisy_rows(rows: int, seed: int) -> Columns:
     """Return rows whose logit score is a shifted true logit with noise of the uncertainty's size."""
     stream = np.random.default_rng([seed, 1])
     score, uncertainty, truth = _noisy(rows, stream)
-    return _score_rows(score, uncertainty, stream.random(rows) < truth)
+    label = (stream.random(rows) < truth).astype(np.uint8)
+    return {"score": score, "uncertainty": uncertainty, "label": label}
 
 
 def _noisy(rows: int, stream: np.random.Generator) -> tuple[Floats, Floats, Floats]:
@@ -56,19 +56,6 @@ def _noisy(rows: int, stream: np.random.Generator) -> tuple[Floats, Floats, Floa
     uncertainty = np.exp(0.7 * stream.standard_normal(rows))
     seen = 1.3 * logit + 0.5 + uncertainty * stream.standard_normal(rows)
     return 1 / (1 + np.exp(-seen)), uncertainty, 1 / (1 + np.exp(-logit))
-
-
-def _score_rows(score: Floats, uncertainty: Floats, label: NDArray[np.generic]) -> ScoreRows:
-    return ScoreRows(
-        score=score,
-        uncertainty=uncertainty.astype(np.float64),
-        label=label.astype(np.uint8),
-        weight=None,
-        options=ColumnOptions(uncertainty="uncertainty"),
-        rows_read=score.size,
-        dropped=0,
-        warnings=(),
-    )
 
 
 @dataclass(frozen=True)
@@ -145,7 +132,7 @@ def _noisy_truth() -> Truth:
     return Truth(score, uncertainty, np.ones(JUDGED), truth, oracle)
 
 
-MAKERS: dict[str, Callable[[int, int], ScoreRows]] = {
+MAKERS: dict[str, Callable[[int, int], Columns]] = {
     "posterior": posterior_rows,
     "noisy": noisy_rows,
 }

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from pages import table
 from small_networks import auc
 
-from calibkit.apply.apply import apply_model
-from calibkit.files.sources import Source
-from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.run import fit_hetcal
-from calibkit.options.apply import ApplyOptions
-from calibkit.options.hetcal import HetcalOptions
+import calibkit as ck
 
 Floats = NDArray[np.float64]
 
@@ -90,12 +85,8 @@ def rows(training: bool, weight: float, seed: int) -> pl.DataFrame:
 def calibrated(weight: float) -> tuple[float, float, float, float]:
     """Return AUC and log loss of rows before `hetcal` and after it."""
     train, calib, test = (rows(k == 1, weight, k) for k in (1, 2, 3))
-    options = HetcalOptions(scale="logit")
-    grown = read_hetcal_rows(Source.from_frame(train), options, ["feature"])
-    fitted = read_hetcal_rows(Source.from_frame(calib), options, ["feature"], known=grown.features)
-    model = fit_hetcal(fitted, options, train=grown).model
-    applied = apply_model(model, Source.from_frame(test), ApplyOptions())
-    p = applied.frame["calibrated"].to_numpy()
+    model = ck.fit_hetcal(calib, train=train, features=["feature"], scale="logit")
+    p = model.apply(test)["calibrated"].to_numpy()
     score, y = test["score"].to_numpy(), test["label"].to_numpy()
     before = float(np.logaddexp(0, np.where(y == 1, -score, score)).mean())
     after = float(-np.log(np.where(y == 1, p, 1 - p)).mean())

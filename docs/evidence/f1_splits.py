@@ -14,11 +14,7 @@ from pages import table
 from sklearn.neighbors import NearestNeighbors
 from studies import monte_carlo
 
-from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.fit import fit_boundary
-from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.shared import ColumnOptions
+import calibkit as ck
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -78,27 +74,19 @@ def sampled(score: Floats, label: Labels, random: np.random.Generator) -> tuple[
     return np.array([score[order[best]], chance[order[best]]]), float(values[best])
 
 
-def rows(score: Floats, label: Labels) -> ScoreRows:
-    """Return rows as read from a file."""
-    frame = pl.DataFrame({"score": score, "label": label})
-    return read_score_rows(Source.from_frame(frame), ColumnOptions())
-
-
 def judged(
     score: tuple[Floats, Floats], label: tuple[Labels, Labels], random: np.random.Generator
 ) -> Scores:
     """Return what each threshold, chosen on the first rows, reaches on both."""
     validation, test = {}, {}
-    read = [rows(s, y) for s, y in zip(score, label, strict=True)]
+    rows, others = (
+        pl.DataFrame({"score": s, "label": y}) for s, y in zip(score, label, strict=True)
+    )
     for name, more in (
         ("deterministic", {"method": "st"}),
         ("stochastic", {"method": "stochastic", "randomise": "tie"}),
     ):
-        options = BoundaryOptions(maximize="f1", folds=0, **more)  # type: ignore[arg-type]
-        fit = fit_boundary(read[0], options, test=read[1]).model.fit
-        assert fit.test is not None
-        assert fit.in_sample.objective_value is not None
-        assert fit.test.objective_value is not None
+        fit = ck.fit_boundary(rows, maximize="f1", folds=0, test=others, **more).fit
         validation[name], test[name] = fit.in_sample.objective_value, fit.test.objective_value
     (threshold, chance), drawn = sampled(score[0], label[0], random)
     for found, s, y in zip((validation, test), score, label, strict=True):

@@ -49,6 +49,11 @@ def prototype(name: str) -> Any:
     return json.loads((FOLDER / "prototype.json").read_bytes())[name]
 
 
+def printed(name: str) -> Any:
+    """Return the figures of a paper's tables as they are printed, from printed.json."""
+    return json.loads((FOLDER / "printed.json").read_bytes())[name]
+
+
 def fill(name: str, *, some: bool = False, **parts: str) -> None:
     """Write the parts of a page; each that it has, unless `some` do, and no other, must be given."""
     page = FOLDER / f"{name}.md"

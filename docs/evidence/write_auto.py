@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from boundary_study import Floats, part, single_threshold
+from boundary_study import Floats, bounds, part, single_threshold
 from pages import arguments, fill, paragraph, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
@@ -19,22 +19,12 @@ from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions
 
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
-#: The bounds: the precision at which one threshold recalls so much of all rows.
-RECALLS = (0.2, 0.5, 0.8)
 
 
 def read(folder: Path) -> ScoreRows:
     """Return the rows of both files of a data set."""
     paths = [str(folder / f"{part}.parquet") for part in ("calib", "test")]
     return read_score_rows(open_source(paths), ColumnOptions())
-
-
-def bounds(rows: ScoreRows) -> list[str]:
-    """Return the precision of the single thresholds that recall the shares `RECALLS`."""
-    assert rows.label is not None
-    hits, count = single_threshold(rows.score, rows.label)
-    places = [int(np.searchsorted(hits, recall * hits[-1])) for recall in RECALLS]
-    return [f"{hits[place] / count[place]:.3f}" for place in places]
 
 
 def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, Floats]:
@@ -89,7 +79,8 @@ def main() -> None:
     behind, level = 0, 0
     for name in SETS:
         rows = read(given.folder / name)
-        for bound in bounds(rows):
+        assert rows.label is not None
+        for bound in bounds(rows.score, rows.label):
             found = judge(rows, bound, given.resplits)
             means = {key: float(found[key][:, 2].mean()) for key in names}
             best = max(names[1:], key=lambda key: means[key])

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from boundary_study import part
+from boundary_study import bounds, part
 from numpy.typing import NDArray
 from pages import arguments, fill, paragraph, table
-from write_auto import SETS, bounds, read
+from write_auto import SETS, read
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
@@ -101,7 +101,8 @@ def main() -> None:
     lines, means = [], []
     for name in SETS:
         rows = read(given.folder / name)
-        for bound in bounds(rows):
+        assert rows.label is not None
+        for bound in bounds(rows.score, rows.label):
             found = judge(rows, bound, given.resplits).values()
             recalls = [seen[:, 0].mean() for seen in found]
             counts = [

@@ -50,9 +50,7 @@ Outcome = tuple[float, bool, bool]
 
 def replicate(task: Task, seed: int) -> list[tuple[Cell, Outcome]]:
     """Certify one simulated file for every bound and confidence."""
-    rows = MAKERS[task.generator](task.rows, seed)
-    truth = truth_of(task.generator)
-    columns = {"score": rows.score, "uncertainty": rows.uncertainty, "label": rows.label}
+    columns, truth = MAKERS[task.generator](task.rows, seed), truth_of(task.generator)
     found: list[tuple[Cell, Outcome]] = []
     for bound in BOUNDS:
         for confidence in CONFIDENCES:
@@ -130,15 +128,9 @@ def coverage_parts(outcomes: Outcomes) -> dict[str, str]:
         shown = "no boundary meets it" if math.isnan(kept) else f"{kept:.1%}"
         rows.append(
             [
-                *(
-                    generator,
-                    f"{size:,}",
-                    bound,
-                    confidence,
-                    f"{count:,}",
-                    f"{violated / count:.1%}",
-                ),
-                *(f"{1 - float(confidence):.0%}", f"{nothing / count:.1%}", shown),
+                *(generator, f"{size:,}", bound, confidence, f"{count:,}"),
+                *(f"{violated / count:.1%}", f"{1 - float(confidence):.0%}"),
+                *(f"{nothing / count:.1%}", shown),
             ]
         )
     rejected = holm(values, SIGNIFICANCE)

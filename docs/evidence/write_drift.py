@@ -13,18 +13,11 @@ import polars as pl
 from numpy.typing import NDArray
 from pages import arguments, fill, paragraph, sections, table
 
-from calibkit.columns.columns import read_score_rows
+import calibkit as ck
 from calibkit.drift.drift import ALL
-from calibkit.drift.drift import fit as drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Outline
-from calibkit.files.sources import Source
 from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
-from calibkit.methods.boundary.result.fit import fit_boundary
-from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.drift import DriftOptions
-from calibkit.options.shared import ColumnOptions
 
 FITTED = 12_500
 SIZES = (12_500, 2_000, 500, 100)
@@ -62,9 +55,10 @@ def whole_command(calib: pl.DataFrame, test: pl.DataFrame) -> str:
         ("calib, test", calib, test),
         ("calib, test resampled and shifted", calib, moved),
     ):
-        model = boundary_of(fitted)
-        options = DriftOptions(model=model, label="label", confidence=CONFIDENCE)
-        found = drift(options, Source.from_frame(new)).metrics
+        model = ck.fit_boundary(
+            fitted, precision="0.6", method="exact", uncertainty_bins=3, threads=1
+        )
+        found = model.drift(new, label="label", confidence=CONFIDENCE).metrics
         own, bounds = found.metrics[BOUNDARY][ALL], found.intervals[BOUNDARY][ALL]
         cells = [name]
         for role in ("score", "uncertainty"):
@@ -82,13 +76,6 @@ def whole_command(calib: pl.DataFrame, test: pl.DataFrame) -> str:
         "precision|selected at the fit|precision expected",
         rows,
     )
-
-
-def boundary_of(frame: pl.DataFrame) -> BoundaryModel:
-    """Return a boundary fitted on rows."""
-    rows = read_score_rows(Source.from_frame(frame), ColumnOptions())
-    options = BoundaryOptions(precision="0.6", method="exact", uncertainty_bins=3, threads=1)
-    return fit_boundary(rows, options).model
 
 
 def shifted(test: pl.DataFrame, random: Random) -> pl.DataFrame:

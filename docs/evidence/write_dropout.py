@@ -1,6 +1,6 @@
 """Fill in dropout.md: table 5 and figure 7 of Arora and others, with small networks under dropout.
 
-Networks are trained here on the features of the score files, without pickled weights; a few minutes.
+Networks are trained here on the features of the score files; a minute or two.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from durfee_rows import prepared
 from numpy.typing import NDArray
 from pages import arguments, fill, signed, table
 from small_networks import KEPT, Network, train
+from studies import monte_carlo
 
 import calibkit as ck
 
@@ -50,9 +51,9 @@ def passes(network: Network, x: NDArray[np.float32], seed: int) -> Iterator[NDAr
         yield 1 / (1 + np.exp(-(hidden @ weights + intercept)[:, 0].astype(np.float64)))
 
 
-def scored(folder: Path, name: str, seed: int) -> Files:
+def scored(files: Path, seed: int) -> Files:
     """Return the rows of a set with the mean and the standard deviation of what the passes say."""
-    data = prepared(folder, name)
+    data = prepared(files.parent, files.name)
     label = {part: frame["label"].to_numpy() for part, frame in data.frames.items()}
     network = Network((data.inputs["train"].shape[1], *HIDDEN), "dropout", seed)
     learnt, held = ((data.inputs[part], label[part]) for part in ("train", "validation"))
@@ -142,9 +143,9 @@ def _shares(values: pl.Series) -> str:
 def main() -> None:
     """Train, judge, write."""
     folder = arguments(__doc__, needs=list(SETS)).folder
-    files = {name: [scored(folder, name, seed) for seed in range(SEEDS)] for name in SETS}
-    parts = {name: table_5(files[name], SETS[name][1]) for name in SETS}
-    fill("dropout", **parts, bins=figure_7(files["criteo_tau3"][0]))
+    files = monte_carlo(scored, [folder / name for name in SETS], SEEDS)
+    parts = {name: table_5(files[folder / name], SETS[name][1]) for name in SETS}
+    fill("dropout", **parts, bins=figure_7(files[folder / "criteo_tau3"][0]))
 
 
 if __name__ == "__main__":

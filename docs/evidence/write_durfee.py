@@ -10,21 +10,16 @@ import os
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from durfee_example import example
-from durfee_paper import PAPER
 from durfee_rows import prepared
-from pages import arguments, fill, paragraph, sections, table
+from pages import arguments, fill, paragraph, printed, sections, table
 from small_networks import Network, auc, train
 from studies import monte_carlo
 
-from calibkit.apply.apply import apply_model
-from calibkit.files.sources import Source
-from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.run import fit_hetcal
-from calibkit.options.apply import ApplyOptions
-from calibkit.options.hetcal import HetcalOptions
+import calibkit as ck
 
 #: The variable that tells processes where the data are.
 FOLDER = "SCORE_FILES"
@@ -35,11 +30,13 @@ KINDS = ("none", "batch", "dropout")
 RATES = (1e-3, 1e-4, 5e-3, 5e-4, 1e-2, 1e-5, 5e-5, 5e-6)
 
 #: Its own setting, a tree of fixed size without shrinkage, and what calibkit chooses.
-TREES = {
-    "HC": HetcalOptions(max_depth=4, min_leaf=1000, shrinkage=0.0, precalibrate="none"),
-    "chosen": HetcalOptions(),
+TREES: dict[str, dict[str, Any]] = {
+    "HC": {"max_depth": 4, "min_leaf": 1000, "shrinkage": 0.0, "precalibrate": "none"},
+    "chosen": {},
 }
 
+#: Its tables 1 and 2 and, of the medium and large networks, table 3: DNN and HC.
+PAPER = printed("durfee")
 PARTS = ("top 3", "top 50 %"), ("regularised", "not regularised")
 
 
@@ -78,15 +75,11 @@ def judge(task: Task, run: int) -> Seen:
         part: data.frames[part].with_columns(score=network.logits(x[part]).astype(np.float64))
         for part in ("train", "calib", "test")
     }
-    sources = {part: Source.from_frame(frame) for part, frame in scored.items()}
-    options = HetcalOptions(scale="logit")
-    grown = read_hetcal_rows(sources["train"], options, data.names)
-    calib = read_hetcal_rows(sources["calib"], options, data.names, known=grown.features)
+    given = {"train": scored["train"], "features": data.names, "scale": "logit"}
     test = {"DNN": auc(scored["test"]["score"].to_numpy(), y["test"])}
     for name, chosen in TREES.items():
-        model = fit_hetcal(calib, chosen, train=grown).model
-        applied = apply_model(model, sources["test"], ApplyOptions())
-        test[name] = auc(applied.frame["calibrated"].to_numpy(), y["test"])
+        applied = ck.fit_hetcal(scored["calib"], **given, **chosen).apply(scored["test"])
+        test[name] = auc(applied["calibrated"].to_numpy(), y["test"])
     return Seen(found, test)
 
 
@@ -126,7 +119,7 @@ def cells(results: Results, name: str, size: str, part: str) -> list[str]:
         auc_ = np.array([test[method] for test in tests])
         error = (auc_ - base).std(ddof=1) / np.sqrt(auc_.size)
         texts.append(f"{auc_.mean():.4f} ({gain(base.mean(), auc_.mean())} ± {100 * error:.2f})")
-    theirs = PAPER[name].get((size, part))
+    theirs = PAPER[name].get(size, {}).get(part)
     if theirs is None:
         return [*texts, "", ""]
     return [*texts, f"{theirs[0]:.4f}", f"{theirs[1]:.4f} ({gain(*theirs)})"]
@@ -159,7 +152,7 @@ def tables(lines: Lines) -> list[str]:
     return found
 
 
-def printed(lines: Lines, column: int) -> dict[tuple[str, str, str], float]:
+def gains_of(lines: Lines, column: int) -> dict[tuple[str, str, str], float]:
     """Return the gains of a column, in per cent, as printed."""
     texts = {key: line[column] for key, line in lines.items() if line[column]}
     return {
@@ -174,7 +167,7 @@ def claims(lines: Lines) -> str:
             ["more so without regularisation (tables 2 and 3)"]]  # fmt: skip
     first, second = PARTS
     for column in (4, 1, 2):
-        gains = printed(lines, column)
+        gains = gains_of(lines, column)
         names = sorted({name for name, _, _ in gains})
         ones = [gains[key] > 0 for key in product(names, SIZES, first)]
         growing = [

@@ -7,7 +7,6 @@ not; on one split and on some random ones.  Needs scikit-learn, as the tests do.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,8 @@ from pages import arguments, bullets, fill, table
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.files.sources import open_source
-from calibkit.methods.boundary.result.fit import fit_boundary
+import calibkit as ck
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.shared import ColumnOptions
 
 NEIGHBOURS = (5, 15, 50)
 #: The measures that are maximised, and a bound, which chance can meet with equality.
@@ -47,14 +42,12 @@ def main() -> None:
     fill("f1", **one_split(kinds), **study(folder, given.splits))
 
 
-def shipped(folder: Path, part: str) -> ScoreRows:
+def shipped(folder: Path, part: str) -> pl.DataFrame:
     """Return the rows of a file, without their uncertainty."""
-    rows = read_score_rows(open_source([str(folder / f"{part}.parquet")]), ColumnOptions())
-    options = replace(rows.options, uncertainty=None)
-    return replace(rows, uncertainty=None, options=options)
+    return pl.read_parquet(folder / f"{part}.parquet", columns=["score", "label"])
 
 
-def nearest(folder: Path, neighbours: int) -> dict[str, ScoreRows]:
+def nearest(folder: Path, neighbours: int) -> dict[str, pl.DataFrame]:
     """Return both files with the share of frauds among the nearest training rows as the score."""
 
     def features(part: str) -> Floats:
@@ -65,27 +58,25 @@ def nearest(folder: Path, neighbours: int) -> dict[str, ScoreRows]:
     scaler = StandardScaler().fit(features("train"))
     model = KNeighborsClassifier(neighbours).fit(scaler.transform(features("train")), label)
     return {
-        part: replace(
-            shipped(folder, part),
-            score=model.predict_proba(scaler.transform(features(part)))[:, 1],
+        part: shipped(folder, part).with_columns(
+            score=model.predict_proba(scaler.transform(features(part)))[:, 1]
         )
         for part in ("calib", "test")
     }
 
 
-def fit(rows: dict[str, ScoreRows], goal: tuple[str, str], stochastic: bool) -> BoundaryModel:
+def fit(rows: dict[str, pl.DataFrame], goal: tuple[str, str], stochastic: bool) -> BoundaryModel:
     """Return a threshold for all rows, fitted on calib and judged on test."""
     more = {"method": "stochastic", "randomise": "tie"} if stochastic else {"method": "st"}
-    options = BoundaryOptions(folds=0, **dict([goal]), **more)  # type: ignore[arg-type]
-    return fit_boundary(rows["calib"], options, test=rows["test"]).model
+    return ck.fit_boundary(rows["calib"], test=rows["test"], folds=0, **dict([goal]), **more)
 
 
-def one_split(kinds: dict[str, dict[str, ScoreRows]]) -> dict[str, str]:
+def one_split(kinds: dict[str, dict[str, pl.DataFrame]]) -> dict[str, str]:
     """Return every goal on the one split, and for which of them chance helps."""
     lines = []
     helped: dict[str, list[str]] = {}
     for name, rows in kinds.items():
-        distinct = f"{np.unique(rows['calib'].score).size:,}"
+        distinct = f"{rows['calib']['score'].n_unique():,}"
         for goal in GOALS:
             plain, random = fit(rows, goal, False), fit(rows, goal, True)
             assert isinstance(random.tie_probability, list)

@@ -16,13 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 from pages import ROOT, arguments, fill, signed, table
 
-from calibkit.apply.apply import apply_model
-from calibkit.files.sources import open_source
+import calibkit as ck
 from calibkit.methods.hetcal.model import HetcalModel
-from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.run import fit_hetcal
-from calibkit.options.apply import ApplyOptions
-from calibkit.options.hetcal import HetcalOptions
 
 FITTED = ROOT / "build" / "bench" / "hetcal"
 PEER = ROOT / "benchmarks" / "peers" / "residual_models.py"
@@ -35,22 +30,15 @@ Floats = NDArray[np.float64]
 
 def fit(folder: Path, files: Sequence[str], train: bool = False, **options: Any) -> HetcalModel:
     """Return a model fitted on the calibration rows of a folder."""
-    source = open_source([str(folder / files[0])])
-    names = list(source.schema)
-    names = names[names.index("uncertainty") + 1 :]
-    asked = HetcalOptions(**options)
-    grown, known = None, None
-    if train:
-        grown = read_hetcal_rows(open_source([str(files[1])]), asked, names)
-        known = grown.features
-    rows = read_hetcal_rows(source, asked, names, known=known)
-    return fit_hetcal(rows, asked, train=grown).model
+    rows = pl.read_parquet(folder / files[0])
+    names = rows.columns[rows.columns.index("uncertainty") + 1 :]
+    grown = pl.read_parquet(files[1]) if train else None
+    return ck.fit_hetcal(rows, features=names, train=grown, **options)
 
 
 def predict(model: HetcalModel, path: Path) -> Floats:
     """Return the calibrated probabilities of a file."""
-    applied = apply_model(model, open_source([str(path)]), ApplyOptions())
-    return applied.frame["calibrated"].to_numpy()
+    return model.apply(pl.read_parquet(path))["calibrated"].to_numpy()
 
 
 def losses(p: Floats, y: NDArray[Any]) -> Floats:

@@ -16,20 +16,25 @@ COMMANDS = dict(
 )
 
 
-def cell(place: str) -> str:
-    """Return a cell of a page, by its name, part, row (first cells, ; between) and column."""
-    page, part, start, column = place.split("/")
+def part_of(page: str, part: str) -> list[list[str]]:
+    """Return the cells of the table in a part of a page, its header first."""
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
     found = re.search(
         rf"^<!-- part: {part} -->\n(.*?)^<!-- end -->$", text, re.DOTALL | re.MULTILINE
     )
     if found is None:
         raise ValueError(f"{page}.md has no part {part}")
-    rows = [
+    return [
         [own.strip() for own in line.strip("|").split(" | ")]
         for line in found[1].splitlines()
         if line.startswith("|") and not line.startswith("| -")
     ]
+
+
+def cell(place: str) -> str:
+    """Return a cell of a page, by its name, part, row (first cells, ; between) and column."""
+    page, part, start, column = place.split("/")
+    rows = part_of(page, part)
     row = next(row for row in rows if begins(row, start.split(";")))
     return row[int(column) if column.isdigit() else rows[0].index(column)]
 

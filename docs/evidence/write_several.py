@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from boundary_study import single_threshold
+from boundary_study import bounds, single_threshold
 from pages import arguments, fill, paragraph, signed, table
 
 import calibkit as ck
@@ -19,8 +19,6 @@ SETS = {
 }
 #: What the files tell of a score beside it.
 COLUMNS = ("spread", "shift", "entropy", "evidence")
-#: The bounds: the precision at which one threshold recalls so much of all rows.
-RECALLS = (0.2, 0.5, 0.8)
 
 
 def read(folder: Path) -> pl.DataFrame:
@@ -41,13 +39,6 @@ def read(folder: Path) -> pl.DataFrame:
     )
 
 
-def bounds(rows: pl.DataFrame) -> list[str]:
-    """Return the precision of the single thresholds that recall the shares `RECALLS`."""
-    hits, count = single_threshold(rows["score"].to_numpy(), rows["label"].to_numpy())
-    places = [int(np.searchsorted(hits, recall * hits[-1])) for recall in RECALLS]
-    return [f"{hits[place] / count[place]:.3f}" for place in places]
-
-
 def judge(calib: pl.DataFrame, test: pl.DataFrame, bound: str, names: str | list[str]) -> float:
     """Return recall on test rows beyond the single threshold that selects as many of them."""
     model = ck.fit_boundary(calib, precision=bound, uncertainty=names)
@@ -66,7 +57,7 @@ def main() -> None:
     lines, level, above = [], 0, 0
     for name in SETS:
         rows = read(given.folder / name)
-        for bound in bounds(rows):
+        for bound in bounds(rows["score"].to_numpy(), rows["label"].to_numpy()):
             found: dict[str, list[float]] = {kind: [] for kind in kinds}
             for split in range(given.resplits):
                 order = np.random.default_rng(split).permutation(rows.height)

@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 from durfee_rows import prepared
 from numpy.polynomial.legendre import leggauss
-from pages import arguments, fill, signed, table
+from pages import arguments, fill, printed, signed, table
 from scipy import stats  # type: ignore[import-untyped]
 from small_networks import Network, train
+from studies import monte_carlo
 
 import calibkit as ck
 from calibkit.options.simulate import SelectionOptions
@@ -28,31 +29,7 @@ CALIBRATORS = ("none", "histogram", "platt", "scaling-binning", "isotonic")
 AFTER = {"VAD+": ("logit", 2), "VAD(p)+": ("identity", 2), "VAD+ (S=3)": ("logit", 3)}
 
 # Tables 8 to 10 at 3 and 9 %: the calibrator alone, then `AFTER`.
-# fmt: off
-PAPER = {
-    "calibration_bias": (
-        ((3.53, -.38, -.54, -.72), (3.93, -.46, .16, -1.00)),
-        ((2.19, 1.40, 1.23, 1.40), (1.89, 1.00, 1.01, .95)),
-        ((1.77, .98, .81, 1.00), (1.82, .93, .93, .89)),
-        ((2.27, 1.48, 1.30, 1.50), (2.04, 1.15, 1.15, 1.11)),
-        ((1.86, 1.06, .89, 1.06), (1.74, .84, .85, .79)),
-    ),
-    "ece": (
-        ((.0290, .0218, .0219, .0223), (.0274, .0208, .0205, .0212)),
-        ((.0190, .0160, .0154, .0159), (.0135, .0107, .0105, .0106)),
-        ((.0169, .0144, .0142, .0145), (.0125, .0096, .0096, .0095)),
-        ((.0192, .0161, .0153, .0160), (.0136, .0104, .0103, .0105)),
-        ((.0181, .0157, .0155, .0155), (.0129, .0104, .0104, .0104)),
-    ),
-    "mce": (
-        ((.0655, .0551, .0561, .0547), (.0501, .0421, .0432, .0422)),
-        ((.0524, .0467, .0459, .0448), (.0363, .0310, .0309, .0296)),
-        ((.0510, .0460, .0457, .0454), (.0349, .0295, .0296, .0296)),
-        ((.0513, .0464, .0451, .0462), (.0376, .0327, .0312, .0333)),
-        ((.0572, .0515, .0510, .0510), (.0386, .0335, .0332, .0322)),
-    ),
-}
-# fmt: on
+PAPER = printed("fan, networks")
 
 Found = dict[tuple[str, str, str, str], float]
 
@@ -117,16 +94,16 @@ def compared(runs: list[Found], metric: str) -> str:
     scale, digits = (100, 2) if metric == "calibration_bias" else (1, 4)
     rows = []
     for top, place in zip(TOPS, range(2), strict=True):
-        for method, printed in zip(CALIBRATORS, PAPER[metric], strict=True):
+        for method, known in zip(CALIBRATORS, PAPER[metric], strict=True):
             alone = scale * np.array([run[metric, method, "alone", top] for run in runs])
             cells = [f"{alone.mean():.{digits}f} ± {_error(alone):.{digits}f}"]
-            for name, theirs in zip(AFTER, printed[place][1:], strict=True):
+            for name, theirs in zip(AFTER, known[place][1:], strict=True):
                 moved = scale * np.array([run[metric, method, name, top] for run in runs]) - alone
-                known = signed(theirs - printed[place][0], digits)
+                apart = signed(theirs - known[place][0], digits)
                 cells.append(
-                    f"{signed(moved.mean(), digits)} ± {_error(moved):.{digits}f} ({known})"
+                    f"{signed(moved.mean(), digits)} ± {_error(moved):.{digits}f} ({apart})"
                 )
-            cells[0] += f" ({printed[place][0]:.{digits}f})"
+            cells[0] += f" ({known[place][0]:.{digits}f})"
             rows.append([f"{float(top):.0%}", method, *cells])
     return table(["best", "calibrator", "alone", *(f"{name} less it" for name in AFTER)], rows)
 
@@ -187,7 +164,7 @@ def _expit(z: np.ndarray) -> np.ndarray:
 
 def normality(folder: Path) -> str:
     """Return how far logits of three networks are from a normal distribution (figure 5)."""
-    _, rows, _ = scored(folder, 0)
+    [(_, rows, _)] = monte_carlo(scored, [folder], 1)[folder]
     lines = []
     for name in ("score_1", "score_2", "score_3"):
         logit = np.log(rows[name] / (1 - rows[name])).to_numpy()
@@ -202,7 +179,7 @@ def normality(folder: Path) -> str:
 def main() -> None:
     """Train, judge, write."""
     folder = arguments(__doc__, needs=[SET]).folder
-    runs = [replicate(folder, run) for run in range(RUNS)]
+    runs = monte_carlo(replicate, [folder], RUNS)[folder]
     tables = {metric: compared(runs, metric) for metric in METRICS}
     fill(
         "vad_networks", **tables, log_loss=log_loss(runs), theorem=theorem(),

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
 from pages import arguments, fill, paragraph, prototype, sections, table
 
-from calibkit.apply.apply import apply_model
-from calibkit.evaluation.evaluate import evaluate
-from calibkit.files.sources import Source
-from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.run import read_calibration_rows
-from calibkit.methods.vad import run
+import calibkit as ck
 from calibkit.models.model import Model
-from calibkit.options.apply import ApplyOptions
-from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.vad import VadOptions
 
 SETS = ("criteo_tau3", "census")
 SHARES = ("0.02", "0.05", "0.1")
@@ -41,25 +33,18 @@ KNOWN = prototype("vad on files")
 Cells = dict[tuple[str, str], float]
 
 
-def shrunk(
-    rows: pl.DataFrame,
-    link: str,
-    calibrator: Model | None = None,
-    train: pl.DataFrame | None = None,
-) -> tuple[pl.Series, float]:
+def shrunk(rows: pl.DataFrame, link: str, **tandem: Any) -> tuple[pl.Series, float]:
     """Return the shrunk first member of some rows, fitted on them without labels, and lambda.
 
     All columns `score_<number>` of the rows are members.
     """
-    options = VadOptions(members=("score_?",), link=link, calibrator=calibrator, train_input=train)
-    model = run.fit(options, Source.from_frame(rows)).model
+    model = ck.fit_vad(rows, members=["score_?"], link=link, **tandem)
     return applied(model, rows), model.lambda_
 
 
 def applied(model: Model, rows: pl.DataFrame) -> pl.Series:
     """Return what a model adds to rows."""
-    spec = ApplyOptions(score="score_1", keep=["id"], column="added")
-    return apply_model(model, Source.from_frame(rows), spec).frame["added"]
+    return model.apply(rows, score="score_1", keep=["id"], column="added")["added"]
 
 
 def judged(calib: pl.DataFrame, test: pl.DataFrame) -> Cells:
@@ -69,23 +54,17 @@ def judged(calib: pl.DataFrame, test: pl.DataFrame) -> Cells:
     for link in LINKS:
         columns[f"VAD, {link}"], found["lambda", f"VAD, {link}"] = shrunk(test, link)
     for method in CALIBRATORS:
-        options = CalibrateOptions(method=method, score="score_1")
-        rows = read_calibration_rows(Source.from_frame(calib), options)
-        model = fit_calibrator(rows, options).model
+        model = ck.fit_calibrator(calib, method=method, score="score_1")
         columns[method] = applied(model, test)
+        tandem = {"calibrator": model, "train_input": calib}
         for link in LINKS:
             name = f"{method} + VAD+, {link}"
-            columns[name], found["lambda", name] = shrunk(test, link, model, calib)
+            columns[name], found["lambda", name] = shrunk(test, link, **tandem)
     frame = pl.DataFrame({"label": test["label"], **columns})
-    metrics = evaluate(
-        EvaluateOptions(
-            scores=tuple(columns),
-            top=SHARES,
-            metrics=("calibration_bias", "log_loss", "positives"),
-            intervals=False,
-        ),
-        Source.from_frame(frame),
-    ).metrics.metrics
+    metrics = ck.evaluate(
+        frame, scores=list(columns), top=SHARES, intervals=False,
+        metrics=["calibration_bias", "log_loss", "positives"],
+    ).metrics  # fmt: skip
     for name, parts in metrics.items():
         for part in PARTS:
             for metric, kind in (("calibration_bias", part), ("log_loss", f"log_loss {part}")):

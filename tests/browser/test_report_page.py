@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.browser import chromium
-from tests.conftest import ROOT
+from tests.conftest import ROOT, make
 
 pytestmark = pytest.mark.skipif(
     chromium.BROWSER is None, reason="chromium is not installed (apt-get install chromium)"
@@ -40,34 +40,20 @@ def hostile_scores(path: Path) -> Path:
     return path
 
 
-def evaluate(*arguments: object) -> None:
-    from calibkit_cli.main import run
-
-    assert run(["evaluate", *map(str, arguments)]) == 0
-
-
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return a page of each mode."""
-    from calibkit_cli.main import run
-
     folder = tmp_path_factory.mktemp("pages")
     rows, model = hostile_scores(folder / "rows.parquet"), folder / "boundary.json"
+    metrics = folder / "metrics.json"
     made = {name: folder / f"{name}.html" for name in ("hostile", "sample", "votes")}
-    more = ("-q", "-o", folder / "metrics.json")
-    evaluate(
-        *(rows, "--score", HOSTILE, "--score", IMAGE, "--by", "country"),
-        *("--report", made["hostile"], *more),
-    )
-    fit = ["boundary", str(ROOT / "sample_data/calib.parquet"), "--precision", "0.7"]
-    assert run([*fit, "--method", "exact", "-q", "-o", str(model)]) == 0
-    evaluate(
-        *(ROOT / "sample_data/test.parquet", "--boundary", model, "--top", "0.02,0.1"),
-        *("--report", made["sample"], *more),
-    )
-    votes = folder / "votes.parquet"
-    assert run(["simulate", "raters", "--rows", "500", "-q", "-o", str(votes)]) == 0
-    evaluate(votes, "--counts", "count_*", "--report", made["votes"], *more)
+    hostile = (rows, "--score", HOSTILE, "--score", IMAGE, "--by country")
+    make(metrics, "evaluate", *hostile, "--report", made["hostile"])
+    calib, test = (ROOT / "sample_data" / f"{name}.parquet" for name in ("calib", "test"))
+    make(model, "boundary", calib, "--precision 0.7 --method exact")
+    make(metrics, "evaluate", test, "--boundary", model, "--top 0.02,0.1 --report", made["sample"])
+    votes = make(folder / "votes.parquet", "simulate", "raters", "--rows 500")
+    make(metrics, "evaluate", votes, "--counts count_* --report", made["votes"])
     return made
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 ERROR_KEYS = ["code", "message", "file", "column", "rows", "first_rows"]
 COMMANDS = {
@@ -23,13 +24,9 @@ COMMANDS = {
 
 @pytest.fixture(scope="session")
 def _fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from calibkit_cli.main import run
-
     folder = tmp_path_factory.mktemp("models")
-    good, path = write(simulate(200), folder / "good.parquet"), folder / "boundary.json"
-    fit = ["boundary", str(good), "--precision", "0.6", "--method", "exact"]
-    assert run([*fit, "-q", "-o", str(path)]) == 0
-    return path
+    good = write(simulate(200), folder / "good.parquet")
+    return make(folder / "boundary.json", "boundary", good, "--precision 0.6 --method exact")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +45,20 @@ def model(tmp_path: Path, _fitted: Path) -> Path:
     """Return a fitted boundary, a copy that a test may damage."""
     (tmp_path / "models").mkdir()
     return Path(shutil.copy(_fitted, tmp_path / "models"))
+
+
+@pytest.fixture
+def applied(tmp_path: Path, invoke: Invoke) -> Callable[..., pl.DataFrame]:
+    """Apply a model to rows, and return what comes out."""
+
+    def call(model: Path, frame: pl.DataFrame, *options: object) -> pl.DataFrame:
+        path = write(frame, tmp_path / "rows.parquet")
+        done = invoke("apply", model, path, *options, "-q", "-o", tmp_path / "applied.parquet")
+        assert done.stdout == b""
+        found: pl.DataFrame = done.result()
+        return found
+
+    return call
 
 
 @pytest.fixture

@@ -40,10 +40,14 @@ def simulate(rows: int = 600, seed: int = 1, *, ties: bool = False) -> pl.DataFr
     )
 
 
-def scores(**changed: dict[int, Any]) -> pl.DataFrame:
-    """Return 40 good rows with some values changed: ``scores(score={3: None})``, rows from 1."""
-    frame = simulate(40).with_columns(pl.col("weight").cast(pl.Float64))
-    for name, values in changed.items():
+def scores(**values: dict[int, Any]) -> pl.DataFrame:
+    """Return 40 good rows with some values changed."""
+    return changed(simulate(40).with_columns(pl.col("weight").cast(pl.Float64)), **values)
+
+
+def changed(frame: pl.DataFrame, **given: dict[int, Any]) -> pl.DataFrame:
+    """Return rows with some values changed: ``changed(frame, score={3: None})``, rows from 1."""
+    for name, values in given.items():
         column = frame[name].to_list()
         for row, value in values.items():
             column[row - 1] = value

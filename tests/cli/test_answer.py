@@ -37,9 +37,7 @@ def test_notices_come_after_the_answer(tmp_path: Path, invoke: Invoke) -> None:
     text = simulate().write_csv(separator=";").replace(".", ",")
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    done = invoke(
-        "boundary", path, "--precision", "0.5", "--method", "st", "-o", tmp_path / "m.json"
-    )
+    done = invoke("boundary", path, "--precision 0.5 --method st -o", tmp_path / "m.json")
     lines = done.stderr.splitlines()
     assert lines[0].startswith("Flag rows with score >= 0.")
     assert any("decimal" in line for line in lines[1:]), done.stderr

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.score_files import decisions, margins, simulate, write
 from tests.conftest import Invoke
 
+Applied = Callable[..., pl.DataFrame]
 FitModel = Callable[..., Path]
 
 
@@ -22,36 +23,12 @@ FitModel = Callable[..., Path]
 def fit(tmp_path: Path, invoke: Invoke) -> FitModel:
     def call(frame: pl.DataFrame, *options: object) -> Path:
         path, output = write(frame, tmp_path / "fit.parquet"), tmp_path / "model.json"
-        line = [
-            "boundary",
-            path,
-            "--precision",
-            "0.75",
-            "--method",
-            "exact",
-            "--folds",
-            0,
-            *options,
-        ]
+        line = ["boundary", path, "--precision 0.75 --method exact --folds 0", *options]
         done = invoke(*line, "-q", "-o", output)
         assert done.code == 0, done.stderr
         return output
 
     return call
-
-
-@pytest.fixture
-def applied(tmp_path: Path, invoke: Invoke) -> Callable[..., pl.DataFrame]:
-    def call(model: Path, frame: pl.DataFrame, *options: object) -> pl.DataFrame:
-        path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "applied.parquet"
-        done = invoke("apply", model, path, *options, "-q", "-o", output)
-        assert (done.code, done.stdout) == (0, b""), done.stderr
-        return pl.read_parquet(output)
-
-    return call
-
-
-Applied = Callable[..., pl.DataFrame]
 
 
 def check(model: Path, rows: pl.DataFrame) -> None:
@@ -247,8 +224,7 @@ def test_keep(patterns: list[str], kept: list[str], fit: FitModel, applied: Appl
 def test_keep_that_matches_nothing(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
     path = write(simulate(30), tmp_path / "a.csv")
     done = invoke("apply", fit(simulate()), path, "--keep", "scre", "-o", tmp_path / "o.csv")
-    assert done.code == 2
-    assert "did you mean 'score'" in done.stderr
+    done.refused(2, "did you mean 'score'")
 
 
 def test_selected(fit: FitModel, applied: Applied) -> None:
@@ -315,16 +291,14 @@ def test_a_model_of_one_level_needs_no_uncertainty(
     rows = applied(model, simulate(30).drop("uncertainty"))
     check(model, rows)
     done = invoke("apply", model, tmp_path / "rows.parquet", "--uncertainty", "id")
-    assert done.code == 2
-    assert "--uncertainty" in done.stderr
+    done.refused(2, "--uncertainty")
 
 
 def test_inputs_in_turn(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
     model, frame = fit(simulate()), simulate(90, seed=6)
     parts = [write(frame[k::3], tmp_path / f"{k}.csv") for k in range(3)]
     out = tmp_path / "out.parquet"
-    assert invoke("apply", model, *reversed(parts), "-o", out).code == 0
-    rows = pl.read_parquet(out)
+    rows = invoke("apply", model, *reversed(parts), "-o", out).result()
     assert rows["id"].to_list() == [*range(2, 90, 3), *range(1, 90, 3), *range(0, 90, 3)]
     check(model, rows)
 
@@ -378,9 +352,7 @@ def test_one_bad_input_leaves_no_output(tmp_path: Path, fit: FitModel, invoke: I
     model = fit(simulate())
     write(simulate(30), tmp_path / "in" / "a.csv")
     bad = write(simulate(30).with_columns(score=3.0), tmp_path / "in" / "b.csv")
-    done = invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/")
-    assert done.code == 3
-    assert str(bad) in done.stderr
+    invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/").refused(3, str(bad))
     assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True
 
 
@@ -389,14 +361,11 @@ def test_a_folder_of_outputs_never_replaces_an_input(
 ) -> None:
     model, path = fit(simulate()), write(simulate(30), tmp_path / "in" / "a.csv")
     before = path.read_bytes()
-    done = invoke("apply", model, path, "-o", tmp_path / "in")
-    assert done.code == 2
-    assert str(path) in done.stderr
+    invoke("apply", model, path, "-o", tmp_path / "in").refused(2, str(path))
     assert path.read_bytes() == before
     write(simulate(30), tmp_path / "other" / "a.csv")
     done = invoke("apply", model, path, tmp_path / "other" / "a.csv", "-o", f"{tmp_path}/out/")
-    assert done.code == 2
-    assert "would both be written" in done.stderr
+    done.refused(2, "would both be written")
 
 
 def test_an_input_may_be_written_over_in_place(

@@ -15,19 +15,16 @@ import pyarrow as pa
 import pytest
 
 from tests.cli.score_files import scores, write
-from tests.conftest import Invoke, clean_environment
+from tests.conftest import Invoke, clean_environment, make
 from tests.warm import program as warm_program
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with rows and a model."""
-    from calibkit_cli.main import run
-
     made = tmp_path_factory.mktemp("attacked")
-    rows = str(write(scores(), made / "a.csv"))
-    options = ("--precision", "0.5", "--method", "exact", "--folds", "0", "-q")
-    assert run(["boundary", rows, *options, "-o", str(made / "m.json")]) == 0
+    rows = write(scores(), made / "a.csv")
+    make(made / "m.json", "boundary", rows, "--precision 0.5 --method exact --folds 0")
     return made
 
 
@@ -96,9 +93,7 @@ def test_a_closed_standard_input(line: str, folder: Path) -> None:
 def test_an_input_whose_name_is_no_utf8(suffix: str, tmp_path: Path, invoke: Invoke) -> None:
     path = tmp_path / os.fsdecode(b"b\xff." + suffix.encode())
     write(scores(), tmp_path / f"a.{suffix}").rename(path)
-    ended = invoke("boundary", path, "--precision", "0.5")
-    assert ended.code == 2
-    assert "not UTF-8" in ended.stderr
+    invoke("boundary", path, "--precision", "0.5").refused(2, "not UTF-8")
     assert invoke("boundary", tmp_path, "--precision", "0.5").code == 2
 
 
@@ -107,8 +102,7 @@ def test_an_output_with_a_name_too_long(folder: Path, tmp_path: Path, invoke: In
     assert len(long.name) == 255
     assert invoke("apply", folder / "m.json", folder / "a.csv", "-q", "-o", long).code == 0
     ended = invoke("apply", folder / "m.json", folder / "a.csv", "-o", tmp_path / f"y{long.name}")
-    assert ended.code == 2
-    assert "255 bytes" in ended.stderr
+    ended.refused(2, "255 bytes")
 
 
 def test_names_in_markdown_and_in_csv(tmp_path: Path, invoke: Invoke) -> None:
@@ -145,8 +139,7 @@ def test_a_line_without_an_end(suffix: str, tmp_path: Path, invoke: Invoke) -> N
     path.write_bytes(PACKED[suffix](rows + b"0.5," + b"1" * (2**22 + 9) + b"\n" + rows))
     line = ("boundary", path, "--precision", "0.5", "--method", "st", "-q")
     ended = invoke(*line, "--memory", "1MB")
-    assert ended.code == 5
-    assert f"long.{suffix}: the line that begins at byte {len(rows):,} has more" in ended.stderr
+    ended.refused(5, f"long.{suffix}: the line that begins at byte {len(rows):,} has more")
     assert invoke(*line, "--memory", "1GB").code == 3  # it fits: what it holds is no label
     path.write_bytes(PACKED[suffix](rows + b"0.5," + b"1" * (2**21) + b"\n" + rows))
     assert invoke(*line, "--memory", "1MB").code == 3
@@ -172,9 +165,7 @@ def test_a_file_that_unpacks_to_a_thousand_times_its_size(tmp_path: Path, invoke
     (tmp_path / "a.csv").write_bytes(text)
     (tmp_path / "a.csv.zst").write_bytes(PACKED["csv.zst"](text))
     line = ("boundary", "--precision", "0.5", "--method", "st", "-q", "--memory", "1MB")
-    ended = invoke(*line, tmp_path / "a.csv.zst")
-    assert ended.code == 5
-    assert "unpacks to more than 1,000 times its size" in ended.stderr
+    invoke(*line, tmp_path / "a.csv.zst").refused(5, "unpacks to more than 1,000 times its size")
     assert invoke(*line, tmp_path / "a.csv").code == 0
 
 
@@ -193,8 +184,7 @@ def test_a_key_that_stands_twice(folder: Path, tmp_path: Path, invoke: Invoke) -
     path = tmp_path / "twice.json"
     path.write_text(f'{text[:-1]}, "score_thresholds": {json.dumps([None] * levels)}}}')
     ended = invoke("apply", path, folder / "a.csv")
-    assert ended.code == 3
-    assert "'score_thresholds' stands in one object twice" in ended.stderr
+    ended.refused(3, "'score_thresholds' stands in one object twice")
 
 
 @pytest.mark.parametrize(
@@ -218,6 +208,4 @@ def test_a_model_whose_words_and_counts_make_no_sense(
         inner = inner[name]
     inner[last] = value
     (tmp_path / "bad.json").write_text(json.dumps(model))
-    ended = invoke("apply", tmp_path / "bad.json", folder / "a.csv")
-    assert ended.code == 3
-    assert last in ended.stderr
+    invoke("apply", tmp_path / "bad.json", folder / "a.csv").refused(3, last)

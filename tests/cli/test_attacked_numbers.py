@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,7 @@ from tests.conftest import Invoke
 
 def fit(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
     """Fit a boundary and return its model."""
-    made = invoke("boundary", path, *options, "--folds", "0", "-q")
-    assert made.code == 0, made.stderr
-    found: dict[str, Any] = json.loads(made.stdout)
-    return found
+    return invoke("boundary", path, *options, "--folds", "0", "-q").result()
 
 
 @pytest.mark.parametrize("method", ["exact", "st", "stochastic"])
@@ -80,10 +76,7 @@ def test_unsigned_integers_that_floats_cannot_hold(
     path = write(rows.with_columns(label=pl.Series([1, 0, 1, 0])), tmp_path / "rows.parquet")
     options = ("--scale", "raw", "--weight", "weight", "--precision", "0.5", "--folds", "0")
     ended = invoke("boundary", path, *options)
-    assert ended.code == 3
-    assert "beyond 2^53" in ended.stderr
-    assert f"column '{column}'" in ended.stderr
-    assert "9007199254740993" in ended.stderr
+    ended.refused(3, "beyond 2^53", f"column '{column}'", "9007199254740993")
 
 
 @pytest.fixture
@@ -120,5 +113,4 @@ def test_scores_whose_differences_are_no_numbers(
     wide = ranked.with_columns((pl.col("score") - 0.5) * 2.0 * 1.7e308)
     path = write(wide, tmp_path / "wide.parquet")
     ended = invoke("boundary", path, "--method", "logistic", "--recall", "0.5", "--scale", "raw")
-    assert ended.code == 3
-    assert "scale the scores" in ended.stderr
+    ended.refused(3, "scale the scores")

@@ -14,10 +14,7 @@ from tests.conftest import Invoke
 
 
 def fitted(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
-    done = invoke("boundary", path, *options, "-q", "--json")
-    assert done.code == 0, done.stderr
-    model: dict[str, Any] = json.loads(done.stdout)
-    return model
+    return invoke("boundary", path, *options, "-q", "--json").result()
 
 
 @pytest.mark.parametrize(
@@ -37,8 +34,7 @@ def test_the_default_chooses_and_says_among_what(
 ) -> None:
     path, out = write(simulate(800), tmp_path / "a.parquet"), tmp_path / "b.json"
     done = invoke("boundary", path, *goal, "-o", out)
-    assert done.code == 0
-    assert "Chosen by cross-validation among st, logistic and exact" in done.stderr
+    done.succeeded("Chosen by cross-validation among st, logistic and exact")
     model = json.loads(out.read_bytes())
     assert model["provenance"]["options"]["method"] == "auto"
     assert model["method"] in ("st", "logistic", "exact")
@@ -53,8 +49,7 @@ def test_the_choice_does_not_find_less_at_the_bound_than_another(
     # Here a surface once was chosen that found .32 of the positives where one threshold finds .34.
     path, out = tmp_path / "rows.parquet", tmp_path / "model.json"
     assert invoke("simulate", "posterior", "--rows", 1_000_000, "-q", "-o", path).code == 0
-    assert invoke("boundary", path, "--precision", "0.7", "-q", "-o", out).code == 0
-    model = json.loads(out.read_bytes())
+    model = invoke("boundary", path, "--precision", "0.7", "-q", "-o", out).result()
     seen = model["fit"]["candidates"]
     own = next(
         one
@@ -109,8 +104,7 @@ def test_a_surface_is_applied_as_it_was_fitted(
     write(frame, path)
     model = fitted(invoke, path, "--precision", "0.75", "--method", "logistic", *options)
     out.write_text(json.dumps(model))
-    assert invoke("apply", out, path, "-o", rows, "-q").code == 0
-    found = pl.read_parquet(rows)
+    found = invoke("apply", out, path, "-o", rows, "-q").result()
     assert found["decision"].to_list() == decisions(model, frame)
     assert (found["decision"] == 1).to_list() == (found["margin"] >= 0).to_list()
     weight = frame["weight"] if "--weight" in options else pl.repeat(1, frame.height, eager=True)

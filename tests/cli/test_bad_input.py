@@ -161,9 +161,7 @@ def test_weights_whose_sum_no_float_can_hold(tmp_path: Path, weight: float, refu
 @pytest.mark.parametrize("goal", ["--precision", "--recall"])
 def test_negative_rows_are_not_needed(tmp_path: Path, goal: str, invoke: Invoke) -> None:
     path = write(scores().with_columns(label=pl.lit(1)), tmp_path / "all.csv")
-    done = invoke("boundary", path, goal, "0.5", "--json", "-q")
-    assert done.code == 0
-    seen = json.loads(done.stdout)["fit"]["in_sample"]
+    seen = invoke("boundary", path, goal, "0.5", "--json", "-q").result()["fit"]["in_sample"]
     assert (seen["precision"], seen["false_positive_rate"]) == (1.0, None)
 
 
@@ -193,8 +191,7 @@ def test_infinite_scores_are_allowed_where_only_the_order_counts(
     assert not sums["mean_score"].is_infinite().any()
     fit = ["boundary", path, "--scale", scale, "--precision", "0.6", "-q", "-o", fitted]
     assert invoke(*fit).code == 0
-    assert invoke("apply", fitted, path, "-o", decided).code == 0
-    rows = pl.read_csv(decided)
+    rows = invoke("apply", fitted, path, "-o", decided).result()
     assert rows["decision"].to_list()[:3] == [1, 0, 1]
     assert not rows["margin"].is_nan().any()
 
@@ -217,9 +214,7 @@ def test_dropped_rows_are_counted(
         outputs = [path.with_suffix(".csv") for path in outputs]
     given += ["--provenance", "none"] if name == "boundary" else []
     done = invoke(command, path, *given, "--on-missing", "drop", "-o", outputs[0])
-    assert done.code == 0
-    assert "3 rows without a value dropped" in done.stderr
-    assert "2 rows without a value dropped" in done.stderr
+    done.succeeded("3 rows without a value dropped", "2 rows without a value dropped")
     assert invoke(command, clean, *given, "-o", outputs[1]).code == 0
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
@@ -229,9 +224,7 @@ def test_the_report_of_dropped_rows_survives_quiet_and_fails_with_warnings_error
 ) -> None:
     path = write(scores(score={3: None}), tmp_path / "some.csv")
     fit = ["boundary", path, "--precision", "0.5", "--on-missing", "drop", "-q"]
-    done = invoke(*fit, "-o", tmp_path / "b.json")
-    assert done.code == 0
-    assert "1 row without a value dropped" in done.stderr
+    invoke(*fit, "-o", tmp_path / "b.json").succeeded("1 row without a value dropped")
     failed = invoke(*fit, "--warnings", "error", "-o", tmp_path / "c.json")
     assert failed.code == 3
     assert not (tmp_path / "c.json").exists()
@@ -243,8 +236,7 @@ def test_unlabelled_rows_are_dropped_on_request(
 ) -> None:
     path = write(scores(label={2: None, 7: None}), tmp_path / f"some{suffix}")
     done = invoke("boundary", path, "--precision", "0.5", "--unlabelled", "drop", "--json")
-    assert done.code == 0
-    assert "2 rows" in done.stderr
+    done.succeeded("2 rows")
     assert json.loads(done.stdout)["fit"]["rows"] == 38
 
 
@@ -260,9 +252,7 @@ def test_apply_writes_null_where_a_value_is_missing(
 ) -> None:
     bad = scores(score={1: None, 4: NAN}, uncertainty={4: None, 6: NAN})
     path, out = write(bad, tmp_path / f"some{suffix}"), tmp_path / "out.parquet"
-    done = invoke("apply", model, path, "--on-missing", "null", "-o", out)
-    assert done.code == 0
-    assert "3 of 40 rows" in done.stderr
+    invoke("apply", model, path, "--on-missing", "null", "-o", out).succeeded("3 of 40 rows")
     whole = tmp_path / "whole.parquet"
     assert invoke("apply", model, write(scores(), tmp_path / "good.csv"), "-o", whole).code == 0
     found, expected = pl.read_parquet(out), pl.read_parquet(whole)
@@ -295,8 +285,7 @@ def test_max_missing_alone_is_an_impossible_pair(
 ) -> None:
     path = write(scores(), tmp_path / "a.csv")
     done = invoke("apply", model, path, "--max-missing", "0.1", "-o", tmp_path / "o.csv")
-    assert done.code == 2
-    assert "--on-missing null" in done.stderr
+    done.refused(2, "--on-missing null")
 
 
 def test_bad_values_are_refused_also_where_others_become_null(
@@ -399,8 +388,7 @@ def test_inputs_of_different_schemas(
 def test_a_file_twice_among_the_inputs_is_said(tmp_path: Path, invoke: Invoke) -> None:
     path = write(scores(), tmp_path / "a.csv")
     done = invoke("bin", path, path, "--score-bins", "2", "-o", tmp_path / "g.csv")
-    assert done.code == 0
-    assert "more than once" in done.stderr
+    done.succeeded("more than once")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

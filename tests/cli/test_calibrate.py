@@ -37,17 +37,12 @@ def options_of(method: str) -> list[str]:
 def fitted(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
     """Return the model of a run that must succeed, written beside its input."""
     output = path.with_name("cal.json")
-    said = invoke("calibrate", path, *options, "-o", output)
-    assert said.code == 0, said
-    model: dict[str, Any] = json.loads(output.read_text())
-    return model
+    return invoke("calibrate", path, *options, "-o", output).result()
 
 
 def applied(invoke: Invoke, path: Path, *options: object) -> pl.DataFrame:
     output = path.with_name("applied.parquet")
-    said = invoke("apply", path.with_name("cal.json"), path, *options, "-q", "-o", output)
-    assert said.code == 0, said
-    return pl.read_parquet(output)
+    return invoke("apply", path.with_name("cal.json"), path, *options, "-q", "-o", output).result()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -122,8 +117,7 @@ def test_segments_have_maps_of_their_own(tmp_path: Path, invoke: Invoke) -> None
     frame = grouped()
     path = write(frame, tmp_path / "rows.parquet")
     said = invoke("calibrate", path, *BETA, "--by", "country", "-o", tmp_path / "cal.json")
-    assert said.code == 0
-    assert "1 value uses the map of all rows (li)" in said.stderr
+    said.succeeded("1 value uses the map of all rows (li)")
     model = json.loads((tmp_path / "cal.json").read_text())
     assert list(model["groups"]) == ["de", "fr"]
     assert model["pooled_groups"] == ["li"]
@@ -173,8 +167,7 @@ def test_segments_that_are_separated_use_the_map_of_all_rows(
     )
     path = write(frame, tmp_path / "rows.parquet")
     said = invoke("calibrate", path, *BETA, "--by", "country", "-o", tmp_path / "cal.json")
-    assert said.code == 0
-    assert "fr uses the map of all rows" in said.stderr
+    said.succeeded("fr uses the map of all rows")
     assert json.loads((tmp_path / "cal.json").read_text())["pooled_groups"] == ["fr", "li"]
 
 
@@ -184,10 +177,8 @@ def test_out_of_range_is_refused_or_clipped(tmp_path: Path, invoke: Invoke) -> N
     model = tmp_path / "cal.json"
     assert invoke("calibrate", path, "-o", model).code == 3
     said = invoke("calibrate", path, "--out-of-range", "clip", "-o", model)
-    assert said.code == 0
-    assert "scores outside [0, 1] clipped" in said.stderr
-    assert invoke("apply", model, path, "-o", tmp_path / "out.csv").code == 0
-    result = pl.read_csv(tmp_path / "out.csv")
+    said.succeeded("scores outside [0, 1] clipped")
+    result = invoke("apply", model, path, "-o", tmp_path / "out.csv").result()
     low = result.filter(pl.col("score") <= 0)["calibrated"].unique()
     assert low.len() == 1
     assert invoke("calibrate", write(frame, path), "-o", model).code == 0
@@ -276,8 +267,7 @@ def test_one_model_for_each_input(tmp_path: Path, invoke: Invoke) -> None:
 
 def test_dry_run_json_and_pipe(tmp_path: Path, invoke: Invoke) -> None:
     path = write(simulate(80), tmp_path / "rows.parquet")
-    said = invoke("calibrate", path, "--by", "uncertainty", "--dry-run", "--json")
-    plan = json.loads(said.stdout)
+    plan = invoke("calibrate", path, "--by", "uncertainty", "--dry-run", "--json").result()
     assert plan["columns"] == {"score": "score", "label": "label", "by": "uncertainty"}
     assert "choose a map" in plan["plan"][0]
     piped = invoke("calibrate", path)

@@ -46,10 +46,7 @@ def rows(tmp_path: Path, frame: pl.DataFrame) -> Path:
 
 
 def fit(invoke: Invoke, *arguments: object) -> dict[str, Any]:
-    said = invoke("calibrate", *arguments, "--json")
-    assert said.code == 0, said
-    model: dict[str, Any] = json.loads(said.stdout)
-    return model
+    return invoke("calibrate", *arguments, "--json").result()
 
 
 def test_golden_maps(invoke: Invoke) -> None:
@@ -74,15 +71,13 @@ def test_maps_gain_and_are_applied(
 ) -> None:
     out, applied = tmp_path / "cal.json", tmp_path / "rows.csv"
     said = invoke("calibrate", rows, "--probs", "prob_*", *votes, "--method", method, "-o", out)
-    assert said.code == 0, said
-    model = json.loads(out.read_text())
+    model = said.result()
     assert model["kind"] == "calibrator"
     assert model["classes"] == ["cat", "dog", "fox"]
     assert model["fit"]["log_loss"] < model["fit"]["log_loss_before"]
     assert f"{method}: log loss" in said.stderr
     assert f"{method}: log loss" in invoke("show", out).stdout.decode()
-    assert invoke("apply", out, rows, "-q", "-o", applied).code == 0
-    found = pl.read_csv(applied)
+    found = invoke("apply", out, rows, "-q", "-o", applied).result()
     z = found.select("^calibrated_.*$").to_numpy()
     assert z.sum(axis=1) == pytest.approx(1.0)
     u = logits_of(frame.select("^prob_.*$").to_numpy())
@@ -151,9 +146,7 @@ def test_labels_that_are_no_class(invoke: Invoke, frame: pl.DataFrame, tmp_path:
 def test_bad_options_are_refused(
     invoke: Invoke, rows: Path, options: list[str], words: str
 ) -> None:
-    said = invoke("calibrate", rows, "--probs", "prob_*", *options)
-    assert said.code == 2, said
-    assert words in said.stderr
+    invoke("calibrate", rows, "--probs", "prob_*", *options).refused(2, words)
     said = invoke("calibrate", rows, "--regularization", "1", "--label", "label")
     assert said.code == 2
 

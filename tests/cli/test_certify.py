@@ -77,12 +77,8 @@ def test_nothing_certified_is_exit_4_and_leaves_no_file(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     output = tmp_path / "b.json"
-    done = invoke(
-        "boundary", rows, "--precision", "0.8", "--confidence", "0.99999999", "-o", output
-    )
-    assert done.code == 4
-    assert "nothing can be certified" in done.stderr
-    assert "rows like these would be needed" in done.stderr
+    done = invoke("boundary", rows, "--precision 0.8 --confidence 0.99999999 -o", output)
+    done.refused(4, "nothing can be certified", "rows like these would be needed")
     assert not output.exists()
     done = invoke("boundary", rows, "--precision", "1", "--confidence", "0.9", "--json")
     assert done.code == 4
@@ -115,24 +111,19 @@ def test_nothing_certified_is_exit_4_and_leaves_no_file(
 def test_what_cannot_be_certified_is_refused(
     given: tuple[str, ...], said: str, rows: Path, invoke: Invoke
 ) -> None:
-    done = invoke("boundary", rows, *given, "--confidence", "0.9")
-    assert done.code == 2, done.stderr
-    assert said in done.stderr
+    invoke("boundary", rows, *given, "--confidence", "0.9").refused(2, said)
 
 
 @pytest.mark.parametrize("confidence", ["0", "1", "2", "high"])
 def test_an_impossible_confidence(confidence: str, rows: Path, invoke: Invoke) -> None:
     done = invoke("boundary", rows, "--precision", "0.7", "--confidence", confidence)
-    assert done.code == 2
-    assert "--confidence" in done.stderr
+    done.refused(2, "--confidence")
 
 
 def test_a_grid_has_lost_its_rows(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     grid = tmp_path / "grid.parquet"
     assert invoke("bin", rows, "--score-bins", 20, "-o", grid, "-q").code == 0
-    done = invoke("boundary", grid, *GIVEN)
-    assert done.code == 2
-    assert "give the rows" in done.stderr
+    invoke("boundary", grid, *GIVEN).refused(2, "give the rows")
 
 
 def test_the_seed_deals_the_rows(rows: Path, invoke: Invoke) -> None:
@@ -145,8 +136,7 @@ def test_the_seed_deals_the_rows(rows: Path, invoke: Invoke) -> None:
 
 def test_weights_are_rows(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     done = invoke("boundary", rows, *GIVEN, "--weight", "weight", "--json")
-    assert done.code == 0, done.stderr
-    weighted = json.loads(done.stdout)
+    weighted = done.result()
     frame = pl.read_parquet(rows)
     written = write(
         frame.select(pl.all().repeat_by("weight")).explode(pl.all()).drop_nulls(),
@@ -158,14 +148,12 @@ def test_weights_are_rows(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     assert weighted["fit"]["certificate"] == plain["fit"]["certificate"]
     halves = write(frame.with_columns(weight=pl.lit(0.5)), tmp_path / "halves.parquet")
     done = invoke("boundary", halves, *GIVEN, "--weight", "weight", "--prevalence", "0.2")
-    assert done.code == 3
-    assert "not whole numbers" in done.stderr
+    done.refused(3, "not whole numbers")
 
 
 def test_test_rows_and_the_plan(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     fresh = write(simulate(3000, seed=9), tmp_path / "test.parquet")
-    done = invoke("boundary", rows, *GIVEN, "--test", fresh, "--json")
-    model = json.loads(done.stdout)
+    model = invoke("boundary", rows, *GIVEN, "--test", fresh, "--json").result()
     assert model["fit"]["test"]["rows"] == 3000
     assert model["provenance"]["options"]["confidence"] == "0.9"
     planned = invoke("boundary", rows, *GIVEN, "--dry-run")
@@ -175,16 +163,13 @@ def test_test_rows_and_the_plan(rows: Path, tmp_path: Path, invoke: Invoke) -> N
 
 def test_scores_without_uncertainty(tmp_path: Path, invoke: Invoke) -> None:
     path = write(simulate(4000, seed=2).drop("uncertainty"), tmp_path / "plain.csv")
-    done = invoke("boundary", path, *GIVEN, "--json", "-q")
-    assert done.code == 0, done.stderr
-    assert len(json.loads(done.stdout)["score_thresholds"]) == 1
+    assert len(invoke("boundary", path, *GIVEN, "--json", "-q").result()["score_thresholds"]) == 1
 
 
 def test_no_positive_row_is_bad_data(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(500).with_columns(label=pl.lit(0))
     done = invoke("boundary", write(frame, tmp_path / "none.parquet"), *GIVEN)
-    assert done.code == 3
-    assert "no positive row" in done.stderr
+    done.refused(3, "no positive row")
 
 
 # ---------------------------------------------------------------- several bounds, other rows
@@ -210,8 +195,7 @@ def many(tmp_path: Path) -> Path:
 def test_several_bounds_hold_together(many: Path, invoke: Invoke) -> None:
     given = ("--recall", "0.2", "--precision", "0.6", "--fpr", "0.2", "--confidence", "0.9")
     done = invoke("boundary", many, *given, "--json")
-    assert done.code == 0, done.stderr
-    model = json.loads(done.stdout)
+    model = done.result()
     assert model["objective"] == {
         "maximize": "recall",
         "subject_to": {"precision": 0.6, "recall": 0.2, "fpr": 0.2},
@@ -233,13 +217,9 @@ def test_bounds_that_do_not_go_together_are_exit_4_with_what_does(
     many: Path, invoke: Invoke
 ) -> None:
     given = ("--precision", "0.7", "--recall", "0.9", "--confidence", "0.9")
-    done = invoke("boundary", many, *given)
-    assert done.code == 4
-    assert "loosen one of them" in done.stderr
-    assert "recall >= 0." in done.stderr
+    invoke("boundary", many, *given).refused(4, "loosen one of them", "recall >= 0.")
     done = invoke("boundary", many, *given[:2], "--fpr", "0.1")
-    assert done.code == 2
-    assert "several bounds go with --confidence" in done.stderr
+    done.refused(2, "several bounds go with --confidence")
 
 
 @pytest.mark.parametrize(
@@ -297,9 +277,7 @@ def test_a_row_beyond_what_is_assumed_is_exit_4(
     given: tuple[str, ...], column: str, many: Path, invoke: Invoke
 ) -> None:
     done = invoke("boundary", many, "--recall", ".3", "--confidence", ".8", *given)
-    assert done.code == 4
-    assert f"column '{column}'" in done.stderr
-    assert f"beyond {given[2]}" in done.stderr
+    done.refused(4, f"column '{column}'", f"beyond {given[2]}")
 
 
 def test_segments_are_certified_together_and_one_that_fails_is_named(
@@ -323,8 +301,7 @@ def test_segments_are_certified_together_and_one_that_fails_is_named(
     assert "Nothing is certified, and nothing selected, in: store." in done.stderr
     assert "in each segment of shop that has thresholds" in done.stderr
     applied = tmp_path / "out.parquet"
-    assert invoke("apply", output, path, "-o", applied, "-q").code == 0
-    decided = pl.read_parquet(applied)
+    decided = invoke("apply", output, path, "-o", applied, "-q").result()
     assert decided.filter(shop="store")["decision"].sum() == 0
     assert decided.filter(shop="web")["decision"].sum() > 0
     hopeless = invoke("boundary", path, "--precision", "0.9999", *given[2:])
@@ -333,9 +310,7 @@ def test_segments_are_certified_together_and_one_that_fails_is_named(
 
 def test_one_bound_over_all_segments(many: Path, tmp_path: Path, invoke: Invoke) -> None:
     output = tmp_path / "b.json"
-    done = invoke(
-        "boundary", many, "--precision", "0.5", "--by", "shop", "--confidence", ".8", "-o", output
-    )
+    done = invoke("boundary", many, "--precision 0.5 --by shop --confidence .8 -o", output)
     assert done.code == 0, done.stderr
     model = read(output)
     assert "failed" not in model["fit"]["certificate"]
@@ -349,5 +324,4 @@ def test_one_bound_over_all_segments(many: Path, tmp_path: Path, invoke: Invoke)
 def test_too_few_rows_are_said_before_they_are_tested(tmp_path: Path, invoke: Invoke) -> None:
     path = write(simulate(300, seed=3), tmp_path / "few.parquet")
     done = invoke("boundary", path, "--precision", "0.8", "--confidence", "0.99")
-    assert done.code == 4
-    assert "too few rows: about" in done.stderr
+    done.refused(4, "too few rows: about")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import scores, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 #: Lines in which F is a file that is read, and written by its last option.
 LINES = {
@@ -52,13 +51,10 @@ NAMES = ("same", "dot", "symbolic", "hard")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with rows, models and a state."""
-    from calibkit_cli.main import run
-
     made = tmp_path_factory.mktemp("clashes")
-    rows = str(write(scores(), made / "rows.parquet"))
-    given = ("--precision", "0.5", "--method", "exact", "--folds", "0", "-q")
+    rows = write(scores(), made / "rows.parquet")
     for name, more in (("m.json", ()), ("n.json", ()), ("s.state", ("--partial",))):
-        assert run(["boundary", rows, *given, *more, "-o", str(made / name)]) == 0
+        make(made / name, "boundary", rows, "--precision 0.5 --method exact --folds 0", *more)
     return made
 
 
@@ -94,8 +90,7 @@ def test_an_output_that_is_an_input(
         name, equals, model = word.rpartition("=")
         given.append(f"{name}{equals}{paths.get(model, model)}")
     ended = invoke(*given, other_name(paths[last], how))
-    assert ended.code == 2, ended.stderr
-    assert "would be written over; name another output" in ended.stderr
+    ended.refused(2, "would be written over; name another output")
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -105,12 +100,10 @@ def test_a_model_where_an_output_of_each_input_would_be(
     (tmp_path / "a.json").write_bytes((folder / "m.json").read_bytes())
     (tmp_path / "in").mkdir()
     rows = write(scores(), tmp_path / "in" / "a.csv")
-    ended = invoke(
+    invoke(
         *("boundary", rows, "--precision", "0.5"),
         *("--uncertainty-edges", tmp_path / "a.json", "-o", f"{tmp_path}/"),
-    )
-    assert ended.code == 2
-    assert "written over" in ended.stderr
+    ).refused(2, "written over")
     assert invoke("apply", tmp_path / "a.json", rows, "-q", "-o", f"{tmp_path}/").code == 0
 
 
@@ -169,8 +162,7 @@ def test_in_place_writes_all_or_none(folder: Path, tmp_path: Path, invoke: Invok
     assert (good.read_bytes(), bad.read_bytes()) == before
     assert sorted(tmp_path.iterdir()) == [good, bad]
     bad.unlink()
-    found = invoke("apply", folder / "m.json", tmp_path, "--in-place", "--json")
-    told = json.loads(found.stdout)
+    told = invoke("apply", folder / "m.json", tmp_path, "--in-place", "--json").result()
     assert told["rows"] == scores().height
     assert told["columns_added"] == ["decision", "margin"]
 
@@ -183,6 +175,4 @@ def test_in_place_of_what_cannot_be(
 ) -> None:
     path = write(scores(), tmp_path / "a.csv")
     words = [path if word == "F" else word for word in more]
-    ended = invoke("apply", folder / "m.json", *words, "--in-place")
-    assert ended.code == 2
-    assert "--in-place" in ended.stderr
+    invoke("apply", folder / "m.json", *words, "--in-place").refused(2, "--in-place")

@@ -14,32 +14,27 @@ import pytest
 
 from calibkit.errors import ModelError
 from calibkit.models.model import decode
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 REFUSED, DELETED = 3, object()
 VALUES = (DELETED, None, "x", -1, [], {})
 
 FITS = {
-    "boundary": ("boundary", "--precision", "0.6", "--method", "exact"),
-    "boundary by segment": ("boundary", "--precision", "0.6", "--method", "exact", "--by", "g"),
-    "line": ("calibrate", "--method", "platt", "--by", "g", "--min-rows", "10"),
-    "steps": ("calibrate", "--method", "isotonic"),
-    "classes": (
-        *("calibrate", "--probs", "prob_*", "--counts", "count_*"),
-        *("--method", "vector", "--regularization", "0.1"),
-    ),
-    "vad": ("vad", "--replicates", "bootstrap", "--train-input", "ROWS", "--calibrator", "line"),
-    "tree": ("hetcal", "--features", "x", "--max-depth", "1", "--min-leaf", "20"),
-    "boosted": ("hetcal", "--features", "x", "--partition", "boosted", "--trees", "2"),
-    "alpha": ("alpha-cal", "--features", "x"),
+    "boundary": "boundary --precision 0.6 --method exact",
+    "boundary by segment": "boundary --precision 0.6 --method exact --by g",
+    "line": "calibrate --method platt --by g --min-rows 10",
+    "steps": "calibrate --method isotonic",
+    "classes": "calibrate --probs prob_* --counts count_* --method vector --regularization 0.1",
+    "vad": "vad --replicates bootstrap --train-input ROWS --calibrator line",
+    "tree": "hetcal --features x --max-depth 1 --min-leaf 20",
+    "boosted": "hetcal --features x --partition boosted --trees 2",
+    "alpha": "alpha-cal --features x",
 }
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with rows and a fitted model of each kind."""
-    from calibkit_cli.main import run
-
     folder = tmp_path_factory.mktemp("damaged")
     random = np.random.default_rng(3)
     score = random.uniform(0.05, 0.95, 200)
@@ -59,12 +54,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "count_1": 3 - votes,
         }
     ).write_parquet(rows)
-    plain = folder / "plain.json"
-    assert run(["calibrate", str(rows), "--score", "score_0", "-q", "-o", str(plain)]) == 0
-    given = {"ROWS": str(rows), "line": str(plain)}
-    for name, (command, *options) in FITS.items():
-        words = [given.get(word, word) for word in options]
-        assert run([command, str(rows), *words, "-q", "-o", str(folder / f"{name}.json")]) == 0
+    plain = make(folder / "plain.json", "calibrate", rows, "--score score_0")
+    given = {"ROWS": rows, "line": plain}
+    for name, fit in FITS.items():
+        command, *options = (given.get(word, word) for word in fit.split())
+        make(folder / f"{name}.json", command, rows, *options)
     return folder
 
 

@@ -8,33 +8,22 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with rows and a boundary."""
-    from calibkit_cli.main import run
-
     folder = tmp_path_factory.mktemp("curves")
-    fit = str(write(simulate(900, seed=1), folder / "fit.parquet"))
+    fit = write(simulate(900, seed=1), folder / "fit.parquet")
     new = simulate(600, seed=2)
     write(new.with_columns(other=pl.col("score") ** 2), folder / "new.parquet")
-    line = ["boundary", fit, "--precision", "0.7", "--method", "exact", "-q"]
-    assert run([*line, "-o", str(folder / "b.json")]) == 0
+    make(folder / "b.json", "boundary", fit, "--precision 0.7 --method exact")
     return folder
 
 
 def test_the_table_is_that_of_the_decisions(made: Path, invoke: Invoke, tmp_path: Path) -> None:
-    words = (
-        "--boundary",
-        made / "b.json",
-        "--score",
-        "score,other",
-        "-q",
-        "-o",
-        tmp_path / "m.json",
-    )
+    words = ("--boundary", made / "b.json", "--score score,other -q -o", tmp_path / "m.json")
     for name in ("c.csv", "c.parquet"):
         done = invoke("evaluate", made / "new.parquet", *words, "--decision-curve", tmp_path / name)
         assert done.code == 0, done.stderr
@@ -45,8 +34,7 @@ def test_the_table_is_that_of_the_decisions(made: Path, invoke: Invoke, tmp_path
     assert names == ["boundary", "score", "other", "all", "none"]
     assert table.height == 5 * 99
     applied = tmp_path / "applied.parquet"
-    assert invoke("apply", made / "b.json", made / "new.parquet", "-q", "-o", applied).code == 0
-    frame = pl.read_parquet(applied)
+    frame = invoke("apply", made / "b.json", made / "new.parquet", "-q", "-o", applied).result()
     taken, label = frame["decision"] == 1, frame["label"] == 1
     hits, alarms = (taken & label).sum(), (taken & ~label).sum()
     for t in (0.05, 0.5, 0.8):

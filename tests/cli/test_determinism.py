@@ -149,9 +149,7 @@ def test_decisions_do_not_depend_on_the_format(tmp_path: Path, invoke: Invoke) -
     assert invoke("boundary", path, "--precision", "0.75", "-q", "-o", model).code == 0
     found = []
     for suffix in (".parquet", ".csv", ".ndjson", ".arrow"):
-        done = invoke(
-            "apply", model, write(frame, tmp_path / f"f{suffix}"), "--output-format", "csv"
-        )
+        done = invoke("apply", model, write(frame, tmp_path / f"f{suffix}"), "--output-format csv")
         found.append(done.stdout)
     assert found == found[:1] * 4
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 HEADLINES = {"selected_share", "psi_score", "psi_uncertainty", "outside_range", "missing_share"}
 
@@ -19,38 +19,29 @@ HEADLINES = {"selected_share", "psi_score", "psi_uncertainty", "outside_range", 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with fitting rows, new rows, moved rows and models."""
-    from calibkit_cli.main import run
-
     folder = tmp_path_factory.mktemp("drift")
     fit = write(simulate(900, seed=1), folder / "fit.parquet")
     new = simulate(600, seed=2)
     write(new, folder / "new.parquet")
     write(new.with_columns(pl.col("score").sqrt()), folder / "moved.parquet")
-    method = ["--precision", "0.75", "--method", "exact", "-q"]
-    for words, name in (
-        (["boundary", str(fit), *method], "boundary"),
-        (["boundary", str(fit), "--recall", "0.9", "--method", "st", "-q"], "single"),
-        (["boundary", str(fit), "--precision", "0.6", "--confidence", "0.9", "-q"], "certified"),
-        (["boundary", str(fit), "--fpr", "0.2", "--method", "stochastic", "-q"], "random"),
-        (["calibrate", str(fit), "-q"], "cal"),
+    exact = "--precision 0.75 --method exact"
+    for name, options in (
+        ("boundary", exact),
+        ("single", "--recall 0.9 --method st"),
+        ("certified", "--precision 0.6 --confidence 0.9"),
+        ("random", "--fpr 0.2 --method stochastic"),
     ):
-        assert run([*words, "-o", str(folder / f"{name}.json")]) == 0
-    grid = str(folder / "grid.parquet")
-    assert run(["bin", str(fit), "--score-bins", "20", "-q", "-o", grid]) == 0
-    assert run(["boundary", grid, *method, "-o", str(folder / "grid.json")]) == 0
-    parts = [
-        f"{name}={folder / model}.json" for name, model in (("a", "boundary"), ("b", "random"))
-    ]
-    service = ["bundle", str(folder / "cal.json"), *parts, "-q", "-o", str(folder / "service.json")]
-    assert run(service) == 0
+        make(folder / f"{name}.json", "boundary", fit, options)
+    cal = make(folder / "cal.json", "calibrate", fit)
+    grid = make(folder / "grid.parquet", "bin", fit, "--score-bins 20")
+    make(folder / "grid.json", "boundary", grid, exact)
+    parts = [f"{part}={folder / name}.json" for part, name in (("a", "boundary"), ("b", "random"))]
+    make(folder / "service.json", "bundle", cal, *parts)
     return folder
 
 
 def content(invoke: Invoke, *words: object) -> dict[str, Any]:
-    done = invoke("drift", *words, "--json")
-    assert done.code == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return invoke("drift", *words, "--json").result()
 
 
 def test_headlines_metrics_and_intervals(models: Path, invoke: Invoke) -> None:
@@ -92,9 +83,7 @@ def test_late_labels(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     late = frame.with_columns(label=pl.when(pl.col("id") < 200).then(pl.col("label")))
     rows = write(late, tmp_path / "late.csv")
     words = (models / "boundary.json", rows, "--label", "label")
-    refused = invoke("drift", *words)
-    assert refused.code == 3
-    assert "--unlabelled drop" in refused.stderr
+    invoke("drift", *words).refused(3, "--unlabelled drop")
     found = content(invoke, *words, "--unlabelled", "drop")
     known = content(invoke, models / "boundary.json", models / "new.parquet")
     early = write(frame.head(200), tmp_path / "early.csv")
@@ -167,14 +156,10 @@ def test_calibrated_scores_in_a_bundle(models: Path, invoke: Invoke, tmp_path: P
 
 
 def test_kinds_that_keep_no_reference(models: Path, invoke: Invoke, tmp_path: Path) -> None:
-    done = invoke("drift", models / "cal.json", models / "new.parquet")
-    assert done.code == 3
-    assert "'calibrator'" in done.stderr
+    invoke("drift", models / "cal.json", models / "new.parquet").refused(3, "'calibrator'")
     assert invoke("bundle", models / "cal.json", "-q", "-o", tmp_path / "s.json").code == 0
     assert invoke("drift", tmp_path / "s.json", models / "new.parquet").code == 3
-    done = invoke("drift", models / "grid.json", models / "new.parquet")
-    assert done.code == 2
-    assert "grid" in done.stderr
+    invoke("drift", models / "grid.json", models / "new.parquet").refused(2, "grid")
 
 
 def test_bad_rows_and_options(models: Path, invoke: Invoke, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 import calibkit as ck
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 RATES = {"precision", "recall", "auc", "base_rate"}
 
@@ -19,8 +18,6 @@ RATES = {"precision", "recall", "auc", "base_rate"}
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with new rows in parts, a boundary of one threshold, and calibrators."""
-    from calibkit_cli.main import run
-
     folder = tmp_path_factory.mktemp("estimate")
     fit = write(simulate(2000, seed=1), folder / "fit.parquet")
     bare = write(simulate(2000, seed=1).drop("label"), folder / "bare.csv")
@@ -28,23 +25,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(new, folder / "new.parquet")
     write(new[:400], folder / "a.csv")
     write(new[400:], folder / "b.parquet")
-    for words, name in (
-        (["boundary", fit, "--recall", "0.5", "--method", "st"], "single"),
-        (["boundary", fit, "--precision", "0.7", "--method", "exact"], "levels"),
-        (["boundary", fit, "--fpr", "0.2", "--method", "stochastic"], "random"),
-        (["calibrate", fit], "cal"),
-        (["hetcal", fit, "--features", "uncertainty"], "het"),
-        (["calibrate", bare, "--method", "prior-shift", "--negatives-kept", "0.5"], "shift"),
+    for name, *words in (
+        ("single", "boundary", fit, "--recall 0.5 --method st"),
+        ("levels", "boundary", fit, "--precision 0.7 --method exact"),
+        ("random", "boundary", fit, "--fpr 0.2 --method stochastic"),
+        ("cal", "calibrate", fit),
+        ("het", "hetcal", fit, "--features uncertainty"),
+        ("shift", "calibrate", bare, "--method prior-shift --negatives-kept 0.5"),
     ):
-        assert run([*map(str, words), "-q", "-o", str(folder / f"{name}.json")]) == 0
+        make(folder / f"{name}.json", *words)
     return folder
 
 
 def content(invoke: Invoke, *words: object) -> dict[str, Any]:
-    done = invoke("drift", *words, "--json")
-    assert done.code == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return invoke("drift", *words, "--json").result()
 
 
 @pytest.mark.parametrize("assume", ["covariate", "prior"])
@@ -125,9 +119,7 @@ def test_what_cannot_be_estimated_is_refused(made: Path, invoke: Invoke, tmp_pat
         ([single, new, "--estimate", "--calibrator", tmp_path / "none.json"], "No such file"),
         ([single, new, "--partial", "-o", tmp_path / "x.state", "--fail-if", "auc>1"], "--fail-if"),
     ):
-        done = invoke("drift", *words)
-        assert done.code == 2, (words, done)
-        assert said in done.stderr, (words, done.stderr)
+        invoke("drift", *words).refused(2, said)
     shift = ("--estimate", "--assume", "prior", "--calibrator", made / "shift.json")
     assert invoke("drift", single, new, *shift).code == 2
     assert "estimated" in content(invoke, tmp_path / "s.json", new, "--estimate")["a"]

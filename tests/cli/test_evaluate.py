@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 from sklearn import metrics as oracle
 
-from tests.cli.score_files import encode, simulate, write
-from tests.conftest import Invoke, Outcome
+from tests.cli.score_files import changed, encode, simulate, write
+from tests.conftest import Invoke, make
 
 Evaluate = Callable[..., dict[str, Any]]
 
@@ -26,10 +26,7 @@ def evaluate(invoke: Invoke) -> Evaluate:
 
     def call(*given: object, intervals: bool = False) -> dict[str, Any]:
         more = [] if intervals else ["--no-intervals"]
-        done = invoke("evaluate", *given, *more, "--json")
-        assert done.code == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        return invoke("evaluate", *given, *more, "--json").result()
 
     return call
 
@@ -136,11 +133,7 @@ def test_small_segments_are_null(good: Path, evaluate: Evaluate) -> None:
 
 
 def boundary(good: Path, evaluate: Evaluate) -> Path:
-    from calibkit_cli.main import run
-
-    path = good.with_name("boundary.json")
-    assert run(["boundary", str(good), "--precision", "0.7", "-q", "-o", str(path)]) == 0
-    return path
+    return make(good.with_name("boundary.json"), "boundary", good, "--precision 0.7")
 
 
 def test_decisions_of_a_model_and_of_a_column(
@@ -332,14 +325,6 @@ def test_edges_are_numbers_or_null(
     assert b"NaN" not in output.read_bytes()
 
 
-def refused(done: Outcome, code: int, *words: str) -> None:
-    assert done.code == code, done
-    assert done.stdout == b""
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in done.stderr, done.stderr
-
-
 BAD_USAGE = {
     "no score": (["--score", "scor"], "scor"),
     "metric": (["--metrics", "aux,brie"], "'auc'"),
@@ -363,7 +348,7 @@ BAD_USAGE = {
 @pytest.mark.parametrize("case", BAD_USAGE)
 def test_bad_usage(case: str, good: Path, invoke: Invoke) -> None:
     given, word = BAD_USAGE[case]
-    refused(invoke("evaluate", good, *given), 2, word)
+    invoke("evaluate", good, *given).refused(2, word)
 
 
 BAD_ROWS = {
@@ -377,16 +362,11 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("case", BAD_ROWS)
 def test_bad_rows(case: str, tmp_path: Path, invoke: Invoke) -> None:
-    changed, word = BAD_ROWS[case]
-    frame = rows(40).with_columns(pl.col("weight").cast(pl.Float64))
-    for name, values in changed.items():
-        column = frame[name].to_list()
-        for row, value in values.items():
-            column[row - 1] = value
-        frame = frame.with_columns(pl.Series(name, column, strict=False))
+    values, word = BAD_ROWS[case]
+    frame = changed(rows(40).with_columns(pl.col("weight").cast(pl.Float64)), **values)
     path = write(frame, tmp_path / "bad.parquet")
     done = invoke("evaluate", path, "--weight", "weight", "--by", "country")
-    refused(done, 3, word, "row 3", "bad.parquet")
+    done.refused(3, word, "row 3", "bad.parquet")
 
 
 def test_rows_left_out(tmp_path: Path, invoke: Invoke, evaluate: Evaluate) -> None:
@@ -395,12 +375,8 @@ def test_rows_left_out(tmp_path: Path, invoke: Invoke, evaluate: Evaluate) -> No
         label=pl.when(pl.col("id") > 595).then(None).otherwise("label"),
     )
     path = write(frame, tmp_path / "a.parquet")
-    done = invoke(
-        "evaluate", path, "--on-missing", "drop", "--unlabelled", "drop", "--no-intervals"
-    )
-    assert done.code == 0
-    assert "5 rows" in done.stderr
-    assert "4 rows" in done.stderr
+    done = invoke("evaluate", path, "--on-missing drop --unlabelled drop --no-intervals")
+    done.succeeded("5 rows", "4 rows")
     assert json.loads(done.stdout)["rows"] == 591
 
 

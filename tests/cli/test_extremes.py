@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import decisions, simulate, write
+from tests.conftest import words
 from tests.fuzz.harness import run_quietly
 
 ZERO, ONE = (
@@ -22,11 +23,11 @@ ZERO, ONE = (
 METHODS = ("beta", "platt", "isotonic", "histogram", "scaling-binning", "venn-abers", "temperature")
 
 
-def run(*words: object) -> Any:
+def run(*line: object) -> Any:
     """Run a command that must succeed; return its result, without a number that is none."""
-    out = Path(str(words[-1]))
-    code, said = run_quietly([*map(str, words[:-1]), "-q", "-o", str(out)])
-    assert code == 0, (words, said)
+    out = Path(str(line[-1]))
+    code, said = run_quietly([*words(line[:-1]), "-q", "-o", str(out)])
+    assert code == 0, (line, said)
     if out.suffix == ".parquet":
         return pl.read_parquet(out)
     return json.loads(out.read_bytes(), parse_constant=pytest.fail)
@@ -84,8 +85,7 @@ def test_other_maps_of_scores_at_the_ends(
 @pytest.mark.parametrize("method", ["exact", "st", "logistic", "gmt", "vw-dpmt", "mist"])
 def test_boundaries_of_scores_at_the_ends(method: str, ends: Path, tmp_path: Path) -> None:
     model = run(
-        *("boundary", ends, "--precision", "0.7", "--method", method, "--folds", "0"),
-        tmp_path / "b.json",
+        "boundary", ends, "--precision 0.7 --method", method, "--folds 0", tmp_path / "b.json"
     )
     applied = run("apply", tmp_path / "b.json", ends, tmp_path / "rows.parquet")
     if method != "logistic":
@@ -156,9 +156,7 @@ def test_a_column_of_one_value_by_weights_of_a_hundred_million(tmp_path: Path) -
     )
     path = write(frame.with_columns(w=pl.lit(100_000_000)), tmp_path / "one.parquet")
     model = run(
-        *("boundary", path, "--recall", "0.5", "--weight", "w", "--method", "exact"),
-        *("--folds", "0"),
-        tmp_path / "b.json",
+        "boundary", path, "--recall 0.5 --weight w --method exact --folds 0", tmp_path / "b.json"
     )
     figures = model["fit"]["in_sample"]
     assert (figures["selected"], figures["true_positives"]) == (800_000_000, 300_000_000)
@@ -172,8 +170,7 @@ def test_a_column_of_one_value_by_weights_of_a_hundred_million(tmp_path: Path) -
     applied = run("apply", tmp_path / "c.json", path, tmp_path / "rows.parquet")
     assert applied["calibrated"].to_list() == [0.375] * 8
     grid = run(
-        *("bin", path, "--weight", "w", "--uncertainty-bins", "2", "--score-bins", "3"),
-        tmp_path / "grid.parquet",
+        "bin", path, "--weight w --uncertainty-bins 2 --score-bins 3", tmp_path / "grid.parquet"
     )
     assert grid["count"].sum() == 800_000_000
 
@@ -186,8 +183,7 @@ def test_counts_beyond_53_bits_keep_their_digits(tmp_path: Path) -> None:
     )
     path = write(frame, tmp_path / "large.parquet")
     model = run(
-        *("boundary", path, "--fpr", "0.6", "--weight", "w", "--method", "exact", "--folds", "0"),
-        tmp_path / "b.json",
+        "boundary", path, "--fpr 0.6 --weight w --method exact --folds 0", tmp_path / "b.json"
     )
     assert model["score_thresholds"] == [0.7]  # 3 of 9 negatives; 8 of 9 with the next
     figures = model["fit"]["in_sample"]

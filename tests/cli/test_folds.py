@@ -17,14 +17,11 @@ from .score_files import simulate, write
 def test_folds_follow_a_column(tmp_path: Path, invoke: Invoke, option: str, suffix: str) -> None:
     frame = simulate().with_row_index("row").with_columns(user=pl.col("row") // 4)
     path, out = write(frame, tmp_path / f"a{suffix}"), tmp_path / "b.json"
-    done = invoke("boundary", path, "--precision", "0.75", option, "user", "-o", out)
-    assert done.code == 0, done.stderr
-    model = json.loads(out.read_text())
+    model = invoke("boundary", path, "--precision", "0.75", option, "user", "-o", out).result()
     assert model["fit"]["cross_validated"]["folds"] == 5
     assert model["provenance"]["options"][option[2:]] == "user"
     plain = tmp_path / "plain.json"
-    assert invoke("boundary", path, "--precision", "0.75", "-o", plain).code == 0
-    other = json.loads(plain.read_text())
+    other = invoke("boundary", path, "--precision", "0.75", "-o", plain).result()
     assert other["score_thresholds"] == model["score_thresholds"]
     assert other["fit"]["cross_validated"] != model["fit"]["cross_validated"]
 

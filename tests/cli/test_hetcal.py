@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,15 +22,6 @@ def calib(tmp_path: Path) -> Path:
     return write(sample(1200), tmp_path / "calib.parquet")
 
 
-def refused(done: Outcome, code: int, *words: str) -> dict[str, Any]:
-    assert done.code == code, done.stderr
-    error = json.loads(done.stdout)["error"]
-    assert error["code"] == code
-    for word in words:
-        assert word in error["message"]
-    return dict(error)
-
-
 def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     model, output = tmp_path / "hetcal.json", tmp_path / "out.parquet"
     train = write(sample(1200, seed=3), tmp_path / "train.parquet")
@@ -43,8 +33,7 @@ def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None
     assert content["tags"] == {"run": "7"}
     assert len(content["maps"]) == content["fit"]["leaves"]
     assert {"max_gap", "mean_gap", "cells"} <= content["fit"].keys()
-    assert invoke("apply", model, calib, "-o", output).code == 0
-    rows = pl.read_parquet(output)
+    rows = invoke("apply", model, calib, "-o", output).result()
     assert rows.columns == [*sample(1).columns, "calibrated", "leaf"]
     assert rows["leaf"].unique().sort().to_list() == list(range(len(content["maps"])))
     assert rows["calibrated"].is_between(0, 1).all()
@@ -59,8 +48,7 @@ def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None
 
 def test_what_is_not_given_is_chosen(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     done = invoke("hetcal", calib, "--features", "x", "--features", "kind", "--json")
-    assert done.code == 0
-    model = json.loads(done.stdout)
+    model = done.result()
     checked = model["fit"]["cross_validated"]
     assert checked["calibrated"] < checked["pooled"]
     assert list(checked["by_depth"]) == [str(depth) for depth in range(9)]
@@ -77,8 +65,7 @@ def test_several_partitions(tmp_path: Path, invoke: Invoke, calib: Path, partiti
     assert invoke("hetcal", calib, *arguments).code == 0
     count = len(json.loads(model.read_bytes())["partitions"])
     assert 1 < count <= 10 if partition == "sequential" else count == 12
-    assert invoke("apply", model, calib, "--keep", "label", "-o", output).code == 0
-    rows = pl.read_csv(output)
+    rows = invoke("apply", model, calib, "--keep", "label", "-o", output).result()
     assert rows["calibrated"].is_between(0, 1).all()
     text = invoke("show", model).stdout.decode()
     assert f"{count} {partition} trees" in text
@@ -99,19 +86,18 @@ def test_weights_times_and_beta_maps(tmp_path: Path, invoke: Invoke) -> None:
     path, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
     more = ["--weight", "weight", "--weight-kind", "sampling", "--time", "day", "--map", "beta"]
     done = invoke("hetcal", path, *ARGUMENTS, *more, "-o", model)
-    assert done.code == 0, done.stderr
-    content = json.loads(model.read_bytes())
+    content = done.result()
     assert content["columns"]["weight"]["kind"] == "sampling"
     assert content["provenance"]["options"]["time"] == "day"
     assert content["fit"]["cross_validated"]["folds"] == 5
     assert all({"a", "b", "c"} <= leaf.keys() for leaf in content["maps"])
     assert "ln(1 - s)" in invoke("show", model).stdout.decode()
     done = invoke("hetcal", path, *ARGUMENTS, "--time", "day", "--groups", "day", "--json")
-    refused(done, 2, "--groups or --time")
+    done.refused(2, "--groups or --time")
     done = invoke("hetcal", path, "--features", "day", "--time", "day", "--json")
-    refused(done, 2, "--time", "--features")
+    done.refused(2, "--time", "--features")
     done = invoke("hetcal", path, *ARGUMENTS, "--weight-kind", "sampling", "--json")
-    refused(done, 2, "--weight")
+    done.refused(2, "--weight")
 
 
 def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> None:
@@ -119,8 +105,7 @@ def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> 
         "hetcal", calib, "--train", calib, "--features", "x", "--partition", "boosted",
         "--trees", "3", "--json",
     )  # fmt: skip
-    assert done.code == 0
-    assert "--train takes no part" in done.stderr
+    done.succeeded("--train takes no part")
     done = invoke("hetcal", calib, "--train", calib, *ARGUMENTS, "--criterion", "auc", "--json")
     assert "looks at scores" in done.stderr
 
@@ -146,9 +131,7 @@ def test_rows_without_a_score_get_null(tmp_path: Path, invoke: Invoke, calib: Pa
         score=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise(pl.col("score"))
     )
     path = write(holes, tmp_path / "holes.parquet")
-    done = invoke("apply", model, path, "--on-missing", "null", "-o", output)
-    assert done.code == 0
-    rows = pl.read_parquet(output)
+    rows = invoke("apply", model, path, "--on-missing", "null", "-o", output).result()
     assert rows["calibrated"].is_null().to_list() == [place == 3 for place in range(20)]
     assert rows["leaf"].is_null().to_list() == [place == 3 for place in range(20)]
 
@@ -158,11 +141,11 @@ def test_a_missing_feature_column_is_named(tmp_path: Path, invoke: Invoke, calib
     assert invoke("hetcal", calib, *QUICK, "-q", "-o", model).code == 0
     short = write(sample(20).drop("kind"), tmp_path / "short.parquet")
     output = tmp_path / "o.parquet"
-    refused(invoke("apply", model, short, "--json", "-o", output), 2, "'kind'", "feature")
+    invoke("apply", model, short, "--json", "-o", output).refused(2, "'kind'", "feature")
     other = write(sample(20).with_columns(x=pl.lit("high")), tmp_path / "other.parquet")
-    refused(invoke("apply", model, other, "--json", "-o", output), 3, "'x'", "text instead of")
+    invoke("apply", model, other, "--json", "-o", output).refused(3, "'x'", "text instead of")
     numbers = write(sample(20).with_columns(kind=pl.lit(1)), tmp_path / "numbers.parquet")
-    refused(invoke("apply", model, numbers, "--json", "-o", output), 3, "'kind'", "as text")
+    invoke("apply", model, numbers, "--json", "-o", output).refused(3, "'kind'", "as text")
     assert not output.exists()
 
 
@@ -170,15 +153,15 @@ def test_bad_usage(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     def call(*more: object) -> Outcome:
         return invoke("hetcal", calib, "--json", *more)
 
-    refused(call(), 2, "'feature_*'", "matches no column")
-    refused(call("--features", "knd"), 2, "'kind'")
-    refused(call("--features", "label"), 2, "--label")
-    refused(call("--features", "x", "--trees", "5"), 2, "--partition forest")
-    refused(call("--features", "x", "--max-depth", "99"), 2, "--max-depth")
-    refused(call("--features", "x", "--train", tmp_path / "no.parquet"), 2, "no.parquet")
-    refused(call("--features", "x", "--groups", "user"), 2, "'user'")
+    call().refused(2, "'feature_*'", "matches no column")
+    call("--features", "knd").refused(2, "'kind'")
+    call("--features", "label").refused(2, "--label")
+    call("--features", "x", "--trees", "5").refused(2, "--partition forest")
+    call("--features", "x", "--max-depth", "99").refused(2, "--max-depth")
+    call("--features", "x", "--train", tmp_path / "no.parquet").refused(2, "no.parquet")
+    call("--features", "x", "--groups", "user").refused(2, "'user'")
     short = write(sample(50).drop("x"), tmp_path / "short.parquet")
-    refused(call("--features", "x", "--train", short), 2, "'x'", "--train")
+    call("--features", "x", "--train", short).refused(2, "'x'", "--train")
 
 
 def test_one_model_for_each_input(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
@@ -203,17 +186,17 @@ def test_bad_data(tmp_path: Path, invoke: Invoke) -> None:
     row = pl.int_range(pl.len()) == 6
     for suffix in ("parquet", "csv"):
         wild = good.with_columns(x=pl.when(row).then(np.inf).otherwise(pl.col("x")))
-        error = refused(call(wild, suffix), 3, "'x'", "infinite")
+        error = call(wild, suffix).refused(3, "'x'", "infinite")
         assert error["first_rows"] == [7]
         assert error["column"] == "x"
         high = good.with_columns(score=pl.when(row).then(1.5).otherwise(pl.col("score")))
-        refused(call(high, suffix), 3, "1.5", "[0, 1]")
+        call(high, suffix).refused(3, "1.5", "[0, 1]")
         one = good.with_columns(label=pl.lit(1))
-        refused(call(one, suffix), 3, "every row is positive")
+        call(one, suffix).refused(3, "every row is positive")
         hole = good.with_columns(score=pl.when(row).then(None).otherwise(pl.col("score")))
-        refused(call(hole, suffix), 3, "no value")
+        call(hole, suffix).refused(3, "no value")
     dates = good.with_columns(x=pl.date(2020, 1, 1))
-    refused(call(dates, "parquet"), 3, "'x'", "Date")
+    call(dates, "parquet").refused(3, "'x'", "Date")
 
 
 def test_missing_features_drop_no_row(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
@@ -232,14 +215,10 @@ def test_dry_run_writes_nothing(tmp_path: Path, invoke: Invoke, calib: Path) -> 
 
 def test_simulated_partitions(tmp_path: Path, invoke: Invoke) -> None:
     output = tmp_path / "rows.parquet"
-    done = invoke("simulate", "partitions", "--rows", "500", "--seed", "1", "-o", output)
-    assert done.code == 0
-    frame = pl.read_parquet(output)
+    frame = invoke("simulate", "partitions", "--rows", "500", "--seed", "1", "-o", output).result()
     assert frame.height == 500
     assert frame.columns[:4] == ["id", "label", "score", "feature_pattern"]
-    kept = invoke(
-        "simulate", "partitions", "--rows", "3", "--kind", "training", "--keep", "label,score"
-    )
+    kept = invoke("simulate", "partitions", "--rows 3 --kind training --keep label,score")
     assert kept.stdout.decode().splitlines()[0] == "label,score"
     assert invoke("hetcal", output, "-q", "--json").code == 0  # features are found by default
     assert invoke("simulate", "partitions", "--rows", "3", "--pattern-weight", "1e9").code == 2

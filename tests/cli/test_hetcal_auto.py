@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +46,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
-    done = invoke(*more, "-o", path)
-    assert done.code == 0, done.stderr
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return invoke(*more, "-o", path).result()
 
 
 def test_the_choice_is_that_of_calibrate(rows: Path, tmp_path: Path, invoke: Invoke) -> None:

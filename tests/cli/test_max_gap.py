@@ -93,11 +93,29 @@ def test_the_decisions_keep_the_gap(options: tuple[Any, ...], rows: Path, invoke
     assert 0.0 <= known["cross_validated"] <= 0.2
 
 
+@pytest.mark.parametrize("gap", ["recall:0.3", "fpr:0.2"])
+def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke) -> None:
+    options = ("--recall", 0.3, *BASE[2:], "--max-gap", gap, "--confidence", 0.8, "--test", rows)
+    model = fit(invoke, rows, *options, "--weight", "weight")
+    (measure, most), seen = gap.split(":"), gaps(invoke, rows, "weight")
+    sure = model["fit"]["certificate"]
+    said = [(one["quantity"], one["bound"], one["side"]) for one in sure["promises"]]
+    assert said == [("recall", 0.3, "lower"), (f"gap in {measure}", float(most), "upper")]
+    assert seen[measure] <= float(most) and seen["whole"] >= 0.3
+    assert model["fit"]["gap"]["in_sample"] == pytest.approx(seen[measure])
+    assert model["fit"]["gap"]["test"] is not None
+    assert model["objective"]["max_gap"] == {measure: float(most)}
+    shown = invoke("show", rows.parent / "model.json").stdout.decode()
+    assert f"recall >= 0.3 and gap in {measure} <= {most} with confidence 0.8" in shown
+    assert f"Their {measure} lies at most {most} apart" in shown
+    options = ("--label", "label", "--json")
+    drift = invoke("drift", rows.parent / "model.json", rows, *options)
+    assert drift.code == 0, drift.stderr
+
+
 def test_a_wide_gap_changes_nothing(rows: Path, invoke: Invoke) -> None:
     free = fit(invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1)
-    wide = fit(
-        invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1, "--max-gap", "recall:1"
-    )
+    wide = fit(invoke, rows, *BASE, "--method exact --uncertainty-bins 1 --max-gap recall:1")
     assert wide["fit"]["in_sample"] == free["fit"]["in_sample"]
 
 
@@ -116,9 +134,7 @@ def test_shards_are_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     for k in range(2):
         frame[k::2].write_parquet(tmp_path / f"{k}.parquet")
         states.append(tmp_path / f"{k}.state")
-        done = invoke(
-            "boundary", tmp_path / f"{k}.parquet", *options, "--partial", "-o", states[-1]
-        )
+        done = invoke("boundary", tmp_path / f"{k}.parquet", *options, "--partial -o", states[-1])
         assert done.code == 0, done.stderr
     assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
     assert (tmp_path / "merged.json").read_bytes() == (rows.parent / "model.json").read_bytes()
@@ -132,7 +148,12 @@ def test_shards_are_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
         ((*BASE, "--max-gap", "recall:1.5"), 2, "expected a number from 0 to 1"),
         ((*BASE, "--max-gap", "recall:.1", "--bound", "each"), 2, "one bound on all rows"),
         ((*BASE, "--max-gap", "recall:.1", "--method", "mist"), 2, "auto and exact, not mist"),
-        ((*BASE, "--max-gap", "recall:.1", "--confidence", 0.9), 2, "--confidence"),
+        (
+            (*BASE, "--max-gap", "recall:.1", "--confidence", 0.9, "--groups", "uncertainty"),
+            2,
+            "count once",
+        ),
+        ((*BASE, "--max-gap", "recall:.001", "--confidence", 0.9), 4, "allow a larger gap"),
         ((*BASE, "--max-gap", "recall:.1", "--value", "weight"), 2, "--value"),
         (("--maximize", "f1", "--by", "site", "--max-gap", "fpr:.1"), 2, "--max-gap goes with"),
         (

@@ -15,7 +15,7 @@ from pyarrow import feather
 
 from calibkit.registry.states import read_state
 from tests.cli.score_files import simulate, write
-from tests.conftest import ROOT, Invoke, clean_environment
+from tests.conftest import ROOT, Invoke, clean_environment, make
 
 COMMANDS = {
     "boundary": ["--precision", "0.7", "--method", "exact"],
@@ -31,8 +31,6 @@ COMMANDS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with all rows, and with three shards of them in other formats and orders."""
-    from calibkit_cli.main import run
-
     found = tmp_path_factory.mktemp("merge")
     frame = simulate(900, seed=3).with_columns(pl.col("score").round(2))
     frame = frame.with_columns(other=1 - pl.col("score"), user=pl.col("id") % 60)
@@ -42,10 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(mixed[300:350], found / "b.csv")
     write(mixed[350:], found / "c.arrow")
     (found / "edges.json").write_text("[0.9, 2.5]")
-    rows = str(found / "all.parquet")
-    fit = ["boundary", rows, "--precision", "0.7", "--method", "exact", "-q"]
-    assert run([*fit, "-o", str(found / "model.json")]) == 0
-    assert run(["bin", rows, "--score-bins", "3", "-q", "-o", str(found / "grid.parquet")]) == 0
+    rows = found / "all.parquet"
+    make(found / "model.json", "boundary", rows, "--precision 0.7 --method exact")
+    make(found / "grid.parquet", "bin", rows, "--score-bins 3")
     return found
 
 
@@ -109,8 +106,6 @@ def test_a_folder_of_inputs_becomes_a_folder_of_states(
 @pytest.fixture(scope="module")
 def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of states of which some do not go together, and some are none."""
-    from calibkit_cli.main import run
-
     found, options = tmp_path_factory.mktemp("states"), COMMANDS["boundary"]
     frame = simulate(50).with_columns(pl.col("score").cast(pl.Float32))
     strict = ["--precision", "0.9", "--method", "exact"]
@@ -121,10 +116,9 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "calibrated": ["calibrate", folder / "b.csv"],
         "narrow": ["boundary", write(frame, found / "f.parquet"), *options],
     }.items():
-        out = found / f"{name}.state"
-        assert run([*map(str, command), "--partial", "-q", "-o", str(out)]) == 0
+        make(found / f"{name}.state", *command, "--partial")
     a, b, half = (str(found / f"{name}.state") for name in ("a", "b", "half"))
-    assert run(["merge", a, b, "-q", "-o", half]) == 0
+    make(Path(half), "merge", a, b)
     (found / "torn.state").write_bytes(Path(a).read_bytes()[:-200])
     feather.write_feather(pl.DataFrame({"score": [1.0]}).to_arrow(), str(found / "plain.state"))
     state = read_state(a)
@@ -222,22 +216,15 @@ def test_impossible_command_lines(
         "EDGES": folder / "edges.json",
         "FALLING": tmp_path / "falling.json",
     }
-    done = invoke(*(files.get(text, text) for text in command))
-    assert done.code == 2
-    assert said in done.stderr
+    invoke(*(files.get(text, text) for text in command)).refused(2, said)
 
 
 def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Invoke) -> None:
     rows = write(simulate(80_000), tmp_path / "rows.parquet")
-    done = invoke(
-        "calibrate", rows, "--memory", "1MB", "--method", "isotonic", "-o", tmp_path / "c.json"
-    )
-    assert done.code == 0
-    assert "80,000 rows do not fit in memory: rounded down scores to" in done.stderr
+    done = invoke("calibrate", rows, "--memory 1MB --method isotonic -o", tmp_path / "c.json")
+    done.succeeded("80,000 rows do not fit in memory: rounded down scores to")
     assert json.loads((tmp_path / "c.json").read_text())["fit"]["resolution"]["score_bits"] > 8
-    done = invoke(
-        "evaluate", rows, "--memory", "1MB", "-q", "-o", tmp_path / "m.json", "--no-intervals"
-    )
+    done = invoke("evaluate", rows, "--memory 1MB -q -o", tmp_path / "m.json", "--no-intervals")
     assert done.code == 0
     found = json.loads((tmp_path / "m.json").read_text())
     auc = found["metrics"]["score"]["all"]["auc"]

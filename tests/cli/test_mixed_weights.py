@@ -131,10 +131,7 @@ def test_decisions_and_maps_of_mixed_weights(
     false = Fraction(sum(w for s, y, w in rows if s >= 0.5 and not y))
     assert found["fpr"] == near(false / bad, tolerance)
 
-    run(
-        *("calibrate", path, "--weight", "w", "--method", "isotonic", "--clip", "0"),
-        tmp_path / "c.json",
-    )
+    run("calibrate", path, "--weight w --method isotonic --clip 0", tmp_path / "c.json")
     applied = run("apply", tmp_path / "c.json", path, tmp_path / "applied.parquet")
     values = dict(zip(applied["score"], applied["calibrated"], strict=True))
     blocks: list[list[Any]] = []  # positive and all weight, scores

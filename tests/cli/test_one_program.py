@@ -135,10 +135,10 @@ def test_on_a_cluster(name: str, bench: Bench, address: str) -> None:
 
 #: Fits on scores of which no two are alike.
 CONTINUOUS = {
-    "exact": (*PRECISION, "--method", "exact", "--folds", "0"),
-    "recall": ("boundary", "--recall", "0.5", "--method", "exact", "--folds", "0"),
-    "st": (*PRECISION, "--method", "st", "--folds", "0"),
-    "weights": (*PRECISION, "--method", "exact", "--weight", "weight", "--folds", "0"),
+    "exact": f"{PRECISION} --method exact --folds 0",
+    "recall": "boundary --recall 0.5 --method exact --folds 0",
+    "st": f"{PRECISION} --method st --folds 0",
+    "weights": f"{PRECISION} --method exact --weight weight --folds 0",
 }
 
 
@@ -174,7 +174,7 @@ def test_there_is_one_coarse_form(name: str, continuous: Path, tmp_path: Path) -
     assert len(found) == 1
 
 
-def _fit_of(source: Path, fit: tuple[str, ...], folder: Path, rows: int | None) -> bytes:
+def _fit_of(source: Path, fit: str, folder: Path, rows: int | None) -> bytes:
     out = folder / f"{rows}.json"
     with little_memory(rows) if rows else nullcontext([]) as budget:
         code, said = run_quietly([*words(fit, folder, source), *budget, "-q", "-o", str(out)])

@@ -38,8 +38,7 @@ LINES: dict[str, list[Any]] = {
     "alpha-cal": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--features", "uncertainty"],
     "hetcal, little memory": ["hetcal", "--features", "uncertainty,site", "--max-depth", 1,
                               "--min-leaf", 200, "--shrinkage", 0, "--memory", "1MB"],
-    "alpha-cal, little memory": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--memory",
-                                 "1MB"],
+    "alpha-cal, little memory": ["alpha-cal", "--probs p_* --counts c_* --memory 1MB"],
     "calibrate, little memory": ["calibrate", "--probs", "p_*", "--counts", "c_*", "--method",
                           "temperature", "--memory", "1MB"],
 }  # fmt: skip

@@ -52,10 +52,7 @@ def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def model(invoke: Invoke, name: str, rows: Path, *more: object) -> dict[str, Any]:
     path, out = rows / f"{'percent' if more else 'share'}.parquet", rows / f"{name}{len(more)}.json"
-    done = invoke(COMMANDS.get(name, name), path, *FITS[name], *more, "-o", out)
-    assert done.code == 0, done.stderr
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
+    return invoke(COMMANDS.get(name, name), path, *FITS[name], *more, "-o", out).result()
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -68,9 +65,7 @@ def test_models_are_those_of_the_hundredths(name: str, rows: Path, invoke: Invok
     applied = []
     for kind, more in (("share", 0), ("percent", 2)):
         fitted, table = rows / f"{name}{more}.json", rows / f"{kind}.parquet"
-        done = invoke("apply", fitted, table, "-o", rows / "out.parquet")
-        assert done.code == 0, done.stderr
-        applied.append(pl.read_parquet(rows / "out.parquet"))
+        applied.append(invoke("apply", fitted, table, "-o", rows / "out.parquet").result())
     assert applied[1].drop("score", "score_b").equals(applied[0].drop("score", "score_b"))
     assert applied[1]["score"].equals(pl.read_parquet(rows / "percent.parquet")["score"])
 
@@ -113,9 +108,7 @@ def test_percentages_are_offered_by_name(rows: Path, invoke: Invoke) -> None:
     table = rows / "percent.parquet"
     for command in ("boundary", "calibrate", "hetcal", "evaluate", "bin", "vad"):
         own = FITS.get(command, [])
-        refused = invoke(command, table, *own)
-        assert refused.code == 3, refused.stderr
-        assert "--scale percent" in refused.stderr, command
+        invoke(command, table, *own).refused(3, "--scale percent")
     assert "--scale percent" in invoke("validate", table).stdout.decode()
     assert invoke("validate", table, "--scale", "percent").code == 0
     beyond = pl.read_parquet(table).with_columns(pl.col("score") * 2)
@@ -133,5 +126,4 @@ def test_what_cannot_be_in_percent(rows: Path, invoke: Invoke) -> None:
     clipped = invoke("calibrate", table, "--scale", "percent", "--out-of-range", "clip")
     assert clipped.code == 2
     classes = invoke("evaluate", table, "--probs", "score*", "--scale", "percent")
-    assert classes.code == 2, classes.stderr
-    assert "--scale percent is not for class probabilities" in classes.stderr
+    classes.refused(2, "--scale percent is not for class probabilities")

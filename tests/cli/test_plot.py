@@ -135,9 +135,7 @@ def test_without_matplotlib_points_can_be_had_but_no_picture(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # type: ignore[arg-type]
     for given in (["plot", "roc", rows, "-o"], ["evaluate", rows, "--plot"]):
-        said = invoke(*given, tmp_path / "a.svg")
-        assert said.code == 2
-        assert "pip install 'calibkit[plot]'" in said.stderr
+        invoke(*given, tmp_path / "a.svg").refused(2, "pip install 'calibkit[plot]'")
         assert not (tmp_path / "a.svg").exists()
     assert invoke("plot", "roc", rows, "-o", tmp_path / "a.csv").code == 0
 
@@ -176,6 +174,7 @@ def test_plots_load_matplotlib_only_to_draw(
         (["roc", "-o", "a.svg", "--boundary", "no.json"], 2, "no.json"),
         (["hetmap", "-o", "a.svg"], 2, "hetmap"),
         (["heatmap", "-o", "a.svg", "--uncertainty", "none"], 2, "none"),
+        (["regions", "-o", "a.svg"], 2, "name its model by --boundary"),
         (["reliability", "-o", "a.svg", "--scale", "raw"], 3, "scores that are probabilities"),
         (["reliability", "-o", "a.svg", "--score", "id"], 3, "not in [0, 1]"),
         (["roc", "-o", "a.svg", "--label", "weight"], 3, "weight"),

@@ -70,6 +70,20 @@ def test_the_clock_runs_while_nothing_is_told() -> None:
     end_lines()
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="Linux counts bytes")
+def test_bytes_are_told_while_text_is_scanned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_MUCH", 10_000_000)
+    line = ProgressLine(Terminal(), lambda: 3.0)
+    line.clear()
+    assert line.text() == "0 s so far"
+    rows = tmp_path / "rows.csv"
+    rows.write_text("label\n" + "10\n" * 5_000_000)
+    pl.read_csv(rows)
+    assert line.text() in ("15 MB read, 0 s so far", "16 MB read, 0 s so far")
+
+
 def test_it_shows_after_a_while_and_goes_away() -> None:
     clock, terminal = [0.0], Terminal()
     line = ProgressLine(terminal, lambda: clock[0])

@@ -29,8 +29,7 @@ LINES: dict[str, list[Any]] = {
     "sorted-probs": ["alpha-cal", *VOTES, "--features", "sorted-probs", "--map", "vector",
                      "--map-regularization", "0.1", *ISOTONIC],
     "logits": ["alpha-cal", *LOGITS, "--counts", "count_*", "--map", "vector"],
-    "vector of logits": ["calibrate", *LOGITS, "--label", "label", "--method", "vector",
-                         "--regularization", "0.1"],
+    "vector of logits": ["calibrate", *LOGITS, "--label label --method vector --regularization 0.1"],
 }  # fmt: skip
 
 

@@ -312,9 +312,7 @@ def test_rows_that_cannot_be_used_are_refused_where_they_are(
     done = invoke("hetcal", tmp_path / "bad.parquet", *TREE, "--partial", "-o", made)
     assert done.code == 3 and "bad.parquet" in done.stderr and "row 251" in done.stderr
     assert not made.exists()
-    done = invoke(
-        "hetcal", folder / "rows_a.parquet", *TREE, "--train", "-", "--partial", "-o", made
-    )
+    done = invoke("hetcal", folder / "rows_a.parquet", *TREE, "--train - --partial -o", made)
     assert done.code == 2 and "--train" in done.stderr
     done = invoke("hetcal", folder / "rows.parquet", *TREE, "-o", made)
     assert done.code == 2 and "--partial" in done.stderr

@@ -37,10 +37,7 @@ def fit(tmp_path: Path, invoke: Invoke) -> Fit:
 
     def call(path: object, *options: object) -> Model:
         output = tmp_path / "fitted.json"
-        done = invoke("boundary", path, "--by", "shop", *options, "-q", "-o", output)
-        assert done.code == 0, done.stderr
-        model: Model = json.loads(output.read_bytes())
-        return model
+        return invoke("boundary", path, "--by", "shop", *options, "-q", "-o", output).result()
 
     return call
 
@@ -131,9 +128,7 @@ def test_one_bound_is_met_by_the_best_thresholds_together(
 ) -> None:
     frame = rows(40, seed, SHOPS[:2]).with_columns(pl.col("score").round(1))
     path = write(frame, tmp_path / "rows.parquet")
-    model = fit(
-        path, "--precision", "0.7", "--method", "exact", "--uncertainty-bins", levels, "--folds", 0
-    )
+    model = fit(path, "--precision 0.7 --method exact --uncertainty-bins", levels, "--folds 0")
     parts = []
     for shop in SHOPS[:2]:
         own = frame.filter(pl.col("shop") == shop)
@@ -213,9 +208,7 @@ def test_a_segment_that_cannot_meet_its_bound_selects_nothing(
     )
     path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "b.json"
     given = ["--by", "shop", "--bound", "each", "--min-group-positives", 1, "--method", "st"]
-    done = invoke("boundary", path, "--precision", "0.8", *given, "-o", output)
-    assert done.code == 0, done.stderr
-    assert "segment 'c'" in done.stderr
+    invoke("boundary", path, "--precision", "0.8", *given, "-o", output).succeeded("segment 'c'")
     model = json.loads(output.read_bytes())
     assert model["groups"]["c"]["score_thresholds"] == [None]
     assert model["groups"]["c"]["fit"]["in_sample"] is None
@@ -343,9 +336,7 @@ def test_pairs_that_do_not_exist(
     tmp_path: Path, invoke: Invoke, options: list[str], said: str
 ) -> None:
     path = write(rows(200), tmp_path / "rows.parquet")
-    done = invoke("boundary", path, *options, "-o", tmp_path / "b.json")
-    assert done.code == 2, done.stderr
-    assert said in done.stderr
+    invoke("boundary", path, *options, "-o", tmp_path / "b.json").refused(2, said)
 
 
 def test_rows_without_a_segment(tmp_path: Path, invoke: Invoke) -> None:
@@ -362,8 +353,7 @@ def test_rows_without_a_segment(tmp_path: Path, invoke: Invoke) -> None:
 def test_what_is_shown(tmp_path: Path, invoke: Invoke) -> None:
     path, output = write(rows(), tmp_path / "rows.parquet"), tmp_path / "b.json"
     done = invoke("boundary", path, "--precision", "0.6", "--by", "shop", "-o", output)
-    assert done.code == 0
-    assert "Thresholds for 3 segments of shop" in done.stderr
+    done.succeeded("Thresholds for 3 segments of shop")
     shown = invoke("show", output).stdout.decode()
     assert "cross-validated recall" in shown
     for shop in SHOPS:

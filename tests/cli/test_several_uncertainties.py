@@ -44,9 +44,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fit(invoke: Invoke, rows: Path, *options: object) -> tuple[Path, dict[str, Any]]:
     model = rows.parent / "model.json"
-    done = invoke("boundary", rows, "--precision", 0.8, *options, "-o", model)
-    assert done.code == 0, done.stderr
-    return model, json.loads(model.read_text())
+    return model, invoke("boundary", rows, "--precision", 0.8, *options, "-o", model).result()
 
 
 def test_an_exclusive_or_that_no_column_shows(rows: Path, invoke: Invoke) -> None:
@@ -101,6 +99,52 @@ def test_rows_are_decided_by_the_leaf_of_their_cell(
     assert fitted["objective_value"] <= said["fit"]["upper_bound"]
 
 
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_a_certificate_over_leaves_that_its_rows_did_not_choose(
+    method: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    path, out = tmp_path / "rows.parquet", tmp_path / "out.parquet"
+    frame(20_000, 5).write_parquet(path)
+    options = ("--uncertainty", "a,b", "--method", method, "--confidence", "0.9")
+    model, said = fit(invoke, path, *options)
+    assert said["method"] == {"auto": "curved"}.get(method, method)
+    assert said["fit"]["certificate"]["quantity"] == "precision"
+    assert invoke("apply", model, path, "-o", out).code == 0
+    chosen = pl.read_parquet(out).filter(pl.col("decision") == 1)
+    seen = said["fit"]["in_sample"]
+    assert (chosen.height, chosen["label"].sum()) == (seen["selected"], seen["true_positives"])
+    assert seen["precision"] >= 0.8 and seen["recall"] > 0.15  # each column alone: next to nothing
+    assert " <= a" in invoke("show", model).stdout.decode()
+
+
+def test_rows_that_certify_take_no_part_in_cells_and_leaves() -> None:
+    from calibkit.columns.columns import read_score_rows
+    from calibkit.files.frames import open_frame
+    from calibkit.methods.boundary.certificate.certificate import _leaves
+    from calibkit.methods.boundary.certificate.evidence import Split
+    from calibkit.options.boundary import BoundaryOptions
+
+    options = BoundaryOptions(precision=0.8, uncertainty=["a", "b"], confidence=0.9)
+    rows = frame(6000, 6)
+    fits = np.arange(6000) % 3 == 0
+    changed = rows.with_columns(
+        pl.when(pl.Series(~fits))
+        .then(1 - pl.col("label"))
+        .otherwise(pl.col("label"))
+        .alias("label"),
+        pl.when(pl.Series(~fits)).then(pl.col("a") * 3).otherwise(pl.col("a")).alias("a"),
+    )
+    found = []
+    for one in (rows, changed):
+        read = read_score_rows(
+            open_frame(one, "rows"), options.columns, others=["a", "b"], uncertainty=False
+        )
+        cells, leaves = _leaves(Split(read, fits), options)
+        assert cells.cells is not None
+        found.append((leaves.tolist(), [own.tolist() for own in cells.cells.edges]))
+    assert found[0] == found[1] and max(found[0][0]) > 0
+
+
 def test_rules_are_shown_and_cover_all_cells(rows: Path, invoke: Invoke) -> None:
     model, said = fit(invoke, rows, "--uncertainty", "a,b", "--method", "exact")
     shown = invoke("show", model).stdout.decode()
@@ -139,7 +183,6 @@ def test_drift_evaluate_and_three_ways(rows: Path, invoke: Invoke) -> None:
     ("options", "words"),
     [
         (["--uncertainty", "a,b", "--method", "mist"], "takes one uncertainty"),
-        (["--uncertainty", "a,b", "--confidence", "0.9"], "--confidence"),
         (["--uncertainty", "a,b", "--by", "segment"], "--by"),
         (["--uncertainty", "a,b", "--score-bins", "9"], "--score-bins"),
         (["--uncertainty", "a,b", "--compare"], "--compare"),

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, recount, rounded, simulate, threshold_of, write
-from tests.conftest import Invoke, Outcome
+from tests.conftest import Invoke
 
 Fit = Callable[..., Path]
 Applied = Callable[..., pl.DataFrame]
@@ -41,17 +41,6 @@ def fit(tmp_path: Path, invoke: Invoke) -> Fit:
         done = invoke("boundary", path, "--folds", 0, *options, "-q", "-o", output)
         assert done.code == 0, done.stderr
         return output
-
-    return call
-
-
-@pytest.fixture
-def applied(tmp_path: Path, invoke: Invoke) -> Applied:
-    def call(model: Path, frame: pl.DataFrame, *options: object) -> pl.DataFrame:
-        path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "applied.parquet"
-        done = invoke("apply", model, path, *options, "-q", "-o", output)
-        assert (done.code, done.stdout) == (0, b""), done.stderr
-        return pl.read_parquet(output)
 
     return call
 
@@ -216,9 +205,7 @@ def test_text_files_give_the_same_decisions(
     model, frame = fit(simulate(ties=True), "--precision", "0.75", *BLOCK), keyed()
     rows = applied(model, frame, "--key", "id")
     path = write(frame.drop("large", "kind"), tmp_path / "rows.csv")
-    done = invoke("apply", model, path, "--key", "id", "-q", "-o", tmp_path / "out.csv")
-    assert done.code == 0
-    text = pl.read_csv(tmp_path / "out.csv")
+    text = invoke("apply", model, path, "--key", "id", "-q", "-o", tmp_path / "out.csv").result()
     for name in ("decision", "decision_probability"):
         assert text[name].to_list() == rows[name].to_list()
 
@@ -258,13 +245,6 @@ def test_rows_that_lack_a_value(fit: Fit, applied: Applied) -> None:
     assert empty["decision"].null_count() == 200
 
 
-def refused(done: Outcome, code: int, *words: str) -> None:
-    assert (done.code, done.stdout) == (code, b""), done.stderr
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in done.stderr
-
-
 def test_keys_that_cannot_be_used(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
     model = fit(simulate(ties=True), "--precision", "0.75", *BLOCK)
     frame = keyed().with_columns(
@@ -274,12 +254,12 @@ def test_keys_that_cannot_be_used(tmp_path: Path, fit: Fit, invoke: Invoke) -> N
     )
     path, out = write(frame, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
     run = ["apply", model, path, "-o", out]
-    refused(invoke(*run), 2, "--key", "row-number")
-    refused(invoke(*run, "--seed", 3), 2, "--key")
-    refused(invoke(*run, "--key", "usr"), 2, "'usr'", "did you mean 'user'")
-    refused(invoke(*run, "--key", "user"), 3, "rows.parquet", "'user'", "no key", "row 5")
-    refused(invoke(*run, "--key", "real"), 3, "rows.parquet", "'real'", "Float64", "integer")
-    refused(invoke(*run, "--key", "flag"), 3, "'flag'", "Boolean")
+    invoke(*run).refused(2, "--key", "row-number")
+    invoke(*run, "--seed", 3).refused(2, "--key")
+    invoke(*run, "--key", "usr").refused(2, "'usr'", "did you mean 'user'")
+    invoke(*run, "--key", "user").refused(3, "rows.parquet", "'user'", "no key", "row 5")
+    invoke(*run, "--key", "real").refused(3, "rows.parquet", "'real'", "Float64", "integer")
+    invoke(*run, "--key", "flag").refused(3, "'flag'", "Boolean")
     assert not out.exists()
 
 
@@ -288,16 +268,16 @@ def test_a_model_without_chance_needs_no_key(
     options: list[object], tmp_path: Path, fit: Fit, invoke: Invoke
 ) -> None:
     model, path = fit(simulate(), "--precision", "0.75"), tmp_path / "fit.parquet"
-    refused(invoke("apply", model, path, *options, "-o", tmp_path / "out.csv"), 2, "--key")
+    invoke("apply", model, path, *options, "-o", tmp_path / "out.csv").refused(2, "--key")
 
 
 def test_added_names_must_not_clash(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
     model = fit(simulate(ties=True), "--precision", "0.75", *BLOCK)
     path = write(simulate().with_columns(decision_probability=0.5), tmp_path / "rows.parquet")
     run = ["apply", model, path, "--key", "id", "-o", tmp_path / "out.parquet"]
-    refused(invoke(*run), 2, "'decision_probability'", "--overwrite-columns")
+    invoke(*run).refused(2, "'decision_probability'", "--overwrite-columns")
     assert invoke(*run, "--overwrite-columns").code == 0
-    refused(invoke(*run, "--overwrite-columns", "--column", "margin"), 2, "another added column")
+    invoke(*run, "--overwrite-columns", "--column", "margin").refused(2, "another added column")
 
 
 # Objectives ------------------------------------------------------------------------------------
@@ -328,7 +308,7 @@ def test_impossible_pairs(
     options: list[str], words: list[str], tmp_path: Path, invoke: Invoke
 ) -> None:
     path = write(simulate(50), tmp_path / "rows.parquet")
-    refused(invoke("boundary", path, *options, "-o", tmp_path / "m.json"), 2, *words)
+    invoke("boundary", path, *options, "-o", tmp_path / "m.json").refused(2, *words)
     assert not (tmp_path / "m.json").exists()
 
 
@@ -340,9 +320,9 @@ def test_grids_as_input(kind: list[str], tmp_path: Path, invoke: Invoke) -> None
         assert invoke("bin", path, "--score-bins", 9, "--order", order, "-o", grid).code == 0
         done = invoke("boundary", grid, "--precision", "0.7", *kind, "-q", "-o", model)
         if "stochastic" in kind and order == "score-uncertainty":
-            refused(done, 2, "--order uncertainty-score")
+            done.refused(2, "--order uncertainty-score")
         elif kind is TIE:
-            refused(done, 2, "not a grid")
+            done.refused(2, "not a grid")
         else:
             assert done.code == 0, done.stderr
             content = json.loads(model.read_text())
@@ -355,10 +335,10 @@ def test_one_class_only(tmp_path: Path, invoke: Invoke) -> None:
     all_negative = write(frame.with_columns(label=0), tmp_path / "n.parquet")
     for method in (["--method", "exact"], BLOCK, TIE):
         line = ["--folds", 0, *method, "-o", out]
-        refused(invoke("boundary", all_positive, "--fpr", "0.1", *line), 3, "no negative row")
-        refused(invoke("boundary", all_positive, "--maximize", "mcc", *line), 3, "negative")
+        invoke("boundary", all_positive, "--fpr", "0.1", *line).refused(3, "no negative row")
+        invoke("boundary", all_positive, "--maximize", "mcc", *line).refused(3, "negative")
         for option in (["--precision", "0.5"], ["--capacity", "5"], ["--maximize", "f1"]):
-            refused(invoke("boundary", all_negative, *option, *line), 3, "no positive row")
+            invoke("boundary", all_negative, *option, *line).refused(3, "no positive row")
         assert not out.exists()
         for option in (["--precision", "0.5"], ["--capacity", "5"], ["--maximize", "accuracy"]):
             done = invoke("boundary", all_positive, *option, *line)
@@ -452,9 +432,9 @@ def test_models_that_contradict_themselves(
     content = json.loads(model.read_text())
     content = {name: value for name, value in (content | change).items() if value is not None}
     model.write_text(json.dumps(content))
-    refused(invoke("show", model), 3, "model.json", said)
+    invoke("show", model).refused(3, "model.json", said)
     run = ["apply", model, tmp_path / "fit.parquet", "--key", "id", "-o", tmp_path / "o.csv"]
-    refused(invoke(*run), 3, said)
+    invoke(*run).refused(3, said)
 
 
 @pytest.mark.parametrize("method", [["--method", "exact"], BLOCK])

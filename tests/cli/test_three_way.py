@@ -33,9 +33,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fit(invoke: Invoke, rows: Path, *options: object) -> tuple[Path, dict[str, Any]]:
     model = rows.parent / "model.json"
-    done = invoke("boundary", rows, *options, "-o", model)
-    assert done.code == 0, done.stderr
-    return model, json.loads(model.read_text())
+    return model, invoke("boundary", rows, *options, "-o", model).result()
 
 
 def counts(frame: pl.DataFrame, weight: str = "one") -> dict[str, float]:
@@ -55,8 +53,7 @@ def test_least_review_is_within_both_bounds(
 ) -> None:
     model, said = fit(invoke, rows, "--precision", 0.8, "--recall", 0.7, *method)
     out = tmp_path / "out.parquet"
-    assert invoke("apply", model, rows, "-o", out).code == 0
-    seen = counts(pl.read_parquet(out))
+    seen = counts(invoke("apply", model, rows, "-o", out).result())
     fitted = said["fit"]["in_sample"]
     assert seen["precision"] == pytest.approx(fitted["precision"]) and seen["precision"] >= 0.8
     assert seen["recall"] == pytest.approx(fitted["recall"]) and seen["recall"] >= 0.7
@@ -101,8 +98,7 @@ def test_one_bound_makes_most_of_the_other(
     for bounded, other in (("precision", "recall"), ("recall", "precision")):
         options = (f"--{bounded}", 0.75, "--review-capacity", capacity, "--method", "exact")
         model, said = fit(invoke, rows, *options)
-        assert invoke("apply", model, rows, "-o", tmp_path / "o.csv").code == 0
-        seen = counts(pl.read_csv(tmp_path / "o.csv"))
+        seen = counts(invoke("apply", model, rows, "-o", tmp_path / "o.csv").result())
         assert seen["reviewed"] <= most and seen[bounded] >= 0.75
         assert said["objective"]["maximize"] == other
         assert said["fit"]["in_sample"]["objective_value"] == pytest.approx(seen[other])
@@ -110,14 +106,46 @@ def test_one_bound_makes_most_of_the_other(
         assert seen[other] > none["fit"]["in_sample"][other]
 
 
-def test_weights_shards_and_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    options = (
-        *("--precision", 0.8, "--review-capacity", 100, "--weight", "weight"),
-        *("--method", "exact", "--folds", 2),
-    )
-    model, _ = fit(invoke, rows, *options)
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ("--precision", 0.75, "--recall", 0.6, "--review-capacity", 0.6),
+        ("--precision", 0.75, "--review-capacity", 0.2),
+        ("--recall", 0.7, "--review-capacity", 0.2),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "exact", "st"])
+def test_three_way_decisions_are_certified(
+    bounds: tuple[Any, ...], method: str, rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    model, said = fit(invoke, rows, *bounds, "--confidence", 0.8, "--method", method)
     assert invoke("apply", model, rows, "-o", tmp_path / "o.parquet").code == 0
-    seen = counts(pl.read_parquet(tmp_path / "o.parquet"), "weight")
+    seen = counts(pl.read_parquet(tmp_path / "o.parquet"))
+    seen["review_capacity"] = seen["reviewed"] / 3000
+    sure = said["fit"]["certificate"]
+    assert sure["confidence"] == 0.8 and 1500 < sure["rows"] < 3000
+    wanted = {
+        flag[2:].replace("-", "_"): bound
+        for flag, bound in zip(bounds[::2], bounds[1::2], strict=True)
+    }
+    assert said["objective"]["subject_to"] == wanted
+    for one in sure["promises"]:
+        sign = 1.0 if one["side"] == "lower" else -1.0
+        assert sign * seen[one["quantity"]] >= sign * wanted[one["quantity"]]
+    assert len(sure["promises"]) == len(wanted)
+    assert said["fit"]["bound_met"] and said["fit"]["in_sample"]["reviewed"] == seen["reviewed"]
+    value, limit = (
+        said["fit"]["in_sample"]["objective_value"],
+        said["fit"]["upper_bound"],
+    )
+    assert value >= limit if "minimize" in said["objective"] else value <= limit
+    assert "review capacity <= " in invoke("show", model).stdout.decode()
+
+
+def test_weights_shards_and_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    options = ("--precision 0.8 --review-capacity 100 --weight weight --method exact --folds 2",)
+    model, _ = fit(invoke, rows, *options)
+    seen = counts(invoke("apply", model, rows, "-o", tmp_path / "o.parquet").result(), "weight")
     assert seen["reviewed"] <= 100 and seen["precision"] >= 0.8
     frame = pl.read_parquet(rows)
     states = []

@@ -28,10 +28,7 @@ def members(rows: int = 400, seed: int = 1, noise: float = 0.4) -> pl.DataFrame:
 
 
 def fit(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
-    done = invoke("vad", path, "-q", "--json", *more)
-    assert done.code == 0, done.stderr
-    model: dict[str, Any] = json.loads(done.stdout)
-    return model
+    return invoke("vad", path, "-q", "--json", *more).result()
 
 
 def refused(invoke: Invoke, path: Path, *more: object, code: int = 3) -> str:
@@ -56,8 +53,7 @@ def test_golden_case_of_three_members(
     wanted = json.loads((folder / "expected.json").read_text())["expected"][f"{link}/{replicates}"]
     path, out = tmp_path / "vad.json", tmp_path / "out.parquet"
     options = ("--members", "f*", "--link", link, "--replicates", replicates)
-    assert invoke("vad", folder / "validation.parquet", *options, "-o", path).code == 0
-    model = json.loads(path.read_text())
+    model = invoke("vad", folder / "validation.parquet", *options, "-o", path).result()
     assert model["lambda"] == pytest.approx(wanted["lam"], rel=1e-9)
     assert model["mean"] == pytest.approx(wanted["mean1"], rel=1e-9, abs=1e-9)
     assert model["fit"]["variance"] == pytest.approx(wanted["var_y"], rel=1e-9)
@@ -117,8 +113,7 @@ def test_segments_have_their_own_shrinkage_and_small_ones_that_of_all(
     new = pl.DataFrame({"score_1": [0.7] * 4, "country": ["at", "lu", "xx", None]})
     out = tmp_path / "out.parquet"
     rows = write(new, tmp_path / "new.parquet")
-    assert invoke("apply", tmp_path / "by.json", rows, "-o", out).code == 0
-    found = pl.read_parquet(out)["calibrated"].to_list()
+    found = invoke("apply", tmp_path / "by.json", rows, "-o", out).result()["calibrated"].to_list()
     assert found[1] == found[2] == found[3]
     assert found[0] != found[1]
     shown = invoke("show", tmp_path / "by.json").stdout.decode()
@@ -154,10 +149,7 @@ def test_a_negative_lambda_is_reported_and_applied_as_zero(tmp_path: Path, invok
         score_2=pl.Series(random.uniform(0.01, 0.99, 200))
     )
     path, model = write(frame, tmp_path / "a.parquet"), tmp_path / "m.json"
-    said = invoke("vad", path, "-o", model)
-    assert said.code == 0
-    assert "below 0" in said.stderr
-    assert "applied as 0" in said.stderr
+    invoke("vad", path, "-o", model).succeeded("below 0", "applied as 0")
     assert json.loads(model.read_text())["lambda"] < 0
     assert invoke("vad", path, "-o", model, "--warnings", "error").code == 3
     invoke("apply", model, path, "-o", tmp_path / "out.parquet")
@@ -233,8 +225,7 @@ def test_what_is_wrong_with_values_is_said(
     assert "2 rows (first: rows 5, 10" in message
     if words.startswith("no value"):
         said = invoke("vad", path, "--on-missing", "drop", "-o", tmp_path / "m.json")
-        assert said.code == 0
-        assert "2 rows without a value dropped" in said.stderr
+        said.succeeded("2 rows without a value dropped")
         assert json.loads((tmp_path / "m.json").read_text())["fit"]["rows"] == 398
 
 
@@ -296,10 +287,9 @@ def test_a_calibrator_becomes_part_of_the_model(tmp_path: Path, invoke: Invoke) 
     for key in ("lambda", "mean", "groups", "fit"):
         assert model[key] == other[key]
     assert (
-        invoke("apply", vad, tmp_path / "new_c.parquet", "-o", tmp_path / "two.parquet").code == 0
-    )
-    assert pl.read_parquet(tmp_path / "two.parquet")["calibrated"].equals(
-        pl.read_parquet(out)["calibrated"]
+        invoke("apply", vad, tmp_path / "new_c.parquet", "-o", tmp_path / "two.parquet")
+        .result()["calibrated"]
+        .equals(pl.read_parquet(out)["calibrated"])
     )
 
 
@@ -315,8 +305,7 @@ def test_a_calibrator_of_another_scale_is_refused(tmp_path: Path, invoke: Invoke
 def test_the_rest_of_the_command_line(tmp_path: Path, invoke: Invoke) -> None:
     path = write(members(), tmp_path / "in" / "a.parquet")
     write(members(seed=2), tmp_path / "in" / "b.parquet")
-    plan = invoke("vad", path, "--dry-run", "--by", "country", "--json")
-    shown = json.loads(plan.stdout)
+    shown = invoke("vad", path, "--dry-run", "--by", "country", "--json").result()
     assert shown["columns"]["member 1"] == "score_1"
     assert shown["columns"]["by"] == "country"
     done = invoke("vad", tmp_path / "in" / "*.parquet", "-o", f"{tmp_path}/out/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.cli.score_files import Model, decisions, recount, simulate, write
+from tests.cli.score_files import Model, changed, decisions, recount, simulate, write
 from tests.conftest import Invoke
 
 Fit = Callable[..., Model]
@@ -36,10 +35,7 @@ def fit(tmp_path: Path, invoke: Invoke) -> Fit:
 
     def call(path: object, *options: object) -> Model:
         output = tmp_path / "fitted.json"
-        done = invoke("boundary", path, *options, "-q", "-o", output)
-        assert done.code == 0, done.stderr
-        model: Model = json.loads(output.read_bytes())
-        return model
+        return invoke("boundary", path, *options, "-q", "-o", output).result()
 
     return call
 
@@ -112,9 +108,7 @@ def test_costs_of_single_rows(tmp_path: Path, fit: Fit) -> None:
             assert model["fit"]["in_sample"]["selected"] == recount(model, frame)["selected"]
     numbers = fit(path, "--minimize", "cost:2,3", "--method", "exact")
     columns = frame.with_columns(two=pl.lit(2), three=pl.lit(3.0))
-    same = fit(
-        write(columns, tmp_path / "c.csv"), "--minimize", "cost:two,three", "--method", "exact"
-    )
+    same = fit(write(columns, tmp_path / "c.csv"), "--minimize cost:two,three --method exact")
     value = numbers["fit"]["in_sample"].pop("objective_value")
     assert same["fit"]["in_sample"].pop("objective_value") == pytest.approx(value, abs=1e-12)
     assert same["fit"]["in_sample"] == numbers["fit"]["in_sample"]
@@ -124,9 +118,7 @@ def test_costs_of_single_rows(tmp_path: Path, fit: Fit) -> None:
 def test_rates_are_those_of_another_base_rate(tmp_path: Path, fit: Fit, method: str) -> None:
     frame = rows()
     path = write(frame, tmp_path / "rows.parquet")
-    model = fit(
-        path, "--precision", "0.3", "--prevalence", "0.05", "--method", method, "--test", path
-    )
+    model = fit(path, "--precision 0.3 --prevalence 0.05 --method", method, "--test", path)
     seen, again = model["fit"]["in_sample"], recount(model, frame)
     assert (seen["selected"], seen["true_positives"]) == (
         again["selected"],
@@ -241,9 +233,7 @@ def test_pairs_that_do_not_exist(
     tmp_path: Path, invoke: Invoke, options: list[str], said: str
 ) -> None:
     path = write(rows(100), tmp_path / "rows.parquet")
-    done = invoke("boundary", path, *options, "-o", tmp_path / "b.json")
-    assert done.code == 2, done.stderr
-    assert said in done.stderr
+    invoke("boundary", path, *options, "-o", tmp_path / "b.json").refused(2, said)
     assert not (tmp_path / "b.json").exists()
 
 
@@ -264,15 +254,8 @@ def test_bad_amounts(
     options: list[str],
     said: str,
 ) -> None:
-    frame = rows(60)
-    changed = frame[column].to_list()
-    for row, value in values.items():
-        changed[row - 1] = value
-    frame = frame.with_columns(pl.Series(column, changed, strict=False))
-    path = write(frame, tmp_path / "rows.parquet")
-    done = invoke("boundary", path, *options, "--json", "-o", tmp_path / "b.json")
-    assert done.code == 3
-    error = json.loads(done.stdout)["error"]
+    path = write(changed(rows(60), **{column: values}), tmp_path / "rows.parquet")
+    error = invoke("boundary", path, *options, "--json", "-o", tmp_path / "b.json").refused(3)
     assert (error["column"], error["rows"], error["first_rows"]) == (column, 1, [3])
     assert said in error["message"]
 
@@ -305,6 +288,18 @@ def test_costs_of_rows_without_a_positive_one(tmp_path: Path, fit: Fit) -> None:
     assert found["score_thresholds"] == [None]
 
 
+def test_what_weights_leave_is_said(tmp_path: Path, invoke: Invoke) -> None:
+    frame = pl.DataFrame({"score": [0.9, 0.7, 0.1], "label": [0, 1, 0], "v": 1.0})
+    given = ("--weight", "w", "--method", "st", "--folds", 0, "-o", tmp_path / "model.json")
+    for weight, options, said in (
+        ([0.3, 0.3 - 1e-10, 0.3], ("--precision", 0.5), "reaches is 0.49999999991"),
+        ([0.3, 0.0, 0.3], ("--precision", 0.5, "--value", "v"), "value or weight 0 for every"),
+    ):
+        path = write(frame.with_columns(w=pl.Series(weight)), tmp_path / "rows.parquet")
+        done = invoke("boundary", path, *given, *options)
+        assert done.code in (3, 4) and said in done.stderr
+
+
 def test_amounts_that_sum_to_nothing(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows(60).with_columns(
         amount=pl.when(pl.col("label") == 1).then(0.0).otherwise(5.0), miss=pl.lit(0.0)
@@ -321,9 +316,7 @@ def test_what_is_said_of_them(tmp_path: Path, invoke: Invoke) -> None:
     output = tmp_path / "b.json"
     given = ["--precision", "0.6", "--prevalence", "0.2", "--value", "amount", "--method", "exact"]
     done = invoke("boundary", path, *given, "-o", output)
-    assert done.code == 0, done.stderr
-    assert "Recall is the share of the sum of amount" in done.stderr
-    assert "base rate of 0.2" in done.stderr
+    done.succeeded("Recall is the share of the sum of amount", "base rate of 0.2")
     shown = invoke("show", output)
     assert shown.code == 0 and "base rate of 0.2" in shown.stdout.decode()
     compared = invoke("boundary", path, "--recall", "0.5", "--value", "amount", "--compare")

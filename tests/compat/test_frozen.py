@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.compat.fits import ELSEWHERE, FITS_OF_0_1
-from tests.compat.frozen import FOLDER, OUTPUTS, applied, fitted, models, path_of
+from tests.compat.frozen import FOLDER, OUTPUTS, applied, close, fitted, models, path_of
 
 #: Fits whose models are others than those of 0.1, or others in the last digits: by the words of
 #: CHANGELOG.md that say so.
@@ -66,22 +65,11 @@ def test_the_fits_of_0_1_are_made_again(name: str, tmp_path: Path) -> None:
     if found.get("kind") == "hetcal":
         found["fit"].pop("gap_beyond_chance")  # which models of 0.1 do not have
     assert (found == known) is (name not in _names(DIFFERENT) | _names(LAST_DIGITS))
-    assert close(found, known) is (name not in _names(DIFFERENT))
+    assert close(found, known, 1e-6, 1e-7) is (name not in _names(DIFFERENT))
 
 
 def _names(table: dict[str, tuple[str, ...]]) -> set[str]:
     return {name for names in table.values() for name in names}
-
-
-def close(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, their numbers to six digits."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(close(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(close, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-7)
-    return bool(one == other)
 
 
 def test_differences_are_in_the_changelog() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tests.conftest import make
 from tests.faults.harness import Job
 
 ROWS = 5000
@@ -23,8 +24,6 @@ FITS = {
 
 def jobs(folder: Path, fits: list[str] | None = None) -> tuple[list[Job], Path]:
     """Write inputs and models of some fits (None: all) into a folder; return jobs and their rows."""
-    from calibkit_cli.main import run
-
     rows = folder / "rows.parquet"
     _frame().write_parquet(rows)
     found = []
@@ -32,8 +31,7 @@ def jobs(folder: Path, fits: list[str] | None = None) -> tuple[list[Job], Path]:
         if fits is not None and name not in fits:
             continue
         found.append(Job(name, (command, "ROWS", *options, "-q", "-o", "OUT"), f"{name}.json"))
-        model = str(folder / f"{name}.json")
-        assert run([command, str(rows), *options, "-q", "-o", model]) == 0
+        model = str(make(folder / f"{name}.json", command, rows, *options))
         for suffix in ("parquet", "csv") if name == "boundary" else ("parquet",):
             words = ("apply", model, "ROWS", "-q", "-o", "OUT")
             found.append(Job(f"apply, {name} {suffix}", words, f"rows.{suffix}"))

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tests.conftest import make
+
 ROWS = 60
 
 
@@ -75,8 +77,6 @@ OF_ROWS = ("classes", "tree", "alpha")
 
 def build(folder: Path) -> list[Case]:
     """Write the good inputs into a folder; return the cases."""
-    from calibkit_cli.main import run
-
     frame = _rows()
     for suffix, write in (
         ("csv", frame.write_csv),
@@ -87,18 +87,15 @@ def build(folder: Path) -> list[Case]:
         write(folder / f"rows.{suffix}")
     good = str(folder / "rows.parquet")
     for name, (command, _, *options) in FITS.items():
-        assert run([command, good, *options, "-q", "-o", str(folder / f"{name}.json")]) == 0, name
-    parts = [str(folder / "beta.json"), f"act={folder / 'boundary.json'}"]
-    assert run(["bundle", *parts, "-q", "-o", str(folder / "bundle.json")]) == 0
+        make(folder / f"{name}.json", command, good, *options)
+    parts = [folder / "beta.json", f"act={folder / 'boundary.json'}"]
+    make(folder / "bundle.json", "bundle", *parts)
     for command, options in STATES.items():
-        state = str(folder / f"{command}.state")
-        assert run([command, good, *options, "--partial", "-q", "-o", state]) == 0, command
+        make(folder / f"{command}.state", command, good, *options, "--partial")
     for name in OF_ROWS:
         command, _, *options = FITS[name]
-        state = str(folder / f"{name}.state")
-        assert run([command, good, *options, "--partial", "-q", "-o", state]) == 0, name
-    metrics = str(folder / "metrics.json")
-    assert run(["evaluate", good, "--no-intervals", "-q", "-o", metrics]) == 0
+        make(folder / f"{name}.state", command, good, *options, "--partial")
+    make(folder / "metrics.json", "evaluate", good, "--no-intervals")
     cases = []
     for suffix in ("csv", "parquet", "ndjson", "arrow"):
         file = f"rows.{suffix}"

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import calibkit as ck
 from calibkit.files.sources import Source
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.watch.bets import Promise
 from calibkit.methods.watch.state import Night, Shard, new_state
 from calibkit.methods.watch.watch import judge
@@ -20,6 +22,7 @@ from calibkit.options.grid_plots import (
     HeatmapOptions,
     PositivityOptions,
     RecallGainOptions,
+    RegionsOptions,
 )
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -75,6 +78,25 @@ def voted(rows: int = 200) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
+def many() -> pl.DataFrame:
+    """Return more of the rows of `scored`."""
+    return scored(4000)
+
+
+@cache
+def leaves(recall: float | None = None) -> BoundaryModel:
+    """Return a boundary over leaves of uncertainties of `many`, with a recall a three-way one."""
+    return ck.fit_boundary(
+        many(),
+        precision=0.75,
+        recall=recall,
+        uncertainty=["uncertainty", "other", "run"],
+        method="exact",
+        uncertainty_bins=3,
+        folds=0,
+    )
+
+
 def watched() -> pl.DataFrame:
     """Return forty nights of a watch, whose precision falls after the thirtieth."""
     state = new_state(
@@ -112,6 +134,7 @@ SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
     "threshold": (scored, ThresholdOptions(threshold=0.4)),
     "positivity": (scored, PositivityOptions(score_bins=4)),
     "heatmap": (scored, HeatmapOptions(uncertainty_bins=4, score_bins=5)),
+    "regions": (many, RegionsOptions(boundary=leaves(), uncertainty=["run", "uncertainty"])),
     "recall-gain": (scored, RecallGainOptions(method="exact", precision=[0.6, 0.75])),
     "ece-at": (scored, EceAtOptions(scores=BOTH, score_bins=4)),
     "bias": (

@@ -17,6 +17,7 @@ from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.edges import assign
+from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
 
 Values = Sequence[float] | np.ndarray
@@ -56,6 +57,22 @@ def score_rows(
 def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> FittedBoundary:
     """Fit a boundary by options, of which the method is ``exact`` where none is given."""
     return fit_boundary(rows, BoundaryOptions(**{"method": "exact", **options}), test=test)
+
+
+#: Score, level or segment, label, weight.
+Row = tuple[int, int, int, int]
+
+
+def tally_of(rows: list[Row], levels: int = 3) -> Tally:
+    """Return the counts of rows."""
+    score, level, label, weight = zip(*rows, strict=True)
+    return count_rows(
+        np.array(score, np.float64),
+        np.array(level, np.uint16),
+        np.array(label, np.uint8),
+        levels,
+        weight=np.array(weight, np.float64),
+    )
 
 
 def example(

@@ -274,8 +274,7 @@ def test_classes_and_votes_as_the_command_line(tmp_path: Path, invoke: Invoke) -
         (ck.evaluate(votes, counts="count_*"), ["evaluate", file, "--counts", "count_*"]),
     ]  # fmt: skip
     for model, arguments in pairs:
-        done = invoke(*arguments, "--json", "-q")
-        assert model.as_dict() == json.loads(done.stdout)
+        assert model.as_dict() == invoke(*arguments, "--json", "-q").result()
 
 
 def test_a_comparison_is_that_of_the_command_line(

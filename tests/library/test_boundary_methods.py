@@ -16,20 +16,13 @@ from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import Blocks
 from calibkit.methods.boundary.solvers.methods import METHODS, Found
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.summaries.tally import Tally, count_rows
+from calibkit.summaries.tally import Tally
 from tests.library.samples import BOUNDS, tables
+from tests.library.test_boundary_exact import tally_of
 
 LEVELS = 3
-bounds = st.sampled_from(BOUNDS)
+bounds, either = st.sampled_from(BOUNDS), st.sampled_from(["precision", "recall"])
 Group = tuple[float, int, int]
-
-
-def tally_of(table: dict[str, list[Any]]) -> Tally:
-    level = np.minimum(np.array(table["uncertainty"]), LEVELS - 1).astype(np.uint16)
-    weight = np.array(table["weight"]) if "weight" in table else None
-    return count_rows(
-        np.array(table["score"]), level, np.array(table["label"], np.uint8), LEVELS, weight=weight
-    )
 
 
 def find(name: str, tally: Tally, bounded: str, bound: str, **options: Any) -> Found:
@@ -66,64 +59,45 @@ def check_counts(tally: Tally, found: Found) -> None:
 WHOLE = tables(kinds=(None, "whole"), most=14)
 
 
-@given(WHOLE, bounds)
-def test_one_threshold_for_precision(table: dict[str, list[Any]], bound: str) -> None:
-    tally = tally_of(table)
-    found = find("st", tally, "precision", bound)
+def best_of(prefixes: list[tuple[int, int, float]], bounded: str, bound: Fraction) -> Any:
+    """Return the best prefix that meets a bound: what counts first, then what breaks ties, its score.
+
+    Under a bound on precision that is the most positives, under one on recall the best precision.
+    """
+    if bounded == "precision":
+        able = [(t, -m, s) for m, t, s in prefixes if t >= bound * m and t]
+    else:
+        positives = max((t for _, t, _ in prefixes), default=0)
+        able = [(Fraction(t, m), t, s) for m, t, s in prefixes if t and t >= bound * positives]
+    return max(able, default=None)
+
+
+@given(WHOLE, bounds, either)
+def test_one_threshold(table: dict[str, list[Any]], bound: str, bounded: str) -> None:
+    tally = tally_of(table, LEVELS)
+    found = find("st", tally, bounded, bound)
     check_counts(tally, found)
-    able = [(t, -m, s) for m, t, s in prefixes(groups_of(tally)) if t >= Fraction(bound) * m and t]
-    best = max(able, default=None)
+    best = best_of(prefixes(groups_of(tally)), bounded, Fraction(bound))
     if best is None:
         assert found.selected == 0 and np.isnan(found.thresholds).all()
-    else:
-        assert (found.true_positives, -found.selected) == best[:2]
-        assert found.thresholds.tolist() == [best[2]] * LEVELS
-
-
-@given(WHOLE, bounds)
-def test_one_threshold_for_recall(table: dict[str, list[Any]], bound: str) -> None:
-    tally = tally_of(table)
-    found = find("st", tally, "recall", bound)
-    check_counts(tally, found)
-    positives = int(tally.positive.sum())
-    able = [
-        (Fraction(t, m), t, s)
-        for m, t, s in prefixes(groups_of(tally))
-        if t and t >= Fraction(bound) * positives
-    ]
-    best = max(able)
-    assert (Fraction(found.true_positives, found.selected), found.true_positives) == best[:2]
+        return
+    rows, hits = found.selected, found.true_positives
+    assert best[:2] == ((hits, -rows) if bounded == "precision" else (Fraction(hits, rows), hits))
     assert found.thresholds.tolist() == [best[2]] * LEVELS
 
 
-@given(WHOLE, bounds)
-def test_greedy_takes_each_level_on_its_own(table: dict[str, list[Any]], bound: str) -> None:
-    tally = tally_of(table)
-    found = find("gmt", tally, "precision", bound)
+@given(WHOLE, bounds, either)
+def test_greedy_takes_each_level_on_its_own(
+    table: dict[str, list[Any]], bound: str, bounded: str
+) -> None:
+    tally = tally_of(table, LEVELS)
+    found = find("gmt", tally, bounded, bound)
     check_counts(tally, found)
+    if bounded == "recall":
+        assert found.true_positives >= Fraction(bound) * int(tally.positive.sum())
     for level, threshold in enumerate(found.thresholds):
-        own = prefixes(groups_of(tally, level))
-        able = [(t, -m, s) for m, t, s in own if t >= Fraction(bound) * m and t]
-        if able:
-            assert threshold == max(able)[2]
-        else:
-            assert np.isnan(threshold)
-
-
-@given(WHOLE, bounds)
-def test_greedy_reaches_the_recall_of_each_level(table: dict[str, list[Any]], bound: str) -> None:
-    tally = tally_of(table)
-    found = find("gmt", tally, "recall", bound)
-    check_counts(tally, found)
-    assert found.true_positives >= Fraction(bound) * int(tally.positive.sum())
-    for level, threshold in enumerate(found.thresholds):
-        own = prefixes(groups_of(tally, level))
-        positives = max((t for _, t, _ in own), default=0)
-        able = [(Fraction(t, m), t, s) for m, t, s in own if t and t >= Fraction(bound) * positives]
-        if able:
-            assert threshold == max(able)[2]
-        else:
-            assert np.isnan(threshold)
+        best = best_of(prefixes(groups_of(tally, level)), bounded, Fraction(bound))
+        assert np.isnan(threshold) if best is None else threshold == best[2]
 
 
 def naive_mist(tally: Tally, bound: Fraction, least: Fraction | None = None) -> list[float]:
@@ -160,7 +134,7 @@ def naive_mist(tally: Tally, bound: Fraction, least: Fraction | None = None) -> 
 
 @given(WHOLE, bounds)
 def test_isotonic_blocks_enter_by_falling_rate(table: dict[str, list[Any]], bound: str) -> None:
-    tally = tally_of(table)
+    tally = tally_of(table, LEVELS)
     found = find("mist", tally, "precision", bound)
     check_counts(tally, found)
     expected = naive_mist(tally, Fraction(bound))
@@ -171,7 +145,7 @@ def test_isotonic_blocks_enter_by_falling_rate(table: dict[str, list[Any]], boun
 def test_isotonic_blocks_enter_until_the_recall_is_reached(
     table: dict[str, list[Any]], bound: str
 ) -> None:
-    tally = tally_of(table)
+    tally = tally_of(table, LEVELS)
     found = find("mist", tally, "recall", bound)
     check_counts(tally, found)
     wanted = Fraction(bound) * int(tally.positive.sum())
@@ -200,7 +174,7 @@ def test_a_part_left_out_takes_no_part(
     table: dict[str, list[Any]], bound: str, excluded: int, name: str
 ) -> None:
     """A fit without a part is the fit on the rows of the others alone."""
-    dealt = tally_of(table).deal(2, 7)
+    dealt = tally_of(table, LEVELS).deal(2, 7)
     kept = dealt.part != excluded
     others = Tally(
         dealt.score[kept], dealt.level[kept], dealt.count[kept], dealt.positive[kept], LEVELS

@@ -16,10 +16,8 @@ from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.solvers import gap
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Gap
-from calibkit.summaries.tally import Tally, count_rows
-
-#: Score, segment, label, weight.
-Row = tuple[int, int, int, int]
+from calibkit.summaries.tally import Tally
+from tests.library.samples import Row, tally_of
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(0, 1), st.integers(1, 3)),
@@ -40,17 +38,6 @@ ASKED = st.sampled_from(sorted(BOUNDS)).flatmap(
         st.sampled_from(["0", "0.05", "0.25", "0.4", "1"]),
     )
 )
-
-
-def tally_of(rows: list[Row], levels: int = 3) -> Tally:
-    score, level, label, weight = zip(*rows, strict=True)
-    return count_rows(
-        np.array(score, np.float64),
-        np.array(level, np.uint16),
-        np.array(label, np.uint8),
-        levels,
-        weight=np.array(weight, np.float64),
-    )
 
 
 def goal_of(tally: Tally, asked: tuple[str, str, str, str], within: int = 1) -> WithinGap:

@@ -19,6 +19,7 @@ from scipy import stats
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
+from calibkit.files.sources import Source, open_source
 from calibkit.measures import cells
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
@@ -28,6 +29,7 @@ from calibkit.options.grid_plots import (
     HeatmapOptions,
     PositivityOptions,
     RecallGainOptions,
+    RegionsOptions,
 )
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -43,11 +45,14 @@ from calibkit.reports.curves import MOST_POINTS, visible
 from calibkit.reports.grids import level_names
 from calibkit.reports.heatmap import outline
 from tests.cli.score_files import decisions
+from tests.conftest import make
 from tests.library.pictures import (
     BOTH,
     JUDGED,
     SHOWN,
     faults,
+    leaves,
+    many,
     points_of,
     scored,
     source_of,
@@ -81,6 +86,13 @@ def fit(path: Path, method: str, **more: Any) -> Path:
     rows = read_score_rows(source_of(scored()), ColumnOptions())
     path.write_bytes(fit_boundary(rows, options).model.to_json())
     return path
+
+
+def grid_of(folder: Path) -> Source:
+    """Return a table of the rows, which are written beside it."""
+    scored().write_parquet(folder / "rows.parquet")
+    grid = make(folder / "grid.csv", "bin", folder / "rows.parquet", "--score-bins 4")
+    return open_source([str(grid)])
 
 
 # ---------------------------------------------------------------- reliability
@@ -241,14 +253,7 @@ def test_positivity_counts_the_cells_of_quantile_levels() -> None:
 
 
 def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
-    from calibkit_cli.main import run
-
-    scored().write_parquet(tmp_path / "rows.parquet")
-    given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
-    assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
-    from calibkit.files.sources import open_source
-
-    source = open_source([str(tmp_path / "grid.csv")])
+    source = grid_of(tmp_path)
     for kind in (PositivityOptions, HeatmapOptions):
         options = kind(uncertainty_bins=3, score_bins=4)
         one = plots.points(source, options).table
@@ -279,6 +284,39 @@ def test_weighted_heights_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> 
             if u < row["uncertainty_low"]
         )
         assert row["rank_low"] == pytest.approx(below / weight.sum())
+
+
+@pytest.mark.parametrize("recall", [None, 0.8])
+def test_cells_of_two_uncertainties_count_what_is_decided(recall: float | None) -> None:
+    model, drawn = leaves(recall), ["run", "uncertainty"]
+    options = RegionsOptions(boundary=model, uncertainty=drawn)
+    table = plots.points(source_of(many()), options).table
+    words = {0: "pass", 1: "selected"} if recall is None else {}
+    decided = model.apply(many()).with_columns(
+        pl.col("decision").replace_strict(words) if words else pl.col("decision")
+    )
+    sides = {"x": "run", "y": "uncertainty"}
+    for row in table.iter_rows(named=True):
+        inside = [
+            all(
+                row[f"{axis}_low"] <= own[name] < row[f"{axis}_high"]
+                for axis, name in sides.items()
+            )
+            for own in decided.iter_rows(named=True)
+        ]
+        cell = decided.filter(pl.Series(inside))
+        taken = cell.filter(pl.col("decision") == row["decision"])
+        assert (row["count"], row["decided"]) == (cell.height, taken.height)
+        if cell.height:
+            assert row["share"] == pytest.approx(taken.height / cell.height)
+        for axis, name in sides.items():
+            below = decided.filter(pl.col(name) < row[f"{axis}_low"]).height
+            assert row[f"{axis}_rank_low"] == pytest.approx(below / 4000)
+        lowest = taken["score"].min()
+        if row["decision"] != "review" and isinstance(lowest, float):
+            assert row["threshold_low"] <= lowest
+    assert table["decided"].sum() == decided.filter(pl.col("decision") != "pass").height
+    assert set(table["decision"]) == ({"selected"} if recall is None else {"block", "review"})
 
 
 @pytest.mark.parametrize(
@@ -320,23 +358,14 @@ def test_what_a_stochastic_boundary_leaves_to_chance_is_apart(tmp_path: Path) ->
 
 
 def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
-    rows = source_of(scored())
-    path = tmp_path / "segments.json"
-    from calibkit_cli.main import run
-
-    scored().write_parquet(tmp_path / "rows.parquet")
-    given = ["boundary", str(tmp_path / "rows.parquet"), "--precision", "0.6", "--by", "run"]
-    assert run([*given, "--method", "exact", "--folds", "0", "-q", "-o", str(path)]) == 0
+    rows, grid = source_of(scored()), grid_of(tmp_path)
+    given = "--precision 0.6 --by run --method exact --folds 0"
+    path = make(tmp_path / "segments.json", "boundary", tmp_path / "rows.parquet", given)
     with pytest.raises(UsageError, match="thresholds for each 'run'"):
         plots.points(rows, HeatmapOptions(boundary=path))
     other = fit(tmp_path / "other.json", "exact", uncertainty_bins=2)
-    given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
-    assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
-    from calibkit.files.sources import open_source
-
     with pytest.raises(UsageError, match="draw it over the rows themselves"):
-        source = open_source([str(tmp_path / "grid.csv")])
-        plots.points(source, HeatmapOptions(boundary=other))
+        plots.points(grid, HeatmapOptions(boundary=other))
     moved = scored().rename({"score": "s"}).with_columns(score=scored()["score"])
     options = HeatmapOptions(boundary=other, score="s")
     assert "decides by the score 'score'" in plots.points(source_of(moved), options).warnings[0]

@@ -86,7 +86,7 @@ def test_levels_of_uneven_height_do_not_write_over_each_other() -> None:
 def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
     frame = scored().with_columns(pl.col("score") ** 6)
     shown = plots.points(source_of(frame), kind(score_bins=4, axis="logit"))
-    plain = plots.points(source_of(frame), kind(score_bins=4))
+    plain = plots.points(source_of(frame), kind(score_bins=4, axis="value"))
     assert shown.table.equals(plain.table)
     for look in SIZES:
         figure = plots.draw(shown, look)
@@ -96,6 +96,9 @@ def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
             assert log_odds(probability) == pytest.approx(tick.get_loc())
     with pytest.raises(UsageError, match="is of probabilities"):
         kind(axis="logit", scale="raw")
+    for rare, axis in ((pl.col("score") / 20, "logit"), (pl.col("score"), "value")):
+        own = scored().with_columns(score=rare)
+        assert plots.points(source_of(own), kind(score_bins=4)).words["axis"] == axis
 
 
 def test_log_odds() -> None:

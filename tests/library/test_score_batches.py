@@ -39,7 +39,7 @@ from calibkit.summaries.counted import Counter
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.score_batches import level_edges
 from calibkit.summaries.states import merge_states
-from tests.cli.score_files import simulate
+from tests.cli.score_files import changed, simulate
 
 OPTIONS = ColumnOptions()
 
@@ -240,12 +240,7 @@ def failure(action: Any) -> tuple[type, dict[str, object]]:
 def test_windows_report_what_all_rows_together_report(
     broken: dict[str, dict[int, Any]], tmp_path: Path
 ) -> None:
-    frame = simulate(400)
-    for name, values in broken.items():
-        column = frame[name].to_list()
-        for row, value in values.items():
-            column[row - 1] = value
-        frame = frame.with_columns(pl.Series(name, column, strict=False))
+    frame = changed(simulate(400), **broken)
     frame[:200].write_parquet(tmp_path / "a.parquet")
     frame[200:].write_parquet(tmp_path / "b.parquet")
     source = open_source([str(tmp_path)])

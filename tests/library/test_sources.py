@@ -23,6 +23,7 @@ from calibkit.files.explain import reading
 from calibkit.files.formats import sniff_format, strip_suffixes, suffix_format
 from calibkit.files.sources import open_source
 from calibkit.files.told import Told
+from calibkit.files.values import counts_of, kinds_of
 from calibkit.runtime.memory import Memory
 
 FRAME = pl.DataFrame(
@@ -489,3 +490,37 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
     path = tmp_path / "odd.ndjson"
     path.write_text('{"": 1, "score": 0.5}\n')
     assert open_source([str(path)]).read(["score", ""]).rows() == [(0.5, 1)]
+
+
+TEXTS = [
+    "1",
+    "-2",
+    "NA",
+    "",
+    "nan",
+    "true",
+    "0.5",
+    "0,5",
+    "1.234",
+    "1,234",
+    "1.234,5",
+    "1,234.5",
+    "1e5",
+    "x",
+]
+
+
+@given(
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=6),
+    st.lists(st.sampled_from(TEXTS), max_size=6),
+    st.sampled_from([None, ".", ","]),
+    st.sampled_from([(), (".",), (",",), (".", ",")]),
+)
+def test_first_rows_only_save_counting(
+    first: list[str], more: list[str], decimal: Any, votes: tuple[str, ...]
+) -> None:
+    dialect = Dialect(decimal=decimal)
+    rows = pl.LazyFrame({"a": [*first, *more]}, schema={"a": pl.String})
+    head = counts_of(rows.head(len(first)), ["a"], dialect)
+    found = [counts_of(rows, ["a"], dialect, known) for known in ({}, head)]
+    assert kinds_of(found[0], dialect, votes) == kinds_of(found[1], dialect, votes)

@@ -14,10 +14,8 @@ from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.options.objective import Review, Target, read_target
-from calibkit.summaries.tally import Tally, count_rows
+from tests.library.samples import Row, tally_of
 
-#: Score, level, label, weight.
-Row = tuple[int, int, int, int]
 #: Rows and positives that are blocked, then blocked or reviewed.
 Counts = tuple[int, int, int, int]
 
@@ -27,17 +25,6 @@ ROWS = st.lists(
     max_size=11,
 )
 BOUNDS = st.sampled_from(["0.2", "0.5", "0.7", "0.9", "1"])
-
-
-def tally_of(rows: list[Row]) -> Tally:
-    score, level, label, weight = zip(*rows, strict=True)
-    return count_rows(
-        np.array(score, np.float64),
-        np.array(level, np.uint16),
-        np.array(label, np.uint8),
-        3,
-        weight=np.array(weight, np.float64),
-    )
 
 
 def enumerated(rows: list[Row]) -> set[Counts]:

@@ -92,8 +92,8 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
     columns = {name: name for name in ("count", "positives")}
     if isinstance(data, ScoreRows):
         columns = data.options.roles | options.target.value_columns
-        if options.by is not None:
-            columns["by"] = options.by
+        beside = {role: getattr(options, role) for role in ("by", "groups", "time")}
+        columns |= {role: name for role, name in beside.items() if name is not None}
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certificate_steps
 
@@ -201,7 +201,7 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
 
 def _placed(rows: ScoreRows, options: BoundaryOptions) -> ScoreRows:
     """Return rows with the edges that are given, or in cells of several uncertainties."""
-    if options.several:
+    if options.several and options.confidence is None:
         return in_cells(rows, options.several)
     return replace(rows, level_edges=options.edges or None)
 

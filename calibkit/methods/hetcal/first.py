@@ -81,7 +81,8 @@ def _points(rows: HetcalRows, kept: NDArray[np.bool_] | None = None) -> Points:
     starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
     count = np.add.reduceat(weight, starts)
     positive = np.add.reduceat(weight * rows.label[here], starts)
-    return Points(score[starts], count, positive, unit, scale)
+    weighs = count > 0
+    return Points(score[starts][weighs], count[weighs], positive[weighs], unit, scale)
 
 
 def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Points]:

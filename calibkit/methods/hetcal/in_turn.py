@@ -212,10 +212,13 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
                 made = one(parts[0], pool, options.workers)
                 count, linear = _best_count([made.losses]), made.score
                 made.trees, made.maps = made.trees[:count], made.maps[:count]
-            judged = folds.among(parts)
+            judged, alone = folds.among(parts), rows.score.copy()
+            for part in parts:
+                held, line = folds.held(part), pooled_line(rows, folds.used(part))
+                alone[held] = line[0] * rows.score[held] + line[1]
             slope, intercept = line_through(rows, linear, judged)
             checked = CrossValidated(
-                pooled=mean_loss(rows, rows.score, judged),
+                pooled=mean_loss(rows, alone, judged),
                 calibrated=mean_loss(rows, rows.moved(slope, intercept, linear).score, judged),
                 folds=len(parts),
             )

@@ -239,6 +239,8 @@ class HetcalModel(Model):
         The map of all calibration rows together.
     clip
         Probabilities are kept this far from 0 and 1.
+    candidates
+        The partitions that were compared where one was chosen.
     tree, maps
         Of `tree`: the nodes, the root first, and the map of each leaf.
     partitions, final
@@ -255,6 +257,7 @@ class HetcalModel(Model):
     pooled: Line
     clip: float
     fit: HetcalFit
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     tree: list[TreeNode] | msgspec.UnsetType = msgspec.UNSET
     maps: list[LeafMap] | msgspec.UnsetType = msgspec.UNSET
     partitions: list[PartitionPart] | msgspec.UnsetType = msgspec.UNSET

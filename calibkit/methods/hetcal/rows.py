@@ -58,6 +58,15 @@ class Folds:
         """Return which rows may be learnt from where a part is judged."""
         return np.less(self.part, part) if self.forward else np.not_equal(self.part, part)
 
+    def before(self, part: int) -> Folds:
+        """Return the folds of the rows that may be learnt from where a part is judged.
+
+        The other rows, which are to weigh nothing, count to one of these.
+        """
+        others = [own for own in self.present if own < part or (own > part and not self.forward)]
+        dealt = np.where(self.used(part), self.part, np.uint8(others[-1]))
+        return Folds(dealt, len(others) - self.forward, self.forward)
+
     def among(self, parts: Sequence[int]) -> Used:
         """Return which rows are in some of the parts."""
         return np.isin(np.arange(256), parts)[self.part]
@@ -158,6 +167,26 @@ class HetcalRows:
         """Yield the rows, some at a time."""
         for first in range(0, self.count, _BLOCK):
             yield slice(first, min(first + _BLOCK, self.count))
+
+    def learning(self, used: Used) -> HetcalRows:
+        """Return the rows with nothing for the weight of those that are not used."""
+        weight = self.arrays.empty(self.count, self.weight.dtype)
+        mass = self.arrays.empty(self.count, self.mass.dtype)
+        np.multiply(self.weight, used, out=weight)
+        np.multiply(self.mass, used, out=mass)
+        return replace(self, weight=weight, mass=mass)
+
+    def only(self, kept: Used) -> HetcalRows:
+        """Return some of the rows, in memory; what is known of all together stays that of all."""
+        here, known = np.flatnonzero(kept), self.features
+        codes = tuple(own[here] for own in known.codes)
+        values = None if known.values is None else known.values[here]
+        taken = {
+            name: getattr(self, name)[here] for name in ("score", "label", "weight", "key", "mass")
+        }
+        folds = None if self.folds is None else replace(self.folds, part=self.folds.part[here])
+        features = replace(known, codes=codes, values=values)
+        return replace(self, **taken, features=features, folds=folds, arrays=Arrays())
 
     def ends(self, tree: Tree) -> Ends:
         """Return the node without children that each row ends in."""

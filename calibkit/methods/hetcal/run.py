@@ -14,12 +14,10 @@ from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import refuse_missing
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal import in_turn, trees_fit
+from calibkit.methods.hetcal.choice import choose_partition, fit_partition
 from calibkit.methods.hetcal.features import Features, feature_columns
 from calibkit.methods.hetcal.first import first_map
-from calibkit.methods.hetcal.first import moved as first_moved
 from calibkit.methods.hetcal.gaps import cell_gaps, gap_beyond_chance
-from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
     loss_of_probabilities,
@@ -65,7 +63,9 @@ def plan(options: HetcalOptions, source: Source) -> Plan:
     """Return what a fit would do."""
     grown: Any = options.train or "the same rows"
     said = grown if isinstance(grown, str) else ", ".join(grown)
-    return Plan(_roles(options, source, "feature "), options.steps(said))
+    beside = {role: getattr(options, role) for role in ("groups", "time")}
+    dealing = {role: name for role, name in beside.items() if name is not None}
+    return Plan(_roles(options, source, "feature ") | dealing, options.steps(said))
 
 
 class HetcalState(RowState):
@@ -188,31 +188,31 @@ def fit_hetcal(
     if train is not None:
         need_both_classes(train)
     folds, warnings = _folds(rows, options)
+    asked, candidates, checked = options, None, None
+    if options.partition == "auto":
+        asked, candidates, checked = choose_partition(rows, train, options, folds)
     before = first_map(rows, options.precalibrate, options.seed, options.workers)
-    moved = rows
-    if before is not None and before.name != "none":
-        moved = rows.with_scores(lambda score: first_moved(before, score))
+    found, moved = fit_partition(rows, train, asked, folds, before)
     pooled = pooled_line(moved)
-    if options.in_turn:
-        found = in_turn.fit(moved, options, folds)
-    else:
-        # Trees look at scores as they are, so that they need no map to be fitted before.
-        growth = Growth(train or rows, options.criterion, own=train is None)
-        found = trees_fit.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
         columns=_columns(rows),
-        partition=options.partition,
-        criterion="log-loss" if options.in_turn else options.criterion,
+        partition=asked.partition,
+        criterion="log-loss" if asked.in_turn else options.criterion,
         map=options.map,
         precalibrate=before,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
         clip=options.clip,
         fit=_figures(rows, moved, train, options, found, pooled),
         tags=dict(options.tags or {}),
+        candidates=candidates or msgspec.UNSET,
     )
-    if options.partition == "tree":
+    if checked is not None and found.checked is not None:
+        model.fit.cross_validated = msgspec.structs.replace(
+            checked, by_depth=found.checked.by_depth
+        )
+    if asked.partition == "tree":
         model.tree, model.maps = found.parts[0].tree, found.parts[0].maps
     else:
         model.partitions = found.parts

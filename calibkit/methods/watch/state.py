@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from calibkit.errors import ModelError
+from calibkit.files.told import Told, together
 from calibkit.methods.watch.bets import PROMISES, Cells, Promise
 from calibkit.methods.watch.residuals import BINS, UNIT
 from calibkit.models.model import canonical_text, decode_as
@@ -128,6 +129,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         The largest sampling weight that a row can ever have, as declared; None: rows have none.
     drift
         The columns watched for drift, with the fitting rows of each bin.
+    text
+        How the text of the rows was read, where other text could have been read otherwise.
     """
 
     magic: str
@@ -141,6 +144,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     calibration: bool = False
     max_weight: float | None = None
     drift: dict[str, tuple[Count, ...]] = {}
+    text: Told | None = None
 
     @property
     def tested(self) -> list[Promise]:
@@ -315,7 +319,8 @@ def refuse_other(found: WatchState, wanted: WatchState, file: str) -> None:
 def merge_states(states: Sequence[tuple[str, WatchState]]) -> WatchState:
     """Return the state of the nights and shards of all states, each with what messages call it.
 
-    Raises `ModelError` for states of different things, and a shard that two of them hold.
+    Raises `ModelError` for states of different things, and a shard that two of them hold; `DataError`
+    for rows that were read from text in different ways.
     """
     first = states[0][1]
     nights: dict[int, list[Night]] = {}
@@ -332,7 +337,8 @@ def merge_states(states: Sequence[tuple[str, WatchState]]) -> WatchState:
                 )
             like.append(night)
     merged = tuple(nights[place][0].merge(*nights[place][1:]) for place in sorted(nights))
-    return msgspec.structs.replace(first, nights=merged)
+    text = together((file, state.text) for file, state in states)
+    return msgspec.structs.replace(first, nights=merged, text=text)
 
 
 def place_of(period: str | int) -> int:

@@ -16,6 +16,7 @@ from calibkit.errors import UsageError
 from calibkit.files.explain import reading
 from calibkit.files.inputs import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
+from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.watch import covariates, residuals
 from calibkit.methods.watch.bets import (
@@ -307,6 +308,8 @@ def watch(options: WatchOptions, source: Source, *, batch: int | None = None) ->
     state, again, over = state.add(nights, late=options.late)
     if over:
         remarks = (*remarks, Remark("", "row", "of nights that are over left out of drift", over))
+    text = together([(options.state, state.text), (source.parts[0].path, source.told)])
+    state = msgspec.structs.replace(state, text=text)
     return replace(judge(state), known=again, remarks=remarks, warnings=notes)
 
 

@@ -20,25 +20,32 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.bins.binning import uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
 from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
+from calibkit.methods.boundary.problem.columns import in_cells
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.problem import goal_of
+from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result.describe import describe, flatten
 from calibkit.methods.boundary.result.fit import FittedBoundary, score_only, seen_in_sample
-from calibkit.methods.boundary.result.parts import Certificate, Promise
+from calibkit.methods.boundary.result.parts import Certificate, GapFigures, Promise
 from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
+from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
+from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.options.objective import Target
 
 #: A first test is made if it is expected to reject so many times as often as it may reject wrongly.
 LEAST_POWER = 1.5
+#: The default number of leaves of several uncertainties.
+LEAVES = 7
 
 
 def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
@@ -48,9 +55,10 @@ def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
     share = f"{evidence.fitting_share(rows.score.size):.1%} of the rows"
     share = f"the first {share}, by {options.time}" if options.time else share
     of_each = "" if options.by is None else f" for each {options.by}"
-    bets = evidence.bets_on(options.target.each[0].option, rows, options)
+    bets = evidence.bets_on(evidence.quantities_of(options)[0].name, rows, options)
+    leaves = f" over leaves of {', '.join(options.several)}" if options.several else ""
     return [
-        f"fit a nested path of boundaries{of_each} by {method} on {share}",
+        f"fit a nested path of boundaries{of_each} by {method}{leaves} on {share}",
         f"certify {options.target.text} with confidence {options.confidence_level} along it on the "
         f"others, by {'bets' if bets else 'exact binomial tests'} in a fixed sequence",
     ]
@@ -75,6 +83,11 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     rows, index = evidence.written_out(data, options)
     split = evidence.deal_rows(rows, options)
     _need_classes(data, options, split)
+    leaves = np.empty(0, np.uint16)
+    if options.several:  # the part that certifies must not say where the leaves are
+        fitting, leaves = _leaves(split, options)
+        data = in_cells(data, options.several, fitting.cells)
+        split = replace(split, rows=_in_leaves(data.only(index), rows, leaves))
     limits, confidence = evidence.limits_of(split, options), options.confidence_level
     assert confidence is not None
     level = (confidence.denominator - confidence.numerator) / confidence.denominator
@@ -87,14 +100,7 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     for own, places in enumerate(stack.rows):
         code[places] = own
     code = code[index]
-    stretches = [_stretch(split, code, own, options) for own in range(len(stack.names))]
-    known = [one for one in stretches if one is not None]
-    if not known:
-        raise InfeasibleError(
-            f"nothing can be certified: {data.score.size:,} rows are too few, no segment has both "
-            "classes among those that fit and rows among those that certify; pool segments by "
-            "--min-group-positives."
-        )
+    known = _stretches(split, code, options, stack)
     together = [[one] for one in known] if options.bound == "each" else [known]
     tested = [
         evidence.Evidence(own, split, options, limits, level / len(together)) for own in together
@@ -104,11 +110,13 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     for own_path in tested:
         chain = own_path.chain
         for column, stretch in enumerate(own_path.stretches if chain.certifies else ()):
-            place = int(own_path.table[chain.place, column])
-            if place >= 0:
-                part = data if options.by is None else data.only(stack.rows[stretch.segment])
+            places = own_path.table[chain.place]
+            if options.by is None:
+                fitted[""] = _fitted(data, options, stretch.path, places.tolist(), leaves)
+            elif places[column] >= 0:
+                part = data.only(stack.rows[stretch.segment])
                 name = stack.names[stretch.segment]
-                fitted[name] = _fitted(part, options, stretch.path, place)
+                fitted[name] = _fitted(part, options, stretch.path, [int(places[column])])
     certificate = _certificate(options, split, limits)
     found = fitted[""] if options.by is None else _assembled(data, options, stack, fitted)
     if options.by is not None and options.bound == "each":
@@ -118,16 +126,41 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
         found = replace(found, warnings=warnings)
     found.model.fit.certificate = certificate
     found.model.objective.subject_to = {
-        one.option: float(one.bound) for one in options.target.each if one.bound is not None
+        one.name: float(one.bound) for one in evidence.quantities_of(options)
     }
+    if (gap := options.target.gap) is not None:
+        found.model.objective.max_gap = {gap.measure: float(gap.most)}
     return found
+
+
+def _leaves(
+    split: evidence.Split, options: BoundaryOptions
+) -> tuple[ScoreRows, NDArray[np.uint16]]:
+    """Return the part that fits in cells of the uncertainties, and the leaf that it finds for each."""
+    fitting = in_cells(split.fitting, options.several)
+    levels = options.levels or LEAVES
+    if levels == 1 or options.method == "st":
+        assert fitting.cells is not None
+        return fitting, np.zeros(fitting.cells.cells, np.uint16)
+    tally, goal = summarise(fitting, _plain(options, "exact").at_levels(levels)).aim()
+    return fitting, leaves_of(tally, goal, levels)
+
+
+def _in_leaves(cells: ScoreRows, rows: ScoreRows, leaves: NDArray[np.uint16]) -> ScoreRows:
+    """Return rows with the number of their leaf as uncertainty."""
+    assert cells.uncertainty is not None
+    leaf = leaves[cells.uncertainty.astype(np.int64)].astype(np.float64)
+    edges = tuple(float(own) for own in range(1, int(leaves.max()) + 1))
+    return replace(rows, uncertainty=leaf, level_edges=edges or None)
 
 
 def _certificate(
     options: BoundaryOptions, split: evidence.Split, limits: dict[str, float]
 ) -> Certificate:
     """Return what is promised, by which rows, and what that assumes."""
-    each = [_promise(one.option, float(one.bound or 0.0)) for one in options.target.each]
+    each = [_promise(one.name, float(one.bound)) for one in evidence.quantities_of(options)]
+    if (gap := options.target.gap) is not None:
+        each.append(_promise(f"gap in {gap.measure}", float(gap.most)))
     found = Certificate(
         confidence=float(options.confidence_level or 0.0),
         rows=int(split.certifying.score.size),
@@ -147,7 +180,7 @@ def _certificate(
 
 
 def _promise(quantity: str, bound: float) -> Promise:
-    side = "upper" if quantity in ("fpr", "capacity") else "lower"
+    side = "lower" if quantity in ("precision", "recall") else "upper"
     return Promise(quantity=quantity, bound=bound, side=side)
 
 
@@ -162,6 +195,27 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: evidence.Spl
                 f"nothing can be certified: {data.score.size:,} rows are too few, a part of them has "
                 "one class only."
             )
+
+
+def _stretches(
+    split: evidence.Split, code: NDArray[np.int64], options: BoundaryOptions, stack: Stack
+) -> list[evidence.Stretch]:
+    """Return the paths of the segments that have one; `code` has the segment of each row."""
+    stretches = [_stretch(split, code, own, options) for own in range(len(stack.names))]
+    known, gap = [one for one in stretches if one is not None], options.target.gap
+    if not known:
+        raise InfeasibleError(
+            f"nothing can be certified: {split.rows.score.size:,} rows are too few, no segment has "
+            "both classes among those that fit and rows among those that certify; pool segments by "
+            "--min-group-positives."
+        )
+    if gap is not None and len(known) < len(stack.names):
+        left = stack.names[stretches.index(None)]
+        raise InfeasibleError(
+            f"nothing can be certified: segment {left!r} has too few rows for a {gap.measure}; pool "
+            "segments by --min-group-positives."
+        )
+    return known
 
 
 def _stretch(
@@ -196,24 +250,26 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
         return
     chain = max(chains, key=lambda one: one.power)
     target, needed = options.target, chain.rows_needed(rows)
-    looser = "raise" if target.each[0].option in ("fpr", "capacity") else "lower"
+    looser = _promise(evidence.quantities_of(options)[0].name, 0.0).side == "upper"
+    looser_bound = f"{'raise' if looser else 'lower'} {'a' if target.review else 'the'} bound"
+    if target.gap is not None:
+        looser_bound += ", allow a larger gap"
     together = _together(chain, target) if target.beside else ""
     if any(one.impossible for one in evidence.quantities_of(options)):
         advice = "a bound that leaves no room can never be certified; give it some"
     elif needed is None:
-        word = "bounds together" if target.beside else "bound"
+        several = target.beside or target.review or target.gap
+        word = "bounds together" if several else "bound"
         advice = f"no boundary of the path is expected to meet the {word} at all: "
-        advice += together or (
-            "lower it, or improve the scores" if looser == "lower" else "raise it"
-        )
+        advice += together or (looser_bound if looser else f"{looser_bound}, or improve the scores")
     elif needed <= rows:
         advice = "the rows that certify do not bear out what the others let one expect: "
-        advice += f"{together or f'{looser} the bound'}, or the confidence"
+        advice += f"{together or looser_bound}, or the confidence"
     else:
         few = "" if hopeful else "too few rows: "
         advice = (
             f"{few}about {needed:,} rows like these would be needed (there are {rows:,}); or "
-            f"{together or f'{looser} the bound'}, or the confidence"
+            f"{together or looser_bound}, or the confidence"
         )
     raise InfeasibleError(
         f"nothing can be certified: {target.text} with confidence {options.confidence_level}; "
@@ -264,6 +320,16 @@ def _assembled(
     assert model.provenance is not None and first.provenance is not None
     said = {**first.provenance.options, "by": options.by, "bound": options.bound}
     said["min_group_positives"] = options.min_group_positives
+    if (gap := options.target.gap) is not None:
+        said["max_gap"] = options.max_gap
+        name = "recall" if gap.measure == "recall" else "false_positive_rate"
+        shares = [getattr(own.fit.in_sample, name, None) for own in (model.groups or {}).values()]
+        known = [share for share in shares if share is not None]
+        apart = max(known, default=0.0) - min(known, default=0.0)
+        model.fit.gap = GapFigures(
+            in_sample=apart, cross_validated=None, without_limit=None, prices=[]
+        )
+        model.fit.bound_met &= apart <= float(gap.most)
     model.provenance = msgspec.structs.replace(model.provenance, options=said)
     return FittedBoundary(model=model, warnings=(), goal=goal)
 
@@ -273,21 +339,33 @@ def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
     unset: dict[str, Any] = dict.fromkeys(
         (*(name for name, _ in options.target.beside), *LIMITS, "confidence", "groups", "time")
     )
-    unset |= {"by": None, "bound": "overall", "min_group_positives": None}
-    method = "logistic" if method == CURVED else method
+    unset |= {"by": None, "bound": "overall", "min_group_positives": None, "max_gap": None}
+    if method == CURVED:
+        method = "exact" if options.several or options.target.review is not None else "logistic"
     return replace(options.at_levels(None), method=method, **unset)
 
 
-def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -> FittedBoundary:
-    """Return a boundary of a path as a fit, with its figures on all rows over the path's levels."""
-    plain = _plain(options, path.method)
-    summary = summarise(data, plain, path.levels)
+def _fitted(
+    data: ScoreRows,
+    options: BoundaryOptions,
+    path: Path,
+    places: list[int],
+    leaves: NDArray[np.uint16] | None = None,
+) -> FittedBoundary:
+    """Return a boundary of a path as a fit, with its figures on all rows over the path's levels.
+
+    `places`: where it stands on the path, of three-way decisions also where review ends; `leaves`: the
+    leaf of each cell of several uncertainties.
+    """
+    plain, cells = _plain(options, path.method), data.cells
+    shown = path.levels if cells is None else uncertainty_levels(data, cells.cells)
+    summary = summarise(data, plain, shown)
     summary.need_classes()
     method = replace(METHODS[plain.method], name=path.method)
     planned = replace(summary.planned, method=method, levels=path.levels.count)
     said = {
         **summary.origin.options,
-        **{one.option: one.value for one in options.target.each},
+        **options.target.said,
         "method": options.method,
         "uncertainty_bins": path.levels.count,
         "confidence": str(options.confidence_level),
@@ -296,19 +374,28 @@ def _fitted(data: ScoreRows, options: BoundaryOptions, path: Path, place: int) -
     said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
     said.pop("folds", None)
     origin = msgspec.structs.replace(summary.origin, options=said)
-    summary = replace(summary, planned=planned, shown=path.levels, origin=origin)
+    summary = replace(summary, planned=planned, shown=shown, origin=origin)
     tally, goal = summary.aim()
-    thresholds = path.thresholds[place]
-    counted = tally.selected(thresholds), tally.gained(thresholds)
-    cut = math.nan if path.cuts is None else float(path.cuts[place])
-    found = Found(thresholds, *counted[0], gain=counted[1], surface=path.surface, cut=cut)
-    summary, found = flatten(summary, found)
+    never = np.full(path.levels.count, np.nan)
+    block, *reach = (path.thresholds[one] if one >= 0 else never for one in places)
+    cut = math.nan if path.cuts is None else float(path.cuts[places[0]])
+    found = Found(block, 0, 0, surface=path.surface, cut=cut, review=reach[0] if reach else None)
+    if cells is not None:
+        assert leaves is not None
+        found = found.spread(path.levels.of(leaves.astype(np.float64), leaves.size))
+    summary, found = flatten(summary, found.counted(tally))
     tally = summary.tally.reweighted(goal.totals.classes)
-    ceiling = best_choice(tally.points(), goal, cap=1).ceiling
+    if isinstance(goal, ThreeWay):
+        ceiling = three_way.solve(three_way.every_prefix(tally), goal, cap=1).ceiling
+    else:
+        ceiling = best_choice(tally.points(), goal, cap=1).ceiling
     single = score_only(summary.tally, goal)
     fit = seen_in_sample(summary, found, goal, ceiling, single)
-    fit.bound_met = all(
-        goal_of(one, goal.totals).met(int(found.selected), int(found.true_positives), found.gain)
-        for one in options.target.each
-    )
+    if options.target.review is None:
+        fit.bound_met = all(
+            goal_of(one, goal.totals).met(
+                int(found.selected), int(found.true_positives), found.gain
+            )
+            for one in options.target.each
+        )
     return FittedBoundary(model=describe(summary, found, fit), goal=goal)

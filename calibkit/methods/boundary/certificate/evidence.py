@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,11 @@ from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_keys, group_parts, time_parts
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate import tests
+from calibkit.methods.boundary.certificate.decisions import Gaps, alike, pairs
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
-from calibkit.methods.boundary.problem.columns import amounts_of
+from calibkit.methods.boundary.problem.columns import amounts_of, uncertainties
 from calibkit.numerics.row_hash import random_keys, random_parts
-from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
+from calibkit.options.boundary import AUTO, LIMITS, SEVERAL, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]
@@ -40,22 +42,26 @@ _ROOM = 2.0
 
 def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> ScoreRows:
     """Return the rows, or raise `UsageError` for what cannot be certified, with the reason."""
-    for target in options.target.each:
-        if target.bound is None:
+    target, quantities = options.target, quantities_of(options)
+    if not quantities:
+        option = target.option if target.review is None else "minimize"
+        raise UsageError(
+            f"--confidence certifies a bound, and --{option} has none; use --precision, "
+            "--recall, --fpr or --capacity."
+        )
+    for one in quantities:
+        if "capacity" in one.name and one.bound.numerator >= one.bound.denominator:
             raise UsageError(
-                f"--confidence certifies a bound, and --{target.option} has none; use --precision, "
-                "--recall, --fpr or --capacity."
+                f"--confidence certifies a share of the rows; give {_flag(one.name)} a number below 1."
             )
-        if target.option == "capacity" and target.bound.numerator >= target.bound.denominator:
-            raise UsageError(
-                "--confidence certifies a share of the rows; give --capacity a number below 1."
-            )
-    if options.method not in CERTIFIABLE:
+    able: tuple[str, ...] = CERTIFIABLE
+    if target.review is not None or options.several:
+        able = tuple(name for name in able if name in SEVERAL)
+    if options.method not in able:
         raise UsageError(
             f"--confidence does not go with --method {options.method}; methods that it goes with: "
-            f"{', '.join(CERTIFIABLE)}."
+            f"{', '.join(able)}."
         )
-    target = options.target
     alone = "the two binomials that hold at another base rate are of rows that count once each"
     reweighted = target.prevalence is not None
     for option, given, why in (
@@ -68,8 +74,21 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
         ("--weight-kind sampling and --prevalence", options.sampled and reweighted, alone),
         (
             "--value and --prevalence under a bound on recall",
-            target.value_column and reweighted and any(t.option == "recall" for t in target.each),
+            target.value_column and reweighted and any(one.name == "recall" for one in quantities),
             alone,
+        ),
+        *(
+            (f"{what} and {option}", given and asked, f"counts of {what} are of rows that count once")
+            for what, asked in (
+                ("--max-gap", target.gap is not None),
+                ("three-way decisions", target.review is not None),
+            )
+            for option, given in (
+                ("--groups", options.groups),
+                ("--max-weight", options.max_weight),
+                ("--weight-kind sampling", options.sampled),
+                ("--prevalence", reweighted),
+            )
         ),
     ):  # fmt: skip
         if given:
@@ -77,8 +96,13 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
     if isinstance(data, GridTable):
         raise UsageError("a grid has lost its rows, and --confidence deals rows: give the rows.")
     if options.levels is not None:
-        check_bins(options.levels, 1, has_uncertainty=data.uncertainty is not None)
+        has_uncertainty = data.uncertainty is not None or bool(options.several)
+        check_bins(options.levels, 1, has_uncertainty=has_uncertainty)
     return data
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, NDArray[np.int64]]:
@@ -93,11 +117,14 @@ def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, N
         return data, itself
     column, whole = data.options.weight, data.weight == np.floor(data.weight)
     if data.options.sampled or options.groups or options.max_weight is not None or not whole.all():
-        if options.target.prevalence is None:
+        target = options.target
+        said = "--prevalence" if target.gap is None else "--max-gap"
+        said = said if target.review is None else "three-way decisions"
+        if target.prevalence is None and target.gap is None and target.review is None:
             return data, itself
         raise DataError(
             f"{data.file}: column {column!r}: {int((~whole).sum()):,} weights are not whole numbers; "
-            "--confidence with --prevalence needs numbers of rows",
+            f"--confidence with {said} needs numbers of rows",
             column=column,
             file=data.file,
         )
@@ -155,6 +182,9 @@ def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, NDArray[np
     columns: dict[str, NDArray[np.generic]] = {"score": rows.score, "label": rows.label}
     if rows.uncertainty is not None:
         columns["uncertainty"] = rows.uncertainty
+    elif options.several:
+        named = zip(options.several, uncertainties(rows, options.several), strict=True)
+        columns |= {f"uncertainty {name}": values for name, values in named}
     if rows.weight is not None:
         columns["weight"] = rows.weight
     if options.value is not None:
@@ -186,7 +216,7 @@ def values_of(rows: ScoreRows, options: BoundaryOptions) -> Floats:
 def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
     """Return what weights, values and groups are taken to be limited by, as far as a test needs it."""
     rows, named, found = split.rows, options.limits, {}
-    recall = any(one.option == "recall" for one in options.target.each)
+    recall = any(one.name == "recall" for one in quantities_of(options))
     needed = {
         "max_weight": rows.weight is not None,
         "max_value": options.value is not None and recall,
@@ -209,7 +239,7 @@ def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
         found[name] = named.get(name, _ROOM * largest)
         beyond = int(np.count_nonzero(sizes > found[name]))
         if beyond:
-            flag = f"--{name.replace('_', '-')}"
+            flag = _flag(name)
             said = "" if name in named else ", twice the largest of the rows that fit"
             raise InfeasibleError(
                 f"nothing can be certified: column {getattr(options, column)!r}: {beyond:,} rows are "
@@ -223,8 +253,10 @@ def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
 
 
 def quantities_of(options: BoundaryOptions) -> list[tests.Quantity]:
-    """Return what is certified."""
-    each = options.target.each
+    """Return what is certified, in the order of the options; a gap stands beside."""
+    each, review = options.target.each, options.target.review
+    if review is not None:
+        return [tests.Quantity(name, bound) for name, bound in review.bounds.items()]
     return [tests.Quantity(one.option, one.bound) for one in each if one.bound is not None]
 
 
@@ -281,53 +313,127 @@ class Evidence:
 
     @cached_property
     def table(self) -> Int64s:
-        """The place of each boundary on the path of each segment, -1 before its first."""
-        return joined([one.path.expected for one in self.stretches])
+        """The place of each boundary on the path of each segment, -1 before its first.
+
+        Of three-way decisions there is one segment, and two boundaries: block, and block with review.
+        """
+        expected = [one.path.expected for one in self.stretches]
+        if self.options.target.review is not None:
+            own = {one.name: self._binomials(one, *expected) for one in quantities_of(self.options)}
+            return pairs(
+                expected[0][:, 0], {name: one.signals - one.wanted for name, one in own.items()}
+            )
+        table = joined(expected)
+        if self.options.target.gap is None:
+            return table
+        counted = [self._of_gap(own) for own in expected]
+        return alike(table, expected, [own / own[-1] for own in counted], self._gaps(None))
 
     @cached_property
     def chain(self) -> tests.Chain:
         """The tests of the boundaries."""
         quantities = quantities_of(self.options)
         strict_first = any(one.strict_first for one in quantities)
-        return tests.Chain(
-            [self._test(one) for one in quantities], strict_first, self._found[0][:, 0]
-        )
+        found: list[tests.Test] = [self._test(one) for one in quantities]
+        if self.options.target.gap is not None:
+            found.append(self._gaps(self.table))
+        selected = self._summed(self._found, reach=self.options.target.review is not None)
+        return tests.Chain(found, strict_first, selected[:, 0])
 
     def _test(self, quantity: tests.Quantity) -> tests.Test:
         """Return the tests of one figure along the path."""
         if bets_on(quantity.name, self.split.rows, self.options):
             fitting, testing = (self._units(quantity, fitting=own) for own in (True, False))
             return tests.Bets(fitting, testing, self.table.shape[0], self.level)
-        before = np.sum([one.path.totals for one in self.stretches], axis=0)
-        expected = self._summed([one.path.expected for one in self.stretches])
-        found, totals = self._found
+        expected, found = self._counted(quantity, expected=True), self._counted(quantity)
         base_rate = self.options.target.prevalence
         if base_rate is not None and quantity.name in ("precision", "capacity"):
             weights, least = tests.at_base_rate(quantity, base_rate)
-            classes = (totals[1], totals[0] - totals[1])
-            ratios = np.array(classes) / np.maximum([before[1], before[0] - before[1]], 1)
+            (rows, hits), (before, hits_before) = self._totals, self._fitted
+            classes = (hits, rows - hits)
+            ratios = np.array(classes) / np.maximum([hits_before, before - hits_before], 1)
             by_class = [np.column_stack((c[:, 1], c[:, 0] - c[:, 1])) for c in (expected, found)]
             return tests.TwoBinomials(
                 weights, least, by_class[0] * ratios, by_class[1], classes, self.level
             )
-        ratio = totals[0] / max(int(before[0]), 1)
+        return self._binomials(quantity, expected, found)
+
+    def _binomials(
+        self, quantity: tests.Quantity, expected: Floats, found: Floats | None = None
+    ) -> tests.Binomials:
+        """Return tests of boundaries, given rows and positives that are expected and that are found."""
+        ratio = self._totals[0] / max(self._fitted[0], 1)
+        found = np.zeros_like(expected) if found is None else found
         return tests.Binomials(
             quantity,
-            quantity.hits_and_trials(expected, int(before[0]), int(before[1])) * ratio,
-            quantity.hits_and_trials(found, *totals).astype(np.int64),
+            quantity.hits_and_trials(expected, *self._fitted) * ratio,
+            quantity.hits_and_trials(found, *self._totals).astype(np.int64),
             self.level,
         )
 
-    def _summed(self, sums: Sequence[NDArray[np.generic]]) -> Floats:
-        """Return what the boundaries of all segments select together."""
+    def _counted(self, quantity: tests.Quantity, *, expected: bool = False) -> Floats:
+        """Return the rows and positives of each boundary that a figure looks at."""
+        sums = [one.path.expected for one in self.stretches] if expected else self._found
+        if self.options.target.review is None or quantity.name == "precision":
+            return self._summed(sums)
+        reach = self._summed(sums, reach=True)
+        return reach if quantity.name == "recall" else reach - self._summed(sums)
+
+    def _summed(self, sums: Sequence[NDArray[Any]], *, reach: bool = False) -> Floats:
+        """Return what the boundaries of all segments select together; or block with review."""
         padded = [np.vstack((np.zeros((1, 2)), own)) for own in sums]
-        found: Floats = np.sum([own[self.table[:, k] + 1] for k, own in enumerate(padded)], axis=0)
+        places = self.table[:, 1:] if reach else self.table
+        found: Floats = np.sum([own[places[:, k] + 1] for k, own in enumerate(padded)], axis=0)
         return found
 
+    def _of_gap(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """Return of rows and positives those that the gap is about: true or false positives."""
+        gap = self.options.target.gap
+        assert gap is not None
+        found: NDArray[Any] = counts[..., 1]
+        return found if gap.measure == "recall" else counts[..., 0] - found
+
+    def _gaps(self, table: Int64s | None) -> Gaps:
+        """Return the tests of the gap for some boundaries over the segments; None: for none yet."""
+        gap, none = self.options.target.gap, np.zeros((0, len(self.stretches)))
+        assert gap is not None
+        totals = self._of_gap(self._sizes)
+        if table is None:
+            return Gaps(float(gap.most), none, none.astype(np.int64), totals, self.level)
+        counts = []
+        for sums in ([one.path.expected for one in self.stretches], self._found):
+            own = [np.append(0, self._of_gap(one)) for one in sums]
+            counts.append(np.column_stack([one[table[:, k] + 1] for k, one in enumerate(own)]))
+        fitted = [
+            max(float(self._of_gap(np.array(one.path.totals))), 1.0) for one in self.stretches
+        ]
+        expected = counts[0] / fitted * totals
+        return Gaps(float(gap.most), expected, counts[1], totals, self.level)
+
     @cached_property
-    def _found(self) -> tuple[Floats, tuple[int, int]]:
-        """Rows and positives that each boundary selects of the rows that certify, and all of these."""
-        counts, rows, positives = [], 0, 0
+    def _fitted(self) -> tuple[int, int]:
+        """Rows and positives of the part that fits."""
+        rows, positives = np.sum([one.path.totals for one in self.stretches], axis=0).tolist()
+        return rows, positives
+
+    @cached_property
+    def _totals(self) -> tuple[int, int]:
+        """Rows and positives of the part that certifies."""
+        rows, positives = self._sizes.sum(axis=0).tolist()
+        return rows, positives
+
+    @cached_property
+    def _sizes(self) -> Int64s:
+        """Rows and positives of each segment in the part that certifies."""
+        label = self.split.certifying.label
+        assert label is not None
+        own = [one.testing for one in self.stretches]
+        return np.array([(rows.size, np.count_nonzero(label[rows])) for rows in own], np.int64)
+
+    @cached_property
+    def _found(self) -> list[Int64s]:
+        """Rows and positives that each path's boundaries select of the rows that certify."""
+        found = []
         for one in self.stretches:
             part = self.split.certifying
             if one.testing.size < part.score.size:
@@ -338,9 +444,8 @@ class Evidence:
             tally = count_rows(
                 part.score, level, part.label, levels.count, threads=self.options.workers
             )
-            counts.append(one.path.counts(tally))
-            rows, positives = rows + part.score.size, positives + int(np.count_nonzero(part.label))
-        return self._summed(counts), (rows, positives)
+            found.append(one.path.counts(tally))
+        return found
 
     def _units(self, quantity: tests.Quantity, *, fitting: bool) -> tests.Units:
         """Return what the rows of a part pay, in the order of the bets.

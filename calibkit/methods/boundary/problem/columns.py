@@ -58,9 +58,8 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
         column = rows.others[target.value_column]
         amounts = np.where(hits, amounts_of(column, rows.where, "values"), 0.0) * weight
         if hits.any() and not amounts.any():
-            rows.where.refuse(
-                column, hits, "value 0 for every positive row", "name a column with their values"
-            )
+            nothing = f"value {'' if rows.weight is None else 'or weight '}0 for every positive row"
+            rows.where.refuse(column, hits, nothing, "name a column with their values")
     else:
         column = rows.others[next(iter(columns.values())).name]
         assert target.costs is not None

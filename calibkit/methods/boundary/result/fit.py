@@ -219,8 +219,12 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     elif goal.met(rows, hits):
         advice = f"--method {'exact' if name != 'exact' else 'st'} does"
     elif target.option == "precision":
+        assert target.bound is not None
+        best = f"{hits / rows:.6g}"
+        if float(best) >= float(target.bound):  # of six digits, yet short of it
+            best = f"{hits / rows}"
         advice = (
-            f"the highest precision any selection reaches is {hits / rows:.6g}, with "
+            f"the highest precision any selection reaches is {best}, with "
             f"{tally.unit.amount(tally.classes.rows(rows, hits)[0]):,} rows: lower the bound, or "
             "improve the scores"
         )

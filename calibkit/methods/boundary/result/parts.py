@@ -236,7 +236,8 @@ class Promise(Part):
     @property
     def text(self) -> str:
         """The promise in a few words."""
-        return f"{self.quantity} {'>=' if self.side == 'lower' else '<='} {self.bound:g}"
+        name = self.quantity.replace("_", " ")
+        return f"{name} {'>=' if self.side == 'lower' else '<='} {self.bound:g}"
 
 
 class Certificate(Promise):
