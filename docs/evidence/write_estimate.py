@@ -165,7 +165,7 @@ def beside(found: dict[tuple[str, str], list[Floats]]) -> str:
         for way, own in ways.items():
             lines.append([name, shift, way, *(f"{rate:.4f}" for rate in own)])
     header = "rows|moved|estimate|error of precision|of recall|of AUC"
-    return table(header, lines, "lllr")
+    return f"{table(header, lines, 'lllr')}\n\n{peers['draws']} draws a cell."
 
 
 def main() -> None:
