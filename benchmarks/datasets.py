@@ -7,7 +7,9 @@ tally of distinct scores.
 *counts*: what ``calibkit simulate posterior`` writes.  Its scores are ratios of small whole
 numbers, so that many rows share one.
 
-    python benchmarks/datasets.py ROWS FILE     write the file *distinct*
+*several*: the same with two more uncertainties, a rough copy of the first and one that says nothing.
+
+    python benchmarks/datasets.py KIND ROWS FILE     write the file *distinct* or *several*
 """
 
 from __future__ import annotations
@@ -25,7 +27,15 @@ def distinct(python: str, rows: int) -> str:
     """Return a file of scores that are nearly all distinct."""
     path = FOLDER / f"distinct-{rows}.parquet"
     if not path.is_file():
-        _make([python, __file__, str(rows)], path)
+        _make([python, __file__, "distinct", str(rows)], path)
+    return str(path)
+
+
+def several(python: str, rows: int) -> str:
+    """Return the file *distinct* with the columns ``spread`` and ``age`` beside its uncertainty."""
+    path = FOLDER / f"several-{rows}.parquet"
+    if not path.is_file():
+        _make([python, __file__, "several", str(rows)], path)
     return str(path)
 
 
@@ -55,7 +65,7 @@ def _make(command: list[str], path: Path) -> None:
     made.rename(path)
 
 
-def _write_distinct(rows: int, path: str) -> None:
+def _write(kind: str, rows: int, path: str) -> None:
     import numpy as np
     import polars as pl
 
@@ -72,8 +82,12 @@ def _write_distinct(rows: int, path: str) -> None:
         uncertainty[own] = noise
         label[own] = random.random(size) < truth
     frame = pl.DataFrame({"score": score, "uncertainty": uncertainty, "label": label})
+    if kind == "several":
+        random = np.random.default_rng(2)
+        rough = uncertainty * np.exp(0.5 * random.standard_normal(rows, np.float32))
+        frame = frame.with_columns(spread=rough, age=random.random(rows, np.float32))
     frame.write_parquet(path)
 
 
 if __name__ == "__main__":
-    _write_distinct(int(sys.argv[1]), sys.argv[2])
+    _write(sys.argv[1], int(sys.argv[2]), sys.argv[3])

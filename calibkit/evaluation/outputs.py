@@ -88,17 +88,33 @@ def for_people(rows: pl.DataFrame, output: str) -> pl.DataFrame:
 
 
 def markdown(metrics: Metrics) -> bytes:
-    """Return the metrics as a Markdown table with six significant digits."""
+    """Return the metrics as a Markdown table with six significant digits.
+
+    Where classes have metrics of their own, which make it long, a table of the others by predictor
+    comes first.
+    """
     rows = [list(_HEADER), ["---", "---", "---", "---:", "---:", "---:"]]
     for line in metrics.lines():
-        numbers = (
-            "" if n is None else (str(n) if isinstance(n, int) else f"{n:.6g}")
-            for n in line.numbers
-        )
         names = (_cell(text) for text in (line.score, line.slice, line.name))
-        rows.append([*names, *numbers])
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"{metrics.rows:,} rows.\n\n{text}".encode()
+        rows.append([*names, *map(_number, line.numbers)])
+    tables = [*(_by_predictor(metrics, scores) for scores in alike(metrics)), rows]
+    texts = ("".join(f"| {' | '.join(row)} |\n" for row in table) for table in tables if table)
+    return "\n".join([f"{metrics.rows:,} rows.\n", *texts]).encode()
+
+
+def _by_predictor(metrics: Metrics, scores: list[str]) -> list[list[str]]:
+    """Return a row a metric of all rows, a column a predictor; nothing without metrics of classes."""
+    values = [metrics.metrics[score].get(ALL, {}) for score in scores]
+    names = list(dict.fromkeys(name for own in values for name in own))
+    whole = [name for name in names if not name.endswith("]")]
+    if len(whole) == len(names):
+        return []
+    head = [["metric", *map(_cell, scores)], ["---", *["---:"] * len(scores)]]
+    return [*head, *([_cell(name), *(_number(own.get(name)) for own in values)] for name in whole)]
+
+
+def _number(value: Number | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def latex(metrics: Metrics) -> bytes:

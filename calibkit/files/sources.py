@@ -255,6 +255,12 @@ class Source:
         """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
         return self._only(self._tables[0].stretch(first, rows), first)
 
+    def shard(self) -> Source:
+        """Return the rows as some of all: what all rows must have together may be in the others."""
+        shard = copy(self)
+        shard.whole = False
+        return shard
+
     def split(self) -> list[Source]:
         """Return a source for each part alone, with the schema that all of them share."""
         return list(map(self._only, self._tables))

@@ -9,6 +9,8 @@ Floats = NDArray[np.float64]
 
 #: Steps of Newton's method, and how often one may be halved: more than ever needed.
 _STEPS, _HALVINGS = 30, 12
+#: A step that changes the loss by a smaller share is the last: what follows is rounding.
+_SMALL = 1e-13
 
 
 def ridge_lines(x: Floats, positive: Floats, rows: Floats, spread: tuple[float, float]) -> Floats:
@@ -42,15 +44,17 @@ def ridge_lines(x: Floats, positive: Floats, rows: Floats, spread: tuple[float, 
         a, b, c = weight.sum(axis=1) + penalty[0], weight @ x, weight @ (x * x) + penalty[1]
         step = np.column_stack((c * g - b * h, a * h - b * g)) / (a * c - b * b)[:, None]
         moved = lines + step
+        found, small = loss(moved), _SMALL * np.abs(least)
         for _ in range(_HALVINGS):
-            worse = loss(moved) > least
+            worse = found - least > small
             if not worse.any():
                 break
             step[worse] /= 2.0
             moved[worse] = lines[worse] + step[worse]
-        better = loss(moved) < least
-        lines[better] = moved[better]
-        least = loss(lines)
-        if not better.any():
+            found = loss(moved)
+        better = found < least
+        gained = least - found > small
+        lines[better], least[better] = moved[better], found[better]
+        if not gained.any():
             break
     return lines

@@ -53,7 +53,7 @@ MEASURES: Final = (
 )
 
 #: The methods over several uncertainties, and how many of these there may be.
-SEVERAL: Final = (AUTO, "exact", "st")
+SEVERAL: Final = (AUTO, "exact", "st", "logistic")
 MOST_UNCERTAINTIES: Final = 8
 
 #: A part of a split is kept in eight bits.

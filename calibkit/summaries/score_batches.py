@@ -90,7 +90,7 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
     levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
-    passes = Passes(source, reading.columns, reading.read, memory)
+    passes = Passes(source.shard(), reading.columns, reading.read, memory)
     try:
         return _summarise(passes, reading, memory, COMMON)
     except UnitError:

@@ -39,9 +39,9 @@ KINDS: dict[str, dict[str, Any]] = {
         "review_capacity": 0.4,
     },
     "--precision 0.6 --review-capacity 0.2": {"precision": 0.6, "review_capacity": 0.2},
-    "--precision 0.6 --uncertainty uncertainty,day": {
+    "--precision 0.6 --uncertainty uncertainty,amount": {
         "precision": 0.6,
-        "uncertainty": ["uncertainty", "day"],
+        "uncertainty": ["uncertainty", "amount"],
     },
 }
 

@@ -13,20 +13,17 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import decisions, margins, simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 Applied = Callable[..., pl.DataFrame]
 FitModel = Callable[..., Path]
 
 
 @pytest.fixture
-def fit(tmp_path: Path, invoke: Invoke) -> FitModel:
+def fit(tmp_path: Path) -> FitModel:
     def call(frame: pl.DataFrame, *options: object) -> Path:
-        path, output = write(frame, tmp_path / "fit.parquet"), tmp_path / "model.json"
-        line = ["boundary", path, "--precision 0.75 --method exact --folds 0", *options]
-        done = invoke(*line, "-q", "-o", output)
-        assert done.code == 0, done.stderr
-        return output
+        path, given = write(frame, tmp_path / "fit.parquet"), "--precision 0.75 --method exact"
+        return make(tmp_path / "model.json", "boundary", path, given, "--folds 0", *options)
 
     return call
 

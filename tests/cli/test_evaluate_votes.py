@@ -264,3 +264,21 @@ def test_rater_weights_of_slices_and_bad_ones(
         assert said.code == 3 and words in said.stderr, said
     for line in (["--counts", "count_*", "--rater-weight", "no"], ["--rater-weight", "w"]):
         assert invoke("evaluate", path, *line).code == 2
+
+
+def test_markdown_begins_with_predictors_side_by_side(
+    votes: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    out = tmp_path / "m.md"
+    found = evaluate(invoke, votes, "--probs", "prob_*", "--probs", "soft_*", "--no-intervals")
+    line = ["--counts", "count_*", "--probs", "prob_*,soft_*", "--no-intervals", "-q", "-o", out]
+    assert invoke("evaluate", votes, *line).code == 0
+    _, table, long = out.read_text().split("\n\n")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
+    assert rows[0] == ["metric", "prob_\\*", "soft_\\*"]
+    own = found["metrics"]
+    assert {row[0] for row in rows[2:]} == {n for n in own["prob_*"]["all"] if n[-1] != "]"}
+    for name, *values in rows[2:]:
+        expected = [own[score]["all"][name] for score in ("prob_*", "soft_*")]
+        assert [float(value) for value in values] == pytest.approx(expected, rel=1e-5)
+    assert long.startswith("| score | slice |")

@@ -87,6 +87,31 @@ def test_any_grouping_of_shards_gives_what_all_rows_give(
     assert merged.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.parametrize("line", ["boundary --precision 0.5 --folds 0", "calibrate", "bin"])
+@pytest.mark.parametrize("more", ["--positive yes", "--weight weight"])
+def test_a_shard_may_lack_what_all_rows_have(
+    line: str, more: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = simulate(60, seed=1).with_columns(
+        label=pl.Series(["no"] * 20 + ["no", "yes"] * 20), weight=pl.Series([0] * 20 + [2] * 40)
+    )
+    command, *rest = [*line.split(), *more.split(), "-q"]
+    rest += [] if "--positive" in rest else ["--positive", "yes"]
+    suffix = ".parquet" if command == "bin" else ".json"
+    whole, merged = tmp_path / f"whole{suffix}", tmp_path / f"merged{suffix}"
+    states = []
+    for name, rows in {"none": frame[:20], "some": frame[20:], "all": frame}.items():
+        path, state = tmp_path / f"{name}.parquet", tmp_path / f"{name}.state"
+        rows.write_parquet(path)
+        states.append(state)
+        assert invoke(command, path, *rest, "--partial", "-o", state).code == 0
+    assert invoke(command, tmp_path / "all.parquet", *rest, "-o", whole).code == 0
+    assert invoke("merge", *states[:2], "-q", "-o", merged).code == 0
+    assert merged.read_bytes() == whole.read_bytes()
+    done = invoke("merge", states[0], "-q", "-o", tmp_path / f"alone{suffix}")
+    assert done.code == 3 and ("positive class" in done.stderr or "weight 0" in done.stderr)
+
+
 def test_a_folder_of_inputs_becomes_a_folder_of_states(
     folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

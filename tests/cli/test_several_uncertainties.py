@@ -109,8 +109,7 @@ def test_a_certificate_over_leaves_that_its_rows_did_not_choose(
     model, said = fit(invoke, path, *options)
     assert said["method"] == {"auto": "curved"}.get(method, method)
     assert said["fit"]["certificate"]["quantity"] == "precision"
-    assert invoke("apply", model, path, "-o", out).code == 0
-    chosen = pl.read_parquet(out).filter(pl.col("decision") == 1)
+    chosen = invoke("apply", model, path, "-o", out).result().filter(pl.col("decision") == 1)
     seen = said["fit"]["in_sample"]
     assert (chosen.height, chosen["label"].sum()) == (seen["selected"], seen["true_positives"])
     assert seen["precision"] >= 0.8 and seen["recall"] > 0.15  # each column alone: next to nothing
@@ -159,6 +158,36 @@ def test_rules_are_shown_and_cover_all_cells(rows: Path, invoke: Invoke) -> None
             assert (covered[place] == -1).all()
             covered[place] = level
     assert covered.ravel().tolist() == leaves
+
+
+def smooth(rows: int, seed: int) -> pl.DataFrame:
+    """Return rows whose uncertainties work smoothly, and together."""
+    random = np.random.default_rng(seed)
+    a, b = random.random((2, rows))
+    z = random.normal(-1.0, 1.3, rows)
+    rate = 1.0 / (1.0 + np.exp(-((1.6 - 1.2 * a) * z + 1.5 * b - 1.0)))
+    label = (random.random(rows) < rate).astype(np.int64)
+    return pl.DataFrame({"score": 1.0 / (1.0 + np.exp(-z)), "a": a, "b": b, "label": label})
+
+
+def test_a_surface_over_all_columns_where_they_work_smoothly(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    path, out = tmp_path / "rows.parquet", tmp_path / "out.parquet"
+    smooth(12_000, 3).write_parquet(path)
+    model, said = fit(invoke, path, "--uncertainty", "a,b")
+    assert said["method"] == "logistic" and "logistic" in [
+        one["method"] for one in said["fit"]["candidates"]
+    ]
+    single = fit(invoke, path, "--uncertainty", "a,b", "--method", "exact")[1]["fit"]
+    assert said["fit"]["cross_validated"]["recall"] > single["cross_validated"]["recall"]
+    model, said = fit(invoke, path, "--uncertainty", "a,b", "--method", "logistic")
+    assert invoke("apply", model, path, "-o", out).code == 0
+    assert pl.read_parquet(out)["decision"].sum() == said["fit"]["in_sample"]["selected"]
+    assert len(said["score_thresholds"]) == len(said["partition"]["leaves"])
+    assert invoke("show", model).code == 0
+    sql = tmp_path / "rule.sql"
+    assert invoke("export", model, "--to", "sql", "--check", path, "-o", sql).code == 0
 
 
 def test_other_rows_are_judged_in_the_same_cells(rows: Path, invoke: Invoke) -> None:

@@ -14,18 +14,15 @@ import pytest
 
 import calibkit as ck
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 
 @pytest.fixture
-def fit(tmp_path: Path, invoke: Invoke) -> Callable[..., Path]:
+def fit(tmp_path: Path) -> Callable[..., Path]:
     def call(*options: object, frame: pl.DataFrame | None = None) -> Path:
         path = write(simulate() if frame is None else frame, tmp_path / "fit.parquet")
-        output = tmp_path / "model.json"
-        goal = ("--precision", "0.75", "--method", "exact")
-        done = invoke("boundary", path, *goal, *options, "-q", "-o", output)
-        assert done.code == 0, done.stderr
-        return output
+        goal = "--precision 0.75 --method exact"
+        return make(tmp_path / "model.json", "boundary", path, goal, *options)
 
     return call
 
@@ -236,9 +233,7 @@ def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -
 
 def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: Invoke) -> None:
     calib, model = write(simulate(), tmp_path / "fit.parquet"), tmp_path / "best.json"
-    fit = invoke(
-        "boundary", calib, "--maximize", "fbeta:2", "--method", "st", "-o", model
-    ).result()["fit"]
+    fit = invoke("boundary", calib, "--maximize fbeta:2 --method st -o", model).result()["fit"]
     rows, seen, positives = fit["rows"], fit["in_sample"], fit["positives"]
     tp, selected = seen["true_positives"] / rows, seen["selected"] / rows
     wide = 4 * positives / rows + selected  # fbeta:2 = 5 tp / wide

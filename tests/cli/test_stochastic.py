@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, recount, rounded, simulate, threshold_of, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 Fit = Callable[..., Path]
 Applied = Callable[..., pl.DataFrame]
@@ -35,12 +35,10 @@ OBJECTIVES = [
 
 
 @pytest.fixture
-def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+def fit(tmp_path: Path) -> Fit:
     def call(frame: pl.DataFrame, *options: object) -> Path:
-        path, output = write(frame, tmp_path / "fit.parquet"), tmp_path / "model.json"
-        done = invoke("boundary", path, "--folds", 0, *options, "-q", "-o", output)
-        assert done.code == 0, done.stderr
-        return output
+        path = write(frame, tmp_path / "fit.parquet")
+        return make(tmp_path / "model.json", "boundary", path, "--folds 0", *options)
 
     return call
 

@@ -119,8 +119,7 @@ def test_three_way_decisions_are_certified(
     bounds: tuple[Any, ...], method: str, rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     model, said = fit(invoke, rows, *bounds, "--confidence", 0.8, "--method", method)
-    assert invoke("apply", model, rows, "-o", tmp_path / "o.parquet").code == 0
-    seen = counts(pl.read_parquet(tmp_path / "o.parquet"))
+    seen = counts(invoke("apply", model, rows, "-o", tmp_path / "o.parquet").result())
     seen["review_capacity"] = seen["reviewed"] / 3000
     sure = said["fit"]["certificate"]
     assert sure["confidence"] == 0.8 and 1500 < sure["rows"] < 3000

@@ -165,6 +165,13 @@ def test_decisions_are_margins_of_zero_or_more(
     expected = 1 / (1 + np.exp(-s)) if scale == "probability" else s
     thresholds = level_thresholds(model)
     assert np.allclose(thresholds, expected, atol=1e-4)
+    # By hand from the surface, as docs/models.md says: the row at the cut is selected too.
+    rank = ranks[np.searchsorted(model.uncertainty_edges, table.uncertainty, side="right")]
+    x = np.asarray(table.score, np.float64)
+    x = np.log(x / (1 - x)) if scale == "probability" else x
+    line = weights["intercept"] + weights["score"] * x + weights["uncertainty"] * rank
+    line += weights["product"] * x * rank
+    assert np.array_equal(1 / (1 + np.exp(-line)) >= model.cut, decision == 1)
 
 
 def test_a_level_without_threshold_and_one_without_rows_below() -> None:

@@ -23,6 +23,7 @@ from calibkit.errors import DataError, ResourceError
 from calibkit.files import scratch
 from calibkit.files.sources import Source, open_source
 from calibkit.runtime.memory import Memory
+from tests.cli.score_files import encode
 
 ROWS = 3000
 FRAME = pl.DataFrame(
@@ -36,17 +37,8 @@ FRAME = pl.DataFrame(
 LITTLE = Memory(2**15)
 
 
-def written(kind: str, frame: pl.DataFrame = FRAME) -> bytes:
-    buffer = io.BytesIO()
-    write: dict[str, Callable[[io.BytesIO], object]] = {
-        "csv": frame.write_csv,
-        "ndjson": frame.write_ndjson,
-        "parquet": frame.write_parquet,
-        "arrow": frame.write_ipc,
-        "stream": frame.write_ipc_stream,
-    }
-    write[kind](buffer)
-    return buffer.getvalue()
+def written(kind: str) -> bytes:
+    return encode(FRAME, {"stream": ".arrows"}.get(kind, f".{kind}"))
 
 
 def zstd(data: bytes) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import random
 import threading
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,29 +23,15 @@ from calibkit.files.sources import open_source
 from calibkit.files.told import Told
 from calibkit.files.values import counts_of, kinds_of
 from calibkit.runtime.memory import Memory
+from tests.cli.score_files import encode
 
 FRAME = pl.DataFrame(
     {"score": [0.25, 0.5, 0.75], "label": [0, 1, 1], "name": ["a", "b,c", 'd"e\nf']}
 )
 
 
-def encoded(format_name: str, frame: pl.DataFrame = FRAME) -> bytes:
-    buffer = io.BytesIO()
-    if format_name == "parquet":
-        frame.write_parquet(buffer)
-    elif format_name == "arrow":
-        frame.write_ipc(buffer)
-    elif format_name == "stream":
-        frame.write_ipc_stream(buffer)
-    elif format_name == "ndjson":
-        frame.write_ndjson(buffer)
-    else:
-        frame.write_csv(buffer, separator="\t" if format_name == "tsv" else ",")
-    return buffer.getvalue()
-
-
-def zstd(data: bytes) -> bytes:
-    return bytes(pa.compress(data, codec="zstd", asbytes=True))
+def encoded(kind: str, frame: pl.DataFrame = FRAME) -> bytes:
+    return encode(frame, {"stream": ".arrows"}.get(kind, f".{kind}"))
 
 
 def put(folder: Path, name: str, data: bytes | str) -> str:
@@ -283,10 +267,13 @@ def test_ragged_rows(tmp_path: Path, text: str, rows: list[int]) -> None:
     assert caught.value.rows == len(rows)
 
 
-@pytest.mark.parametrize("text", ["v,w\n", "v,w", "", "\n \n"])
-def test_files_without_rows(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataError, match="empty"):
-        csv_frame(tmp_path, text)
+@pytest.mark.parametrize(
+    ("name", "texts"), [("x.csv", ["v,w\n", "v,w", "", "\n \n"]), ("x.ndjson", ["", "\n\n", " "])]
+)
+def test_files_without_rows(tmp_path: Path, name: str, texts: list[str]) -> None:
+    for text in texts:
+        with pytest.raises(DataError, match="empty"):
+            open_source([put(tmp_path, name, text)])
 
 
 @pytest.mark.parametrize(
@@ -364,12 +351,6 @@ def test_malformed_json_lines(tmp_path: Path, text: str, rows: list[int]) -> Non
     with pytest.raises(DataError, match="not a JSON object") as caught:
         open_source([put(tmp_path, "x.ndjson", text)])
     assert caught.value.first_rows == rows
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", " "])
-def test_json_without_rows(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataError, match="empty"):
-        open_source([put(tmp_path, "x.ndjson", text)])
 
 
 # Binary formats

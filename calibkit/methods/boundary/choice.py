@@ -198,7 +198,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
         wanted = [*(wanted if data.grid.score_edges.shape[0] == 1 else []), ("exact", levels)]
     elif data.uncertainty is not None and levels != 1:
         finite = data.options.measure == "probability" or not np.isinf(data.score).any()
-        if options.target.review is None and finite and data.cells is None:
+        if options.target.review is None and finite:
             wanted.append(("logistic", levels))
         wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]
     plans, refused = [], None
@@ -222,7 +222,8 @@ def _count_finely(
     own_levels = []
     for planned in plans:
         levels = uncertainty_levels(data, planned.levels, planned.options.strategy)
-        own_levels.append(distinct(levels) if planned.method.surface else levels)
+        own = planned.method.surface and data.cells is None  # of cells each keeps its number
+        own_levels.append(distinct(levels) if own else levels)
     finest = distinct(
         Levels(own_levels[0].minimum, np.concatenate([levels.edges for levels in own_levels]))
     )

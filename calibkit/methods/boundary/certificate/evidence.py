@@ -24,7 +24,7 @@ from calibkit.methods.boundary.certificate.decisions import Gaps, alike, pairs
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.problem.columns import amounts_of, uncertainties
 from calibkit.numerics.row_hash import random_keys, random_parts
-from calibkit.options.boundary import AUTO, LIMITS, SEVERAL, BoundaryOptions
+from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
             )
     able: tuple[str, ...] = CERTIFIABLE
     if target.review is not None or options.several:
-        able = tuple(name for name in able if name in SEVERAL)
+        able = (AUTO, "st", "exact")
     if options.method not in able:
         raise UsageError(
             f"--confidence does not go with --method {options.method}; methods that it goes with: "

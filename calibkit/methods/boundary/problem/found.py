@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,13 @@ from numpy.typing import NDArray
 from calibkit.summaries.tally import Points, Tally
 
 Floats = NDArray[np.float64]
+
+
+class Lines(Protocol):
+    """A surface whose log-odds are a line in the score at each level."""
+
+    def lines(self) -> Floats:
+        """Return intercept and slope in s of each level, and a last row of no scaling."""
 
 
 @dataclass(frozen=True)

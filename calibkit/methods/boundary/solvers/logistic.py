@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
-from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.found import Found, Lines
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.classic import single_threshold
 from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface, regressor
@@ -77,13 +77,18 @@ def best_cut(
         int(points.selected[choice]),
         int(points.true_positives[choice]),
         surface=surface,
-        cut=value,
+        cut=_least(values[points.entry[choice]]),
         gain=points.total_gain(np.array([choice])),
     )
 
 
+def _least(value: np.float32) -> float:
+    """Return from where on what a surface says comes to this value, which is rounded."""
+    return 0.5 * (float(value) + float(np.nextafter(value, np.float32(-math.inf))))
+
+
 def surface_points(
-    tally: Tally, surface: Surface, excluded: int, probability: bool, threads: int = 1
+    tally: Tally, surface: Lines, excluded: int, probability: bool, threads: int = 1
 ) -> tuple[Points, NDArray[np.float32]]:
     """Return the prefixes of all rows by falling value of a surface, and the value of each entry."""
     s = regressor(tally, probability)
@@ -102,7 +107,7 @@ def surface_points(
 
 def cut_thresholds(
     tally: Tally,
-    surface: Surface,
+    surface: Lines,
     values: NDArray[np.float32],
     cut: float,
     excluded: int = -1,

@@ -30,6 +30,7 @@ from calibkit.methods.boundary.problem.problem import (
     raw_problem,
     tally_totals,
 )
+from calibkit.methods.boundary.solvers.cell_surface import best_cell_cut
 from calibkit.methods.boundary.solvers.classic import random_tie
 from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
 from calibkit.methods.boundary.solvers.methods import Method, method
@@ -112,8 +113,11 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
             raise UsageError(
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
-        surface = partial(best_cut, scale=data.options.measure, threads=options.workers)
+        best = best_cut if data.cells is None else partial(best_cell_cut, shape=data.cells.shape)
+        surface = partial(best, scale=data.options.measure, threads=options.workers)
         chosen = replace(chosen, surface=surface)
+        if data.cells is not None:
+            return Plan(options, chosen, data.cells.cells, 0)
     if data.cells is not None and levels > 1:
         return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
@@ -327,7 +331,7 @@ def _problem_of_rows(
     if levels is not None:
         return raw_problem(data, levels, options.workers, values), levels
     levels = uncertainty_levels(data, planned.levels, options.strategy)
-    levels = distinct(levels) if surface else levels
+    levels = distinct(levels) if surface and data.cells is None else levels
     problem = raw_problem(data, levels, options.workers, values)
     finite = (
         data.options.measure == "probability" or np.isfinite(problem.tally.score[[0, -1]]).all()

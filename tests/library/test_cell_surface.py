@@ -1,0 +1,78 @@
+"""The logistic surface over cells of several uncertainties: an obvious fit, and an exact count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.solvers.cell_surface import best_cell_cut, fit_cells
+from calibkit.numerics.bounds import decimal_bound
+from calibkit.summaries.tally import Tally, count_rows
+
+SHAPE = (3, 4)
+
+
+def draw(
+    rows: int, seed: int, slope: float = 1.0
+) -> tuple[Tally, np.ndarray, np.ndarray, np.ndarray]:
+    """Return a tally over cells, and score, cell and label of the rows."""
+    random = np.random.default_rng(seed)
+    cell = random.integers(0, 12, rows).astype(np.uint16)
+    a, b = (cell // 4 + 0.5) / 3, (cell % 4 + 0.5) / 4
+    z = random.normal(-0.5, 1.2, rows).round(1)
+    odds = slope * (1.5 - a) * z + b - 2.0 * a * b - 0.3
+    label = (random.random(rows) < 1.0 / (1.0 + np.exp(-odds))).astype(np.uint8)
+    return count_rows(1.0 / (1.0 + np.exp(-z)), cell, label, 12), z, cell, label
+
+
+def test_lines_are_those_of_a_regression_on_rows() -> None:
+    tally, z, cell, label = draw(4000, 1)
+    counts = np.bincount(cell, minlength=12).reshape(SHAPE)
+    ranks = [(np.cumsum(own) - own / 2) / own.sum() for own in (counts.sum(1), counts.sum(0))]
+    a, b = ranks[0][cell // 4], ranks[1][cell % 4]
+    terms = np.column_stack((z, a, b, a * b, a * z, b * z))
+    scaled = (terms - terms.mean(axis=0)) / terms.std(axis=0)
+
+    def loss(weights: np.ndarray) -> float:
+        odds = weights[0] + scaled @ weights[1:]
+        return float(
+            (np.logaddexp(0.0, odds) - label * odds).sum() + 0.5 * weights[1:] @ weights[1:]
+        )
+
+    naive = optimize.minimize(loss, np.zeros(7)).x
+    lines = fit_cells(tally, SHAPE).lines()
+    assert lines.shape == (13, 2)
+    mine = lines[cell, 0] + lines[cell, 1] * z
+    # The bins of the score hold a few of its values each.
+    assert mine == pytest.approx(naive[0] + scaled @ naive[1:], abs=0.02)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from(["0.4", "0.6", "0.8"]))
+def test_the_cut_is_the_best_of_all_cuts(seed: int, precision: str) -> None:
+    tally, z, cell, label = draw(150, seed)
+    goal = RecallAtPrecision(decimal_bound(precision), Totals(150, int(label.sum())))
+    found = best_cell_cut(tally, goal, shape=SHAPE)
+    lines = fit_cells(tally, SHAPE).lines()
+    values = (lines[cell, 0] + lines[cell, 1] * z).astype(np.float32)
+    best = max(
+        (
+            int(label[values >= cut].sum())
+            for cut in values
+            if goal.met(int((values >= cut).sum()), int(label[values >= cut].sum()))
+        ),
+        default=0,
+    )
+    taken = 1.0 / (1.0 + np.exp(-z)) >= found.thresholds[cell]
+    assert (int(taken.sum()), int(label[taken].sum())) == (found.selected, found.true_positives)
+    assert found.true_positives == best
+
+
+def test_scores_that_fall_are_the_surface_themselves() -> None:
+    tally, *_ = draw(3000, 3, slope=-1.0)
+    assert (fit_cells(tally, SHAPE).lines()[:-1] == [0.0, 1.0]).all()
