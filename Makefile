@@ -31,10 +31,10 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
+.PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile bench-watch readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files evidence-streaming \
-	evidence-cluster evidence-auto evidence-dropout evidence-vad-networks evidence-modes evidence-pictures evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
+	evidence-cluster evidence-auto evidence-dropout evidence-vad-networks evidence-modes evidence-pictures evidence-certified evidence-ties evidence-drift evidence-auc-splits evidence-bundle evidence-watch evidence-watch-peers evidence-estimate-peers intervals intervals-small sample-data dist dist-compiled test-dist evidence-estimate same-dist evidence-calibrators evidence-several clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ bench: $(PEERS) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million ro
 bench-methods: $(PEERS) $(RUN_TIME)  ## the same of all other methods: docs/evidence/methods_speed.md
 	$(PEER_BIN)/python benchmarks/bench.py calibrate vad hetcal raters certified smooth --python $(RUN_BIN)/python
 	$(PEER_BIN)/python benchmarks/write_methods_page.py
+
+bench-watch: $(RUN_TIME)  ## a year of nights of 100,000 rows through `watch`: time and size, into docs/evidence/watch.md
+	$(BIN)/python benchmarks/bench.py watch --python $(RUN_BIN)/python
 
 profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows goes
 	$(RUN_BIN)/python benchmarks/profile_boundary.py
@@ -210,11 +213,25 @@ evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is no
 evidence-estimate: $(INSTALLED)  ## rates without labels beside those that labels show (folder DATA): docs/evidence/estimate.md
 	$(BIN)/python docs/evidence/write_estimate.py $(DATA)
 
+evidence-estimate-peers: $(INSTALLED)  ## the same with NannyML's estimates of the same draws, in an environment of its own
+	$(BIN)/python -m venv build/peers/nannyml
+	build/peers/nannyml/bin/python -m pip install --quiet nannyml==0.13.1 statsmodels
+	$(BIN)/python docs/evidence/write_estimate.py $(DATA) --nannyml build/peers/nannyml/bin/python
+
 evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
 	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
 
 evidence-auc-splits: $(EQUIPPED)  ## why splits by the AUC disappoint (folder DATA): docs/evidence/auc_splits.md
 	$(BIN)/python docs/evidence/write_auc_splits.py $(DATA)
+
+# Each in an environment of its own; what cannot be installed is passed over, its figures stay.
+evidence-watch-peers:  ## other monitors on the nights of `make evidence-watch` (GLIDE_PYTHON=python3.12), hours
+	for peer in mapie==1.6.0 probcal==0.4.0 glide-py==0.11.0; do \
+		folder=build/peers/$${peer%%=*}; \
+		case $$peer in glide*) python=$(or $(GLIDE_PYTHON),python3.12);; *) python=python3;; esac; \
+		$$python -m venv $$folder && $$folder/bin/python -m pip install --quiet $$peer && \
+		$$folder/bin/python docs/evidence/watch_peers.py $(if $(filter probcal%,$$peer),10,2000) || echo "$$peer: passed over"; \
+	done
 
 evidence-watch: $(EQUIPPED)  ## false alarms and delays of `watch` by simulation: docs/evidence/watch.md
 	$(BIN)/python docs/evidence/write_watch.py

@@ -40,6 +40,11 @@ class WatchOptions(shared.OfModel, shared.Labelled):
     calibration: bool = of_promises(
         "Each score is the probability of a positive: watch that, too.", default=False
     )
+    drift: bool = of_promises(
+        "Say from when on scores and uncertainties no longer look as those of the fitting rows; rows "
+        "without a label count, too. It never alarms.",
+        default=False,
+    )
     confidence: Any = of_promises(
         "The chance that there is never a false alarm, for all promises together.",
         "C",
@@ -78,6 +83,8 @@ class WatchOptions(shared.OfModel, shared.Labelled):
             raise UsageError("--state names a file: it is read and written.")
         if self.maturity is not None and self.period is None:
             raise UsageError("--maturity counts nights from --period; name its column.")
+        if self.drift and self.labelled_at is not None and self.period is None:
+            raise UsageError("--drift counts a row on its --period; name its column.")
         if (self.weight is None) != (self.max_weight is None):
             raise UsageError(
                 "--weight and --max-weight go together: the largest weight is declared beforehand, not "
@@ -89,6 +96,11 @@ class WatchOptions(shared.OfModel, shared.Labelled):
             )
         if self.weight is not None and self.calibration:
             raise UsageError("--calibration counts each row once; leave --weight out.")
+
+    @property
+    def late(self) -> bool:
+        """Whether labels may come after the night of their row."""
+        return self.labelled_at is not None or self.maturity is not None
 
     @property
     def named(self) -> dict[str, Bound]:

@@ -27,6 +27,12 @@ def lines(found: Watched) -> list[str]:
             for test in found.tests
             if test.estimate is not None
         ),
+        *(
+            f"{one.name} against the fit: {one.moved:.1%} of {one.rows:,} rows moved; e-value "
+            f"{one.e_value:.4g}, drift at {one.threshold:g}."
+            for one in found.drift
+            if one.moved is not None
+        ),
     ]
 
 
@@ -38,5 +44,9 @@ def view(found: Watched, page: Page) -> None:
         seen = (test.estimate, test.low, test.high)
         rounded = [None if value is None else round(value, 4) for value in seen]
         rows.append([test.text, *rounded, test.rows, float(f"{test.e_value:.4g}"), test.threshold])
+    for one in found.drift:
+        share = one.moved if one.moved is None else round(one.moved, 4)
+        name, e_value = f"{one.name} moved", float(f"{one.e_value:.4g}")
+        rows.append([name, share, None, None, one.rows, e_value, one.threshold])
     header = ["promise", "estimate", "low", "high", "rows", "e-value", "alarm at"]
     page.table(header, rows)

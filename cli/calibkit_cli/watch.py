@@ -31,6 +31,7 @@ Examples:
   calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json
   calibkit watch boundary.json labels.csv --state watch.state --period day --fail-if alarm
   calibkit watch boundary.json labels.csv --state watch.state --precision 0.7 --confidence 0.99
+  calibkit watch boundary.json tonight.parquet --state watch.state --drift --unlabelled drop
 """
 
 

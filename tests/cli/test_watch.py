@@ -231,7 +231,7 @@ def test_late_labels_and_rows_of_age(models: Path, invoke: Invoke, tmp_path: Pat
     found = content(invoke, *words, "--state", tmp_path / "c.state", "--maturity", "6")
     assert (found["rows"], found["period"]) == (arrived.filter(pl.col("night") <= 7).height, 13)
     state = json.loads((tmp_path / "c.state").read_bytes())
-    assert [night["period"] for night in state["nights"]] == list(range(6, 14))
+    assert [night[0] for night in state["nights"]] == list(range(6, 14))
 
 
 def test_labels_that_are_missing(models: Path, invoke: Invoke, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_calibration_in_shards_is_that_of_all_rows(
     assert invoke("merge", *parts, "-q", "-o", tmp_path / "merged.json").code == 0
     assert (tmp_path / "merged.json").read_bytes() == (tmp_path / "all.json").read_bytes()
     damaged = json.loads((tmp_path / "all.state").read_bytes())
-    damaged["nights"][0]["scores"][0][1] = 10_000
+    damaged["nights"][0][3][0][1] = 10_000
     (tmp_path / "odd.state").write_text(json.dumps(damaged))
     assert invoke("merge", *parts).code == 3
 
@@ -489,3 +489,78 @@ def test_sampling_weights_judge_recall_where_few_rows_have_labels(
     place = words.index("--weight")
     done = invoke("watch", *words[:place], *words[place + 4 :])
     assert (done.code, "another largest weight: 5.0 there, none here" in done.stderr) == (3, True)
+
+
+def test_drift_counts_rows_without_a_label_and_never_alarms(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    frame = nights(6).with_columns(
+        label=pl.when(pl.int_range(pl.len()) % 3 == 0).then("label"),
+        uncertainty=pl.when(pl.col("night") >= 3)
+        .then(pl.col("uncertainty") * 4)
+        .otherwise("uncertainty"),
+    )
+    words = ("--period", "day", "--precision", "0.1", "--drift", "--unlabelled", "drop")
+    rows = write(frame, tmp_path / "rows.parquet")
+    model = models / "certified.json"
+    found = content(invoke, model, rows, *words, "--state", tmp_path / "a.state")
+    score, uncertainty = found["drift"]
+    assert (score["name"], uncertainty["name"]) == ("score", "uncertainty")
+    assert (score["refuted"], score["rows"], found["rows"]) == (None, 1800, 600)
+    assert score["alpha"] == uncertainty["alpha"] == pytest.approx(0.025)
+    assert (uncertainty["since"], found["alarm"]) == ("2026-11-04", False)
+    assert uncertainty["refuted"] >= "2026-11-04"
+    assert uncertainty["moved"] > 0.2 > score["moved"]
+    assert "not as those of the fit: uncertainty since night 2026-11-04" in found["advice"]
+    # Shards in any order are all rows at once; without a column of labels it is all drift.
+    for part in (0, 1):
+        shard = write(frame.gather_every(2, part), tmp_path / f"{part}.csv")
+        state = ("--state", tmp_path / f"{part}.state")
+        content(invoke, model, shard, *words, *state)
+    parts = [tmp_path / f"{part}.state" for part in (1, 0)]
+    assert invoke("merge", *parts, "-q", "-o", tmp_path / "merged.json").code == 0
+    merged = json.loads((tmp_path / "merged.json").read_bytes())
+    assert (merged["drift"], merged["tests"]) == (found["drift"], found["tests"])
+    bare = write(frame.drop("label"), tmp_path / "bare.parquet")
+    done = invoke("watch", model, bare, *words, "--state", tmp_path / "b.state", "--json")
+    assert (done.code, "there is no column 'label'" in done.stderr) == (0, True)
+    assert json.loads(done.stdout)["drift"] == found["drift"]
+    for line, code, said in (
+        ((model, bare, *words[:-2], "--state", tmp_path / "c.state"), 2, "'label'"),
+        ((model, rows, *words[:4], "--unlabelled", "drop", "--state", tmp_path / "a.state"), 3,
+         "another bound"),
+        ((models / "weighted.json", rows, *words, "--state", tmp_path / "c.state"), 2, "weights"),
+        ((model, rows, *words[2:], "--labelled-at", "day", "--state", tmp_path / "c.state"), 2,
+         "--period"),
+    ):  # fmt: skip
+        done = invoke("watch", *line)
+        assert (done.code, said in done.stderr) == (code, True), done.stderr
+    prom = tmp_path / "w.prom"
+    line = ("watch", model, rows, *words, "--state", tmp_path / "a.state", "-q", "-o", prom)
+    assert invoke(*line).code == 0
+    assert "calibkit_uncertainty_drift_e_value" in prom.read_text()
+
+
+def test_drift_counts_a_row_once_though_its_label_comes_later(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """Each night brings its new rows, those of the last two nights again, and labels that arrived."""
+    frame = nights(6).with_columns(seen=pl.col("night") + pl.int_range(pl.len()) % 3)
+    words = ("--period", "night", "--labelled-at", "seen", "--drift", "--precision", "0.1")
+    model, state = models / "boundary.json", tmp_path / "w.state"
+    for night in range(6):
+        own = frame.filter(pl.col("night").is_between(night - 2, night)).with_columns(
+            seen=pl.when(pl.col("seen") <= night).then("seen")
+        )
+        own = own.filter(pl.col("seen").is_null() | (pl.col("seen") == night))
+        rows = write(own, tmp_path / f"{night}.parquet")
+        for _ in range(2):
+            done = invoke("watch", model, rows, *words, "--state", state, "-o", tmp_path / "w.json")
+            assert done.code == 0, done.stderr
+        assert ("that are over left out of drift" in done.stderr) == (night > 0)
+        found = json.loads((tmp_path / "w.json").read_bytes())
+        assert found["drift"][0]["rows"] == 300 * (night + 1)
+    assert found["rows"] == frame.filter(pl.col("seen") <= 5).height
+    whole = write(frame.filter(pl.col("seen") <= 5), tmp_path / "all.parquet")
+    once = content(invoke, model, whole, *words, "--state", tmp_path / "once.state")
+    assert once["tests"] == found["tests"]

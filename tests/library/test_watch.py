@@ -16,10 +16,18 @@ from numpy.typing import NDArray
 import calibkit as ck
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.methods.watch import bets, residuals
+from calibkit.methods.watch import bets, covariates, residuals
 from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
 from calibkit.methods.watch.rows import count, plan
-from calibkit.methods.watch.state import Night, Shard, merge_states, new_state, read_state, table_of
+from calibkit.methods.watch.state import (
+    Night,
+    Shard,
+    merge_states,
+    new_state,
+    period_at,
+    read_state,
+    table_of,
+)
 from calibkit.methods.watch.watch import HISTORY, judge
 from calibkit.options.watch import WatchOptions
 from tests.library.pictures import watched
@@ -308,8 +316,14 @@ def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
 
 def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
     draw = np.random.default_rng(5)
+    drift = dict.fromkeys(("score", "uncertainty"), (8000, 6000, 3000, 2000, 1000))
     state = new_state(
-        "0" * 16, [Promise("precision", 0.7)], 0.95, calendar="integer", calibration=True
+        "0" * 16,
+        [Promise("precision", 0.7)],
+        0.95,
+        calendar="date",
+        calibration=True,
+        drift=drift,
     )
     score, label = drawn(draw, 5_000)
     for night in range(365):
@@ -318,7 +332,9 @@ def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
         cells = ((0.0, rows - hits - 3_000, hits - 7_000), (1.0, 3_000, 7_000))
         shard = Shard(f"{draw.integers(2**60):016x}", rows)
         own = tuple((n, k, s) for n, k, s in bins.tolist())
-        state = state.add([Night(night, cells, (shard,), own)])[0]
+        moved = (tuple(bins[:, 0].tolist()), (40_000, 30_000, 15_000, 10_000, 5_000))
+        fresh = Night(period_at(night, "date"), cells, (shard,), own, (), moved)
+        state = state.add([fresh])[0]
     state.check()
     assert len(state.to_json()) < 100_000
     assert [test.name for test in judge(state).tests] == ["precision", "calibration"]
@@ -391,3 +407,81 @@ def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
     for one in (0, 1):
         alike = [residuals.counted(score, np.full_like(label, one), EDGES).tolist()]
         assert residuals.moved_odds(alike, 20.0) is None
+
+
+@settings(max_examples=30)
+@given(
+    fitted=st.lists(st.integers(1, 9), min_size=5, max_size=5),
+    nights=st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=4),
+)
+def test_evidence_of_drift_is_that_of_every_row_drawn_from_an_urn(
+    fitted: list[int], nights: list[list[int]]
+) -> None:
+    found = covariates.evidence(fitted, nights)
+    bets_on = (covariates._FIRST.tolist(), covariates._KEPT.tolist())
+    expected = naive.drift_e_values(fitted, nights, *bets_on)
+    np.testing.assert_allclose(np.exp(found.logs), expected, rtol=1e-9)
+
+
+def as_in_the_fit(
+    draw: np.random.Generator, fitting: int, rows: int, nights: int, *, step: float = 0.0
+) -> tuple[tuple[int, ...], list[list[int]]]:
+    """Return the fitting rows of each bin and new rows of their distribution; `step` rounds both."""
+
+    def some(number: int) -> NDArray[np.float64]:
+        values = draw.normal(size=number)
+        return np.round(values / step) if step else values
+
+    values = np.sort(some(fitting))
+    edges = values[[place * fitting // 20 for place in residuals.QUANTILES]]
+    counts = [covariates.counted(some(rows), edges).tolist() for _ in range(nights)]
+    return tuple(covariates.counted(values, edges).tolist()), counts
+
+
+@pytest.mark.parametrize("step", [0.0, 0.5])
+def test_a_small_reference_does_not_pass_for_drift(step: float) -> None:
+    """300 fitting rows have shares that are off by tenths: 200 new rows a night would soon tell."""
+    draw = np.random.default_rng(11)
+    alarms = 0
+    for _ in range(200):
+        fitted, nights = as_in_the_fit(draw, 300, 200, 60, step=step)
+        alarms += covariates.evidence(fitted, nights).passed(20.0) is not None
+    assert alarms <= 19  # 5 % and three standard errors
+
+
+def test_drift_is_found_soon_a_good_past_or_not() -> None:
+    draw = np.random.default_rng(12)
+    for before, most in ((0, 3), (100, 5)):
+        delays = []
+        for _ in range(20):
+            fitted, nights = as_in_the_fit(draw, 10_000, 500, before + 20)
+            moved = [[rows[0] - 60, *rows[1:4], rows[4] + 60] for rows in nights[before:]]
+            found = covariates.evidence(fitted, nights[:before] + moved)
+            at = found.passed(20.0)
+            delays.append(np.inf if at is None else at - before + 1)
+        assert np.median(delays) <= most
+        assert covariates.moved(fitted, moved) == pytest.approx(0.12, abs=0.03)
+    assert covariates.moved(fitted, []) is None
+
+
+def test_scores_that_most_rows_share_are_no_drift() -> None:
+    """Quantiles that are equal have nothing between them; what lies below all is with the lowest."""
+    for fitted in ((0, 0, 0, 0, 500), (0, 0, 300, 100, 100)):
+        night = [300 * rows // 500 for rows in fitted]
+        assert covariates.evidence(fitted, [night] * 300).highest < 2.0
+    assert covariates.evidence(fitted, [[20, 0, *night[2:]]]).e_value < 2.0
+    assert covariates.evidence(fitted, [[20, 0, *night[3:], night[2]]]).e_value > 1e6
+
+
+def test_it_says_when_labels_will_be_enough() -> None:
+    """The night foreseen is about the night on which the interval clears the bound."""
+    state = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer")
+    said = []
+    for place in range(1, 60):
+        state = state.add([Night(place, ((1.0, 20, 80),), (Shard(f"{place:016x}", 100),))])[0]
+        found = judge(state)
+        if "too few labels" not in found.advice:
+            break
+        said.append(int(found.advice.split("before about night ")[1].split()[0]))
+    assert found.advice.startswith("Every promise is kept")
+    assert all(place / 2 <= one <= 2 * place for one in said)

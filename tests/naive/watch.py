@@ -76,3 +76,44 @@ def interval(
             if mixed < 2 / alpha:
                 kept[side].append(mean)
     return min(kept[0]), max(kept[1])
+
+
+def drift_e_values(
+    fitted: list[int], nights: list[list[int]], firsts: list[float], kepts: list[float]
+) -> list[float]:
+    """Return the e-process against rows as those of the fit, row by row.
+
+    `fitted` and the nights are rows by bin; each row is drawn from an urn and put back twice.
+    """
+    whole = [rows + (place == 0) for place, rows in enumerate(fitted)]
+    spoken, found = list[list[float]](), list[float]()
+    for number, night in enumerate(nights):
+        gains = list[float]()
+        for first in firsts:
+            for kept in kepts:
+                null = [
+                    own + sum(past[place] for past in nights[:number])
+                    for place, own in enumerate(map(float, whole))
+                ]
+                urn = [
+                    first * own / sum(whole)
+                    + sum(
+                        past[place] * kept ** (number - back)
+                        for back, past in enumerate(nights[:number])
+                    )
+                    for place, own in enumerate(whole)
+                ]
+                gain = 1.0
+                for place, rows in enumerate(night):
+                    for _ in range(rows):
+                        gain *= urn[place] / sum(urn) / (null[place] / sum(null))
+                        urn[place] += 1
+                        null[place] += 1
+                gains.append(gain)
+        spoken += [gains] if sum(night) else []
+        total = 1 / (len(spoken) + 1)
+        for start in range(len(spoken)):
+            each = [math.prod(column) for column in zip(*spoken[start:], strict=True)]
+            total += sum(each) / len(each) / ((start + 1) * (start + 2))
+        found.append(total)
+    return found

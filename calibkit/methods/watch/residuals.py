@@ -21,7 +21,7 @@ from calibkit.numerics.roots import rising_root
 
 #: Into how many bins scores are cut, and at which of the 20 quantiles of the fitting rows.
 BINS: Final = 5
-_QUANTILES: Final = (8, 14, 17, 19)
+QUANTILES: Final = (8, 14, 17, 19)
 
 #: The unit of sums of probabilities: each is rounded down to one.
 UNIT: Final = 2.0**-16
@@ -37,7 +37,7 @@ def edges_of(model: Any) -> Floats:
     reference = model.fit.reference
     if reference is None:
         return np.linspace(0.0, 1.0, BINS + 1)[1:-1]
-    return np.array([float(reference.score_quantiles[place]) for place in _QUANTILES])
+    return np.array([float(reference.score_quantiles[place]) for place in QUANTILES])
 
 
 def counted(score: NDArray[Any], label: NDArray[np.uint8], edges: Floats) -> NDArray[np.int64]:

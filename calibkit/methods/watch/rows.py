@@ -21,7 +21,8 @@ from calibkit.columns.rows import (
 )
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.watch.residuals import counted, edges_of
+from calibkit.methods.watch import covariates
+from calibkit.methods.watch.residuals import BINS, counted, edges_of
 from calibkit.methods.watch.state import Calendar, Night, Shard, period_at, table_of
 from calibkit.models.applier import Reads, Request
 from calibkit.models.kinds import KINDS
@@ -41,9 +42,16 @@ MOST_WEIGHTS = 100
 _CHANCE = "decision_probability"
 
 
+#: What is said of rows without a label, where drift is not watched and where it is.
+_UNLABELLED = ("without a label left out (--unlabelled drop)", "without a label, for drift alone")
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read, settled before any is."""
+    """How rows are read, settled before any is.
+
+    `labelled` says whether there is a column of labels, `outlines` what is watched for drift.
+    """
 
     options: WatchOptions
     applier: Any
@@ -51,23 +59,36 @@ class Reading:
     reads: Reads
     calendar: Calendar
     edges: NDArray[np.float64]
+    labelled: bool
+    outlines: dict[str, covariates.Outline]
 
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are read, by role."""
         options = self.options
         named = {role: getattr(options, role) for role in ("weight", "period", "labelled_at")}
+        if self.labelled:
+            named = {"label": options.label, **named}
         beside = {role: name for role, name in named.items() if name is not None}
-        return {**self.reads.needed, "label": options.label, **beside}
+        return {**self.reads.needed, **beside}
+
+    def begun(self) -> Counted:
+        """Return a night of which nothing is counted yet."""
+        scores = np.zeros((BINS * self.options.calibration, 3), np.int64)
+        return Counted(scores, np.zeros((len(self.outlines), BINS), np.int64))
 
 
 @dataclass
 class Counted:
-    """What was counted of a night: rows by chance, weight and label, and the sum of their hashes."""
+    """What was counted of a night: rows by chance, weight and label, and the sum of their hashes.
 
+    `drift` has the rows of each bin, a line a column that is watched for it.
+    """
+
+    scores: NDArray[np.int64]
+    drift: NDArray[np.int64]
     cells: Counter[tuple[float, float, int]] = field(default_factory=Counter)
     total: int = 0
-    scores: NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
@@ -78,9 +99,10 @@ class Counted:
         """Return this as a night of one shard."""
         kinds = {(chance, weight) for chance, weight, _ in self.cells}
         cells, weights = table_of({k: (self.cells[*k, 0], self.cells[*k, 1]) for k in kinds})
-        scores = () if self.scores is None else tuple(map(tuple, self.scores.tolist()))
+        scores = tuple(map(tuple, self.scores.tolist()))
+        drift = tuple(map(tuple, self.drift.tolist()))
         shards = (Shard(hash_text(self.total), self.rows),)
-        return Night(period, cells, shards, scores, weights if weighted else ())
+        return Night(period, cells, shards, scores, weights if weighted else (), drift)
 
 
 def plan(options: WatchOptions, source: Source) -> Reading:
@@ -104,7 +126,9 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     key = "row-number" if _CHANCE in applier.added else None
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
-    source.require([options.label], "--label")
+    labelled = options.label in source.schema
+    if not (options.drift and options.unlabelled == "drop"):
+        source.require([options.label], "--label")
     for name, flag in (
         (options.weight, "--weight"),
         (options.period, "--period"),
@@ -119,7 +143,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             f"--calibration judges probabilities, and the model's score is of --scale {scale}; leave "
             "it out, or watch a boundary that was fitted on calibrated scores."
         )
-    return Reading(options, applier, request, reads, _calendar(options, source), edges_of(model))
+    known = covariates.outlines(model) if options.drift else {}
+    outlines = {role: own for role, own in known.items() if role in reads.needed}
+    calendar = _calendar(options, source)
+    return Reading(options, applier, request, reads, calendar, edges_of(model), labelled, outlines)
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
@@ -191,20 +218,23 @@ def _count_window(
     options, calendar = reading.options, reading.calendar
     frame, where = window.read(columns), RowFinder(window)
     arrival = options.labelled_at or options.period
-    if options.maturity is not None and arrival is not None:
-        known = np.flatnonzero(_there(frame[arrival]))
-        if known.size:
-            own = places_of(frame[arrival].gather(known), replace(where, kept=known), calendar)
-            tonight.append(int(own.max()))
+    tonight += _latest(reading, frame, where)
     remarks = []
     present = present_in([frame[name] for name in reading.reads.needed.values()])
     labelled_at = None if options.labelled_at is None else _there(frame[options.labelled_at])
-    labelled = None if options.unlabelled == "error" else _there(frame[options.label])
+    labelled = None
+    if not reading.labelled:
+        labelled = np.zeros(frame.height, np.bool_)
+    elif options.unlabelled == "drop":
+        labelled = _there(frame[options.label])
+    if options.drift:
+        own = np.arange(frame.height) if present is None else np.flatnonzero(present)
+        _count_drift(reading, frame[own], replace(where, kept=own), nights)
     kept = np.arange(frame.height)
     for mask, after in (
         (present, "without a value that the boundary reads left out"),
         (labelled_at, "whose label has not arrived left out"),
-        (labelled, "without a label left out (--unlabelled drop)"),
+        (labelled, _UNLABELLED[options.drift]),
     ):
         if mask is not None:
             left = kept[mask[kept]]
@@ -243,7 +273,7 @@ def _count_window(
         score = as_fitted(options.fitted.columns["score"], frame[column], where)
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
-        night = nights.setdefault(place, Counted())
+        night = nights.setdefault(place, reading.begun())
         kinds = np.stack([chance[own], weight[own], label[own]])
         alike = np.unique(kinds, axis=1, return_counts=True)
         for (share, mass, positive), times in zip(
@@ -252,9 +282,46 @@ def _count_window(
             night.cells[share, mass, int(positive)] += times
         night.total += hash_rows(used[own])
         if score is not None:
-            fresh = counted(score[own], label[own], reading.edges)
-            night.scores = fresh if night.scores is None else night.scores + fresh
+            night.scores = counted(score[own], label[own], reading.edges) + night.scores
     return remarks
+
+
+def _latest(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> list[int]:
+    """Return the last night that rows know of, where some wait to be of age."""
+    options = reading.options
+    if options.maturity is None:
+        return []
+    clocks = {options.labelled_at or options.period, options.period if options.drift else None}
+    found = []
+    for name in clocks - {None}:
+        column = frame[str(name)]
+        known = np.flatnonzero(_there(column))
+        if known.size:
+            own = places_of(column.gather(known), replace(where, kept=known), reading.calendar)
+            found.append(int(own.max()))
+    return found
+
+
+def _count_drift(
+    reading: Reading, frame: pl.DataFrame, where: RowFinder, nights: dict[int, Counted]
+) -> None:
+    """Add rows to the bins of their own nights, whether they have a label or not."""
+    places = np.zeros(frame.height, np.int64)
+    if reading.options.period is not None:
+        places = places_of(frame[reading.options.period], where, reading.calendar)
+    columns = reading.options.fitted.columns
+    values = {
+        role: as_fitted(
+            columns[role], frame[reading.reads.needed[role]], where, finite=role != "score"
+        )
+        for role in reading.outlines
+    }
+    for place in np.unique(places).tolist():
+        own = np.flatnonzero(places == place)
+        night = nights.setdefault(place, reading.begun())
+        for line, (role, outline) in enumerate(reading.outlines.items()):
+            night.drift[line] += covariates.counted(values[role][own], outline.edges)
+        night.total += hash_rows(pl.DataFrame({role: all_[own] for role, all_ in values.items()}))
 
 
 def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.float64]:

@@ -31,15 +31,15 @@ Calendar = Literal["date", "integer", "run"]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
-    """Some rows of a night: a hash of them, and how many there are."""
+class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True, array_like=True):
+    """Some rows of a night: a hash of them, and how many have a label."""
 
     data_hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
     rows: Count
 
 
-class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was counted of a night.
+class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """What was counted of a night; in the file a list of these, for a year of them is to stay small.
 
     Attributes
     ----------
@@ -53,6 +53,8 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         The sampling weight of the rows of each cell; none: all are 1.
     scores
         Where calibration is watched: rows, positives and the sum of probabilities in each bin.
+    drift
+        For each column that is watched for drift: rows by bin, labelled or not.
     """
 
     period: str | int
@@ -60,6 +62,7 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     shards: tuple[Shard, ...]
     scores: tuple[tuple[Count, Count, Count], ...] = ()
     weights: tuple[float, ...] = ()
+    drift: tuple[tuple[Count, ...], ...] = ()
 
     @property
     def counts(self) -> Cells:
@@ -74,6 +77,11 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         """How many labelled rows there are."""
         return sum(shard.rows for shard in self.shards)
 
+    @property
+    def seen(self) -> int:
+        """How many rows there are that have a label or count for drift."""
+        return max(self.rows, *map(sum, self.drift)) if self.drift else self.rows
+
     def merge(self, *others: Night) -> Night:
         """Return the night with the rows of all."""
         parts = (self, *others)
@@ -85,10 +93,12 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         cells, weights = table_of(found)
         shards = tuple(sorted(shard for part in parts for shard in part.shards))
         together = zip(*(part.scores for part in parts), strict=True)
-        columns = (zip(*bins, strict=True) for bins in together)
-        scores = tuple((sum(rows), sum(hits), sum(units)) for rows, hits, units in columns)
+        bins = (zip(*own, strict=True) for own in together)
+        scores = tuple((sum(rows), sum(hits), sum(units)) for rows, hits, units in bins)
         weighted = weights if any(part.weights for part in parts) else ()
-        return Night(self.period, cells, shards, scores, weighted)
+        columns = zip(*(part.drift for part in parts), strict=True)
+        drift = tuple(tuple(map(sum, zip(*column, strict=True))) for column in columns)
+        return Night(self.period, cells, shards, scores, weighted, drift)
 
 
 def table_of(counts: Cells) -> tuple[tuple[tuple[float, int, int], ...], tuple[float, ...]]:
@@ -117,6 +127,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         Whether it is watched.
     max_weight
         The largest sampling weight that a row can ever have, as declared; None: rows have none.
+    drift
+        The columns watched for drift, with the fitting rows of each bin.
     text
         How the text of the rows was read, where other text could have been read otherwise.
     """
@@ -131,6 +143,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     nights: tuple[Night, ...] = ()
     calibration: bool = False
     max_weight: float | None = None
+    drift: dict[str, tuple[Count, ...]] = {}
     text: Told | None = None
 
     @property
@@ -167,6 +180,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             raise ModelError("a damaged state of a watch: its nights are not in order")
         if self.max_weight is not None and not 0.0 < self.max_weight < math.inf:
             raise ModelError("a damaged state of a watch: its largest weight is none")
+        if any(len(rows) != BINS or not sum(rows) for rows in self.drift.values()):
+            raise ModelError("a damaged state of a watch: its fitting rows")
         bins = BINS if self.calibration else 0
         for night in self.nights:
             counted = sum(negatives + positives for _, negatives, positives in night.cells)
@@ -180,38 +195,61 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
                 or len(night.scores) != bins
                 or (bins and sum(n for n, _, _ in night.scores) != counted)
                 or any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores)
+                or [len(rows) for rows in night.drift] != [BINS] * len(self.drift)
+                or len(set(map(sum, night.drift))) > 1
             ):
                 raise ModelError(f"a damaged state of a watch: night {night.period}")
 
-    def add(self, fresh: Sequence[Night]) -> tuple[WatchState, int]:
+    def add(self, fresh: Sequence[Night], *, late: bool = False) -> tuple[WatchState, int, int]:
         """Return the state with further rows, each night as one shard, and how many it had already.
 
         The rows of the last night are added to it unless it has them already; nights that all are
-        in the state as they are, the last one too, change nothing: a run is made again.  Raises
-        `ModelError` for rows of a night before the last.
+        in the state as they are, the last one too, change nothing: a run is made again.  Where labels
+        come `late`, rows were there on their own night without one: what counts for drift on nights
+        that are over is left out; how many rows, is returned last.  Raises `ModelError` for other rows
+        of a night before the last.
         """
         nights, known, last = list(self.nights), 0, self.last
         held = {(night.period, shard) for night in nights for shard in night.shards}
         again = {(night.period, shard) for night in fresh for shard in night.shards}
         if nights and again <= held and nights[-1].period in {night.period for night in fresh}:
-            return self, sum(night.rows for night in fresh)
+            return self, sum(night.seen for night in fresh), 0
+        over = 0
+        if late:
+            fresh, over = self._without_past(fresh)
         for night in sorted(fresh, key=lambda one: place_of(one.period)):
             place = place_of(night.period)
             if last is None or place > last:
                 nights.append(night)
             elif place < last:
                 raise ModelError(
-                    f"{night.rows:,} rows of night {night.period}, but the state has gone on to "
+                    f"{night.seen:,} rows of night {night.period}, but the state has gone on to "
                     f"{self.nights[-1].period}: a night is closed when a later one has rows; give "
                     "each night's rows in order, or begin a new state"
                 )
             elif {shard.data_hash for shard in night.shards} <= {
                 shard.data_hash for shard in self.nights[-1].shards
             }:
-                known += night.rows
+                known += night.seen
             else:
                 nights[len(self.nights) - 1] = self.nights[-1].merge(night)
-        return msgspec.structs.replace(self, nights=tuple(nights)), known
+        return msgspec.structs.replace(self, nights=tuple(nights)), known, over
+
+    def _without_past(self, fresh: Sequence[Night]) -> tuple[list[Night], int]:
+        """Return nights without drift on those that are over, and how many rows these had."""
+        begun = (
+            self.last if self.last is not None and any(map(sum, self.nights[-1].drift)) else None
+        )
+        newest = max((place_of(night.period) for night in fresh), default=0)
+        found, over = list[Night](), 0
+        for night in fresh:
+            place = place_of(night.period)
+            if begun is not None and (place < begun or place == begun < newest):
+                over += sum(night.drift[0])
+                night = msgspec.structs.replace(night, drift=((0,) * BINS,) * len(night.drift))
+            if night.seen:
+                found.append(night)
+        return found, over
 
 
 def new_state(
@@ -223,6 +261,7 @@ def new_state(
     maturity: int = 0,
     calibration: bool = False,
     max_weight: float | None = None,
+    drift: dict[str, tuple[int, ...]] | None = None,
 ) -> WatchState:
     """Return a state before its first night."""
     bounds = {promise.name: promise.bound for promise in promises}
@@ -236,6 +275,7 @@ def new_state(
         maturity,
         calibration=calibration,
         max_weight=max_weight,
+        drift=drift or {},
     )
 
 
@@ -318,4 +358,5 @@ def period_at(place: int, calendar: Calendar) -> str | int:
 
 def _bounds(state: WatchState) -> str:
     texts = [promise.text for promise in state.tested]
-    return ", ".join([*texts, "calibration"] if state.calibration else texts)
+    more = {"calibration": state.calibration, "drift": bool(state.drift)}
+    return ", ".join([*texts, *(name for name, watched in more.items() if watched)])

@@ -18,7 +18,7 @@ from calibkit.files.inputs import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
-from calibkit.methods.watch import residuals
+from calibkit.methods.watch import covariates, residuals
 from calibkit.methods.watch.bets import (
     PROMISES,
     Estimate,
@@ -34,6 +34,8 @@ from calibkit.methods.watch.state import (
     WatchState,
     merge_states,
     new_state,
+    period_at,
+    place_of,
     read_state,
     refuse_other,
 )
@@ -48,6 +50,9 @@ BOUNDARY, ALL = "boundary", "all"
 
 #: What the test of probabilities is called.
 CALIBRATION = "calibration"
+
+#: For how many nights it is said when labels will be enough.
+_FORESEEN = 1_000
 
 #: Where neither the line nor a certificate says.
 _CONFIDENCE = 0.95
@@ -110,7 +115,34 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         return self.name if self.name == CALIBRATION else Promise(self.name, self.bound).text
 
 
-class WatchFile(msgspec.Struct, frozen=True, kw_only=True):
+class Drifted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of whether a column still looks as in the fitting rows.
+
+    Attributes
+    ----------
+    name
+        ``score`` or ``uncertainty``.
+    alpha, e_value, threshold, highest, refuted, since
+        As of `Tested`, of the claim that rows are drawn as the fitting rows were.
+    moved
+        The share of rows that lies in other of five bins than in the fit: since that night, else on
+        all nights.
+    rows
+        How many rows there are, labelled or not.
+    """
+
+    name: str
+    alpha: float
+    e_value: float
+    threshold: float
+    highest: float
+    refuted: str | int | None
+    since: str | int | None
+    moved: float | None
+    rows: int
+
+
+class WatchFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of ``watch.json``; see `Watched`."""
 
     alarm: bool
@@ -121,6 +153,7 @@ class WatchFile(msgspec.Struct, frozen=True, kw_only=True):
     nights: int
     rows: int
     calibkit: str
+    drift: tuple[Drifted, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,6 +166,8 @@ class Watched(Shown):
         All that was counted.
     tests
         One for each promise.
+    drift
+        One for each column that is watched for drift.
     advice
         What to do, in a sentence.
     known
@@ -146,6 +181,7 @@ class Watched(Shown):
     state: WatchState
     tests: tuple[Tested, ...]
     advice: str
+    drift: tuple[Drifted, ...] = ()
     known: int = 0
     remarks: tuple[Remark, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -176,6 +212,7 @@ class Watched(Shown):
             nights=len(self.state.nights),
             rows=self.rows,
             calibkit=__version__,
+            drift=self.drift,
         )
         found: dict[str, Any] = msgspec.to_builtins(content)
         return found
@@ -221,6 +258,10 @@ class Watched(Shown):
             ends[test.name] = Interval(test.low, test.high)
             for part in ("bound", "e_value", "threshold", "rows"):
                 values[f"{test.name}_{part}"] = getattr(test, part)
+        for one in self.drift:
+            values[f"{one.name}_drift"] = one.moved
+            for part in ("e_value", "threshold", "rows"):
+                values[f"{one.name}_drift_{part}"] = getattr(one, part)
         return Metrics(
             signature={},
             rows=self.rows,
@@ -257,12 +298,16 @@ def watch(options: WatchOptions, source: Source, *, batch: int | None = None) ->
     notes = tuple(source.warnings)
     if not nights:
         notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")
-    elif state.calendar == "run":  # the next night, or the last if it has these rows
+    elif not planned.labelled:
+        notes = (*notes, f"there is no column {options.label!r}: no row of the inputs has a label.")
+    if nights and state.calendar == "run":  # the next night, or the last if it has these rows
         (night,) = nights
         known = bool(state.nights) and night.shards[0] in state.nights[-1].shards
         place = (state.last or 0) + (not known)
         nights = (msgspec.structs.replace(night, period=place),)
-    state, again = state.add(nights)
+    state, again, over = state.add(nights, late=options.late)
+    if over:
+        remarks = (*remarks, Remark("", "row", "of nights that are over left out of drift", over))
     text = together([(options.state, state.text), (source.parts[0].path, source.told)])
     state = msgspec.structs.replace(state, text=text)
     return replace(judge(state), known=again, remarks=remarks, warnings=notes)
@@ -282,6 +327,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
         maturity=options.maturity or 0,
         calibration=options.calibration,
         max_weight=options.max_weight,
+        drift={role: own.rows for role, own in planned.outlines.items()},
     )
     if not Path(options.state).exists():
         return fresh
@@ -344,8 +390,12 @@ class _Bet:
 
 def _alpha(state: WatchState) -> float:
     """Return the level of each test."""
+    return _share(state, len(state.promises) + state.calibration)
+
+
+def _share(state: WatchState, shares: int) -> float:
+    """Return the level of one test among some that share 1 - C."""
     sure = decimal_bound(state.confidence)
-    shares = len(state.promises) + state.calibration
     return (sure.denominator - sure.numerator) / sure.denominator / shares
 
 
@@ -372,26 +422,64 @@ def judge(state: WatchState) -> Watched:
     alpha, bets = _alpha(state), _bets(state)
     tests = []
     for bet in bets:
-        rate, at = bet.rate(slice(None)), bet.proof.passed(1.0 / alpha)
+        rate = bet.rate(slice(None))
         tests.append(
             Tested(
                 name=bet.name,
                 bound=bet.bound,
-                alpha=alpha,
-                e_value=bet.proof.e_value,
-                threshold=1.0 / alpha,
-                highest=bet.proof.highest,
-                refuted=None if at is None else state.nights[at].period,
-                since=None if at is None else state.nights[bet.proof.since(at)].period,
                 estimate=rate.value,
                 low=rate.low,
                 high=rate.high,
                 rows=rate.rows,
+                **_said(state, bet.proof, alpha),
             )
         )
-    return Watched(
-        state, tuple(tests), _advice(tests, [bet.proof for bet in bets], _moved(state, bets))
-    )
+    drift = _drifted(state)
+    proofs = [bet.proof for bet in bets]
+    advice = _advice(tests, proofs, _moved(state, bets), state)
+    return Watched(state, tuple(tests), " ".join([advice, *_seen(drift)]), drift)
+
+
+def _said(state: WatchState, proof: Evidence, alpha: float) -> dict[str, Any]:
+    """Return what evidence says at a level, as `Tested` and `Drifted` have it."""
+    at = proof.passed(1.0 / alpha)
+    return {
+        "alpha": alpha,
+        "threshold": 1.0 / alpha,
+        "e_value": proof.e_value,
+        "highest": proof.highest,
+        "refuted": None if at is None else state.nights[at].period,
+        "since": None if at is None else state.nights[proof.since(at)].period,
+    }
+
+
+def _drifted(state: WatchState) -> tuple[Drifted, ...]:
+    """Return what is known of each column that is watched for drift, at a level of its own."""
+    found = []
+    for place, (name, fitted) in enumerate(state.drift.items()):
+        nights = [night.drift[place] for night in state.nights]
+        alpha = _share(state, len(state.drift))
+        said = _said(state, covariates.evidence(fitted, nights), alpha)
+        late = [
+            night.drift[place]
+            for night in state.nights
+            if said["since"] is None or place_of(night.period) >= place_of(said["since"])
+        ]
+        rows = sum(map(sum, nights))
+        found.append(Drifted(name=name, moved=covariates.moved(fitted, late), rows=rows, **said))
+    return tuple(found)
+
+
+def _seen(drift: Sequence[Drifted]) -> list[str]:
+    """Return what drift there is, in a sentence; none where there is none."""
+    said = [
+        f"{one.name} since night {one.since} ({one.moved:.1%} of the rows have moved)"
+        for one in drift
+        if one.refuted is not None and one.moved is not None
+    ]
+    if not said:
+        return []
+    return [f"Rows are not as those of the fit: {' and '.join(said)}; calibkit drift shows where."]
 
 
 def _moved(state: WatchState, bets: Sequence[_Bet]) -> float | None:
@@ -418,7 +506,9 @@ def merged(files: list[str]) -> Watched:
     return judge(merge_states([(file, read_state(read_bytes(file), file)) for file in files]))
 
 
-def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | None) -> str:
+def _advice(
+    tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | None, state: WatchState
+) -> str:
     """Return what to do, in a sentence; `moved` is the factor of the odds that explains all."""
     refuted = [test for test in tests if test.refuted is not None]
     if refuted:
@@ -462,8 +552,29 @@ def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | 
     ]
     if unsure:
         names = " and ".join(test.name for test in unsure)
-        return f"Nothing is refuted, and there are too few labels to be sure of {names}: keep watching."
+        wait = max(_wait(test, state) for test in unsure)
+        when = ""
+        if wait and state.last is not None:
+            then = period_at(state.last + wait, state.calendar)
+            when = f" before about night {then} at this rate"
+        return (
+            f"Nothing is refuted, and there are too few labels to be sure of {names}{when}: keep "
+            "watching."
+        )
     return "Every promise is kept, as far as the nights together say: keep watching."
+
+
+def _wait(test: Tested, state: WatchState) -> int:
+    """Return in how many more nights a rate that stays may be sure of its bound; 0: nobody knows.
+
+    The ends of an interval come nearer as one over the square root of the number of rows.
+    """
+    nights = place_of(state.nights[-1].period) - place_of(state.nights[0].period) + 1
+    end = test.high if test.name == "fpr" else test.low
+    if test.estimate is None or end is None or test.estimate == test.bound:
+        return 0
+    wait = nights * (((test.estimate - end) / (test.estimate - test.bound)) ** 2 - 1.0)
+    return math.ceil(wait) if wait <= _FORESEEN else 0
 
 
 def _kept(test: Tested, value: float) -> bool:
