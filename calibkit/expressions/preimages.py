@@ -20,8 +20,11 @@ from calibkit.expressions.nodes import Node, Operand, node_of, steps
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
 
-#: A monotone function of scores, in their own dtype.
+#: A monotone function of scores, in their own dtype; its last digits may fall where it rises.
 Function = Callable[[Floats], NDArray[np.float64]]
+
+#: How many scores below the one that bisection ends at are looked at, for those last digits.
+_NEAR = 256
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ def first_reaching(function: Function, cuts: Sequence[float], scores: Scores) ->
         reached = function(scores.floats(middle)) >= wanted
         above = np.where(reached, np.minimum(middle, above), above)
         below = np.where(reached, below, np.maximum(middle, below))
+    near = np.clip(above - np.arange(_NEAR)[:, None], lowest, highest)
+    reached = function(scores.floats(near.ravel())).reshape(near.shape) >= wanted
+    above = np.where(reached, near, above).min(axis=0)
     found: Floats = scores.floats(np.minimum(above, highest)).astype(np.float64)
     return np.where(above > highest, np.inf, found)
 

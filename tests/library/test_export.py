@@ -160,6 +160,16 @@ def test_a_knot_of_a_function_becomes_the_first_score_that_reaches_it(
         assert found == 0.0 or function(np.array([below]))[0] < cut
 
 
+def test_a_knot_is_found_below_last_digits_that_fall() -> None:
+    at, below = 0.32, math.nextafter(0.32, 0.0)
+    end = at + 100 * np.spacing(at)
+
+    def function(values: np.ndarray) -> np.ndarray:
+        return np.where((values > at) & (values <= end), below, values)
+
+    assert first_reaching(function, [at], Scores(False, 0.0, 1.0)).tolist() == [at]
+
+
 def test_a_function_that_falls_or_stands_has_steps_of_the_score_too() -> None:
     values = [Number(float(place)) for place in range(3)]
     scores = Scores(False, 0.0, 1.0)
