@@ -41,7 +41,7 @@ from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.drift import DriftOptions
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
-from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.states import Shard, State, SummedState, new_header
 from calibkit.version import __version__
@@ -69,9 +69,6 @@ _CERTIFIED = {"capacity": "selected_share"}
 #: The kind of states, and the columns of their table.
 KIND: Final = "drift"
 _COLUMNS: Final = ("boundary", "sum", "value")
-
-#: Rows that are read at a time, where memory does not say.
-_BATCH = 2**20
 
 
 class DriftFile(msgspec.Struct):
@@ -155,8 +152,7 @@ def fit(options: DriftOptions, source: Source, *, batch: int | None = None) -> D
         Values out of range or of the wrong type.
     """
     watch = plan_watch(options, source)
-    allowed = _BATCH if source.memory is None else source.memory.batch
-    counted = count(watch, source, batch or allowed)
+    counted = count(watch, source, batch)
     return judged(options, watch.watched, counted, source.rows, source.warnings)
 
 
@@ -351,8 +347,7 @@ def plan(options: DriftOptions, source: Source) -> Plan:
 
 def state(options: DriftOptions, source: Source) -> State:
     """Return the state of the rows of a shard; errors as `fit`."""
-    batch = (source.memory or memory_budget(None)).batch
-    counts = count(plan_watch(options, source), source, batch, hashed=True)
+    counts = count(plan_watch(options, source), source, hashed=True)
     shard = Shard(hash_text(counts.hash), source.rows)
     # Shards may call a column by names of their own: what is found is the same.
     left = replace(options, score=None, uncertainty=None, weight=None, threads=None)

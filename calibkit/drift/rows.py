@@ -327,8 +327,8 @@ def watched_of(model: Any) -> list[Watched]:
     return [_watched(name, one, {}, None, None) for name, one in named.items()]
 
 
-def count(watch: Watch, source: Source, rows: int, *, hashed: bool = False) -> Counts:
-    """Return what there is to count, reading so many rows at a time.
+def count(watch: Watch, source: Source, rows: int | None = None, *, hashed: bool = False) -> Counts:
+    """Return what there is to count, reading so many rows at a time; None: as memory allows.
 
     With `hashed` the counts have a hash of the rows, which takes as long as the counting.
     """

@@ -249,12 +249,12 @@ def scores_of(column: Column) -> Scores:
     return Scores(single, -most, most)
 
 
-def expit(program: Program, z: Node, name: str = "linear") -> Node:
+def expit(program: Program, z: Node) -> Node:
     """Return 1 / (1 + exp(-z)), in the form that does not overflow."""
     if isinstance(z, Number):
         small = math.exp(-abs(z.value))
         return Number((1.0 if z.value >= 0.0 else small) / (1.0 + small))
-    z = program.short(name, z)
+    z = program.short("linear", z)
     power = program.bind("power", Exp(when(z >= 0.0, 0.0 - z, z)))
     whole = ONE + power
     return when(z >= 0.0, ONE / whole, power / whole)

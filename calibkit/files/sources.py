@@ -26,7 +26,7 @@ from calibkit.files.opening import open_part
 from calibkit.files.table import Schema, Table, in_one_schema
 from calibkit.files.text import settled
 from calibkit.files.told import Noted, Told, together
-from calibkit.runtime.memory import Memory
+from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.progress import Progress, silent
 
 
@@ -235,12 +235,16 @@ class Source:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
 
-    def windows(self, columns: Sequence[str] | None = None, *, rows: int) -> Iterator[Source]:
+    def windows(
+        self, columns: Sequence[str] | None = None, *, rows: int | None = None
+    ) -> Iterator[Source]:
         """Yield the rows of all parts as sources of at most so many rows, each of one part.
 
-        Messages number their rows rightly.  Columns and errors are as of `read`.
+        None: as many as memory allows.  Messages number their rows rightly.  Columns and errors are
+        as of `read`.
         """
         names = self._names(columns)
+        rows = rows or (self.memory or memory_budget(None)).batch
         told = 0
         for table in self._tables:
             done = 0

@@ -33,6 +33,8 @@ _MEMORY = 20
 #: A step must gain this share of what the slope promises, and leave at most that share of slope.
 _GAIN, _FLATTENED = 1e-4, 0.9
 _LINE_TRIALS = 60
+#: A quasi-Newton search ends after so many steps at the latest.
+_MOST_STEPS = 1000
 #: How much a function may rise by rounding where its slope says that it falls, as a share of it.
 _ROUNDING = 1e-14
 
@@ -125,9 +127,7 @@ def newton_step(
     return point + points[kernels.STEP], decrement
 
 
-def quasi_newton(
-    evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT, iterations: int = 1000
-) -> Minimum:
+def quasi_newton(evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT) -> Minimum:
     """Minimise a function by L-BFGS with a weak Wolfe line search.
 
     Parameters
@@ -137,9 +137,7 @@ def quasi_newton(
     start
         Where to begin; a finite value.
     tolerance
-        Stop once no component of the gradient is larger.
-    iterations
-        Stop after so many steps at the latest.
+        Stop once no component of the gradient is larger, after a thousand steps at the latest.
 
     Notes
     -----
@@ -150,7 +148,7 @@ def quasi_newton(
     """
     point, (value, gradient) = start, evaluate(start)
     steps: list[tuple[Floats, Floats, float]] = []
-    for taken in range(iterations):
+    for taken in range(_MOST_STEPS):
         largest = float(np.abs(gradient).max(initial=0.0))
         if largest <= tolerance:
             return Minimum(point, value, largest, taken, converged=True)
@@ -173,7 +171,7 @@ def quasi_newton(
             steps = [*steps[1 - _MEMORY :], (moved, turned, curvature)]
         point, gradient = after, rise
     largest = float(np.abs(gradient).max(initial=0.0))
-    return Minimum(point, value, largest, iterations, converged=largest <= tolerance)
+    return Minimum(point, value, largest, _MOST_STEPS, converged=largest <= tolerance)
 
 
 def _direction(gradient: Floats, steps: list[tuple[Floats, Floats, float]]) -> Floats:

@@ -108,16 +108,11 @@ def random_keys(columns: Mapping[str, NDArray[Any]], seed: int) -> NDArray[np.ui
     return hashes
 
 
-def hash_rows(frame: pl.DataFrame, times: NDArray[Any] | None = None) -> int:
+def hash_rows(frame: pl.DataFrame) -> int:
     """Return the sum modulo 2^64 of a hash of each row.
 
-    Parameters
-    ----------
-    frame
-        The rows.  A number counts as the float64 nearest to it, a category as its text, a list as
-        its values; a column counts by its name, wherever it stands.
-    times
-        How often each row occurs; None: once.
+    A number counts as the float64 nearest to it, a category as its text, a list as its values; a
+    column counts by its name, wherever it stands.
     """
     total = 0
     for start in range(0, frame.height, _FRAME_BLOCK):
@@ -125,8 +120,6 @@ def hash_rows(frame: pl.DataFrame, times: NDArray[Any] | None = None) -> int:
         hashes = np.zeros(block.height, np.uint64)
         for name in sorted(block.columns):
             kernels.absorb(hashes, _words(block[name]), _of_text(name))
-        if times is not None:
-            hashes *= times[start : start + _FRAME_BLOCK].astype(np.uint64)
         total += int(hashes.sum())
     return total % 2**64
 

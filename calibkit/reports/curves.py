@@ -169,13 +169,13 @@ def _rates(view: View, curve: Curve, confidence: float | None) -> pl.DataFrame:
     return pl.DataFrame(table, schema_overrides={"area": pl.Float64})
 
 
-def visible(x: NDArray[Any], y: NDArray[Any], most: int = MOST_POINTS) -> NDArray[np.int64]:
-    """Return which points of a line to draw: all, or `most` that are evenly spread along it."""
-    if x.size <= most:
+def visible(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
+    """Return which points of a line to draw: `MOST_POINTS` at most, evenly spread along it."""
+    if x.size <= MOST_POINTS:
         return np.arange(x.size)
     steps = np.abs(np.diff(x)) + np.abs(np.diff(y))
     along = np.concatenate([[0.0], np.cumsum(steps)])
-    wanted = np.linspace(0.0, along[-1], most)
+    wanted = np.linspace(0.0, along[-1], MOST_POINTS)
     return np.unique(np.append(np.minimum(np.searchsorted(along, wanted), x.size - 1), x.size - 1))
 
 

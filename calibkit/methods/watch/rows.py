@@ -32,9 +32,6 @@ from calibkit.options.watch import WatchOptions
 
 Places = NDArray[np.int64]
 
-#: Rows that are read at a time, where memory does not say.
-_BATCH = 2**20
-
 #: How many different weights the rows of a night may have: that many lines its state has.
 MOST_WEIGHTS = 100
 
@@ -159,7 +156,7 @@ def _calendar(options: WatchOptions, source: Source) -> Calendar:
         kind = source.schema[name]
         whole = kind.is_integer()
         if is_text(kind):
-            values = next(source.windows([name], rows=_BATCH)).read([name])[name].drop_nulls()
+            values = next(source.windows([name])).read([name])[name].drop_nulls()
             whole = len(values) > 0 and str(values[0]).strip().lstrip("-").isdigit()
         found[name] = "integer" if whole else "date"
     if len(set(found.values())) > 1:
@@ -173,13 +170,12 @@ def count(
 ) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
     """Return the nights of the inputs, in order, and what there is to say of rows that do not count.
 
-    So many rows are read at a time.
+    So many rows are read at a time; None: as many as memory allows.
     """
-    allowed = _BATCH if source.memory is None else source.memory.batch
     columns = list(dict.fromkeys([*reading.columns.values(), *reading.reads.optional]))
     nights: dict[int, Counted] = {}
     remarks, tonight = list[Remark](), list[int]()
-    for window in source.windows(columns, rows=rows or allowed):
+    for window in source.windows(columns, rows=rows):
         remarks += _count_window(reading, window, columns, nights, tonight)
     if tonight:
         young = sum(nights.pop(place).rows for place in sorted(nights) if place > max(tonight))

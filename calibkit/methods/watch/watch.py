@@ -270,7 +270,7 @@ class Watched(Shown):
         )
 
 
-def watch(options: WatchOptions, source: Source, *, batch: int | None = None) -> Watched:
+def watch(options: WatchOptions, source: Source) -> Watched:
     """Add new rows to what was counted, and test all promises; nothing is written.
 
     Parameters
@@ -279,9 +279,6 @@ def watch(options: WatchOptions, source: Source, *, batch: int | None = None) ->
         The boundary, its promises, and the file of the state; without that file a state begins.
     source
         New rows, of the last night and later ones.
-    batch
-        How many rows are read at a time, None: as many as memory allows; the result does not depend
-        on it.
 
     Raises
     ------
@@ -294,7 +291,7 @@ def watch(options: WatchOptions, source: Source, *, batch: int | None = None) ->
     """
     planned = plan(options, source)
     state = current(options, planned)
-    nights, remarks = count(planned, source, batch)
+    nights, remarks = count(planned, source)
     notes = tuple(source.warnings)
     if not nights:
         notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")

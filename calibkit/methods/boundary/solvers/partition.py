@@ -38,9 +38,9 @@ _SPREAD = (1.0, 0.5)
 _LEAST_SLOPE = 0.2
 
 
-def leaves_of(tally: Tally, goal: Goal, leaves: int, excluded: int = -1) -> NDArray[np.uint16]:
+def leaves_of(tally: Tally, goal: Goal, leaves: int) -> NDArray[np.uint16]:
     """Return the leaf of each cell, which are the levels of a tally; low leaves want low thresholds."""
-    return _Tables(tally, goal, excluded).leaves(leaves)
+    return _Tables(tally, goal).leaves(leaves)
 
 
 def cross_fitted(
@@ -62,7 +62,7 @@ def cross_fitted(
 class _Tables:
     """Rows and positive rows of a tally by part, cell and bin of the score, without one fold."""
 
-    def __init__(self, tally: Tally, goal: Goal, excluded: int) -> None:
+    def __init__(self, tally: Tally, goal: Goal, excluded: int = -1) -> None:
         count, positive = (c.astype(np.float64) for c in (tally.count, tally.positive))
         if excluded >= 0:
             kept = tally.part != excluded
