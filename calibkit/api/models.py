@@ -41,6 +41,9 @@ def apply_to_frame(
 
     refuse_unknown("Model.apply", ApplyOptions, others)
     columns: dict[str, Any] = {"score": score, "uncertainty": uncertainty, "probs": probs}
+    if "uncertainty" not in model.columns and is_array("uncertainty", uncertainty):
+        # Whether a boundary reads it is chosen by its fit, which a caller need not ask about.
+        columns["uncertainty"] = None if model.kind == "boundary" else uncertainty
     first = "probs" if "probs" in model.columns else "score"
     given: Any = frame
     if is_array("score", given):

@@ -213,6 +213,10 @@ def test_arrays_come_back_as_an_array(rows: pl.DataFrame, model: ck.BoundaryMode
     assert list(pandas) == wanted.columns
     with pytest.raises(ck.UsageError, match="no column 'uncertainty'"):
         model.apply(score)
+    alone = ck.fit_boundary(rows, precision=0.5, method="st")  # which reads no uncertainty
+    np.testing.assert_array_equal(
+        alone.apply(score=score, uncertainty=uncertainty), alone.apply(score)
+    )
     calibrator = ck.fit_calibrator(rows, method="platt")
     np.testing.assert_array_equal(calibrator.apply(score), calibrator.apply(rows)["calibrated"])
     with pytest.warns(ck.CalibkitWarning, match="1 of 2 rows"):
