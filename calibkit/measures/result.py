@@ -150,5 +150,5 @@ def alike(metrics: Metrics) -> list[list[str]]:
     """Return the scores in groups that have the same metrics."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for score, slices in metrics.metrics.items():
-        groups.setdefault(tuple(slices["all"]), []).append(score)
+        groups.setdefault(tuple(slices.get("all", ())), []).append(score)
     return list(groups.values())
