@@ -225,7 +225,7 @@ evidence-auc-splits: $(EQUIPPED)  ## why splits by the AUC disappoint (folder DA
 	$(BIN)/python docs/evidence/write_auc_splits.py $(DATA)
 
 # Each in an environment of its own; what cannot be installed is passed over, its figures stay.
-evidence-watch-peers:  ## other monitors on the nights of `make evidence-watch` (GLIDE_PYTHON=python3.12), hours
+evidence-watch-peers:  ## other monitors on the nights of `make evidence-watch` (GLIDE_PYTHON=python3.12), five minutes; probcal for 10 streams
 	for peer in mapie==1.6.0 probcal==0.4.0 glide-py==0.11.0; do \
 		folder=build/peers/$${peer%%=*}; \
 		case $$peer in glide*) python=$(or $(GLIDE_PYTHON),python3.12);; *) python=python3;; esac; \

@@ -13,8 +13,6 @@ raters.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULT
 tally.py group_gains | last = 0 | last = 1 | not read before it is set
 knapsack.py nested_levels | if size > 0: | if True: | a short cut: without it the loop has no turns
 knapsack.py rising_precision | if best < 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0: | if best <= 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0: | position 0 is the last one looked at
-knapsack.py pareto_band | wide = 1e-09 + 1000.0 * slack | wide = 1e-09 - 1000.0 * slack | room for rounding of 1e-12, which whole counts do not need
-leaf_maps.py fit_leaf_lines | most = 0 | most = 1 | length of scratch space
 logistic.py spread | if weight > 0.0: | if weight >= 0.0: | weight 0 adds 0
 normal.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
 ranking.py ranking_sums | if good > 0: | if True: | adds 0
