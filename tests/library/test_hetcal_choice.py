@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.methods.hetcal.choice import CANDIDATES, choose_partition, fit_partition
+from calibkit.methods.hetcal.choice import CANDIDATES, Part, choose_partition, fit_partition
 from calibkit.methods.hetcal.rows import Folds
 from calibkit.methods.hetcal.run import fit_hetcal
 from calibkit.numerics.streams import folds_of_keys
@@ -39,6 +40,23 @@ def test_rows_that_weigh_nothing_teach_nothing(partition: Any, weighted: bool) -
     alone, _ = fit_partition(few, None, options, Folds(inner.part[used], 4), None)
     assert np.allclose(found.probability[used], alone.probability, rtol=1e-9)
     assert [part.tree for part in found.parts] == [part.tree for part in alone.parts]
+
+
+@pytest.mark.parametrize("partition", [*CANDIDATES, None])
+def test_labels_that_judge_say_nothing_to_the_fit(partition: Any) -> None:
+    """With the labels of the rows held out turned round, each has the chance that it had."""
+    trees = None if partition in ("tree", None) else 5
+    options = HetcalOptions(partition=partition or "tree", max_bins=255, trees=trees, **SMALL)
+    rows = read(coarse(900), max_bins=255)
+    folds = Folds(folds_of_keys(rows.key, 5, 0), 5)
+    held = folds.held(2)
+    chances = []
+    for turned in (False, True):
+        label = np.where(held, rows.label ^ turned, rows.label).astype(rows.label.dtype)
+        part = Part.of(replace(rows, label=label), folds, 2, options)
+        share = np.exp(-part.losses(options if partition else None, None).log_loss)
+        chances.append(np.where(label[held] == 1, share, 1.0 - share))
+    np.testing.assert_allclose(chances[0], chances[1], rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def choose_partition(
         few = [Candidate(method=name, reason="there are too few rows for folds") for name in asked]
         return open_to["tree"], few, None
     # Where folds go forward in time the first that is judged would leave one to choose by.
-    parts = [_Part.of(rows, folds, part, options) for part in folds.judged()[folds.forward :]]
+    parts = [Part.of(rows, folds, part, options) for part in folds.judged()[folds.forward :]]
     judged: dict[str, HeldOut | str] = {
         name: _together([part.losses(own, train) for part in parts])
         if isinstance(own, HetcalOptions)
@@ -106,7 +106,7 @@ def _together(found: list[HeldOut]) -> HeldOut:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """A fold: rows of which the others weigh nothing, their own folds, and their first map."""
 
     rows: HetcalRows
@@ -117,6 +117,7 @@ class _Part:
 
     @classmethod
     def of(cls, rows: HetcalRows, folds: Folds, part: int, options: HetcalOptions) -> Self:
+        """Return a fold, with the first map that the other rows give."""
         own, held = rows.learning(folds.used(part)), folds.held(part)
         before = first_map(own, options.precalibrate, options.seed, options.workers)
         return cls(own, rows.mass[held], held, folds.before(part), before)

@@ -125,7 +125,8 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     reads = applier.reads(source, request)
     labelled = options.label in source.schema
     if not (options.drift and options.unlabelled == "drop"):
-        source.require([options.label], "--label")
+        beside = " (--unlabelled drop needs none)" if options.drift else ""
+        source.require([options.label], f"--label{beside}")
     for name, flag in (
         (options.weight, "--weight"),
         (options.period, "--period"),
