@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from calibkit.engines.dask import DaskEngine, R, T
-from calibkit.runtime.progress import Progress, silent
 
 
 class LocalEngine(DaskEngine):
@@ -19,16 +18,9 @@ class LocalEngine(DaskEngine):
         """As many workers as it says."""
         return self._at_once
 
-    def map(
-        self, function: Callable[[T], R], parts: Sequence[T], progress: Progress = silent
-    ) -> Iterator[R]:
+    def map(self, function: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
         """Yield the results."""
-        rows = 0
-        for place, part in enumerate(parts, start=1):
-            found = function(part)
-            rows += found.rows
-            progress(rows, rows * len(parts) // place)
-            yield found
+        return map(function, parts)
 
     def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
         """Return the results as one, merged one after the other."""

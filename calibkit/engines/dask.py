@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError
-from calibkit.runtime.progress import Progress, silent
+from calibkit.runtime.progress import tell
 from calibkit.version import __version__
 
 #: The address that means a cluster of this machine's processes.
@@ -112,12 +112,10 @@ class DaskEngine:
         """The threads of all workers that there are."""
         return sum(self._client.nthreads().values())
 
-    def map(
-        self, function: Callable[[T], R], parts: Sequence[T], progress: Progress = silent
-    ) -> Iterable[R]:
+    def map(self, function: Callable[[T], R], parts: Sequence[T]) -> Iterable[R]:
         """Begin to work on all parts; the results come, in order, when they are asked for."""
         work = partial(_of_one_version, function, __version__)
-        return Results(self, self._client.map(work, parts, pure=False), parts, progress)
+        return Results(self, self._client.map(work, parts, pure=False), parts)
 
     def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
         """Return the results of `map` as one.
@@ -133,7 +131,7 @@ class DaskEngine:
         for place, size in enumerate(watched, start=1):
             with self.explained(part_of[size.key]):
                 rows += size.result()
-            results.progress(rows, rows * len(sizes) // place)
+            tell(rows, rows * len(sizes) // place)
         while len(futures) > 1 and rows > room:
             groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
             futures = [self._client.submit(merge, group, pure=False) for group in groups]
@@ -190,7 +188,6 @@ class Results(Generic[R]):
     engine: DaskEngine
     futures: list[Any]
     parts: Sequence[Any]
-    progress: Progress
 
     def __iter__(self) -> Iterator[R]:
         rows = 0
@@ -200,7 +197,7 @@ class Results(Generic[R]):
                     found: R = self.futures[place - 1].result()
                 self.futures[place - 1] = None  # the worker may forget it
                 rows += found.rows
-                self.progress(rows, rows * len(self.parts) // place)
+                tell(rows, rows * len(self.parts) // place)
                 yield found
         except CalibkitError:
             self.engine.finish([future for future in self.futures if future is not None])

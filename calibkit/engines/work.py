@@ -32,7 +32,6 @@ from calibkit.models.lineage import footer
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
-from calibkit.runtime.progress import Progress, silent
 from calibkit.runtime.threads import later, warm_up
 
 if TYPE_CHECKING:
@@ -247,7 +246,6 @@ def state_on_cluster(
     opening: Opening,
     address: str,
     threads: int,
-    progress: Progress,
     *,
     divide: bool,
 ) -> State:
@@ -267,7 +265,6 @@ def state_on_cluster(
             cluster,
             task,
             shards,
-            progress,
             of_rows=options.of_rows,
             divide=divide,
             meanwhile=load,
@@ -278,7 +275,6 @@ def state_of_all(
     engine: DaskEngine,
     task: StateTask,
     shards: Sequence[Shard],
-    progress: Progress = silent,
     *,
     of_rows: bool = False,
     divide: bool = True,
@@ -294,8 +290,8 @@ def state_of_all(
     """
 
     def state(task: StateTask, work: Sequence[Shard]) -> State:
-        files = engine.map(task.packed, work, progress) if of_rows else []
-        states = [] if of_rows else engine.map(task, work, progress)
+        files = engine.map(task.packed, work) if of_rows else []
+        states = [] if of_rows else engine.map(task, work)
         meanwhile()
         from calibkit.registry.states import state_of
         from calibkit.summaries.states import join_states
@@ -370,7 +366,6 @@ def apply_on_cluster(
     outputs: Sequence[str],
     address: str,
     threads: int,
-    progress: Progress,
     tell: Callable[[str], None],
 ) -> Told:
     """Apply a model to files; each becomes another, and all appear together or not at all.
@@ -387,13 +382,13 @@ def apply_on_cluster(
             for one, output in zip(shards, absolute, strict=True)
         ]
         try:
-            made = list(cluster.map(own, orders, progress))
+            made = list(cluster.map(own, orders))
             together((shard.name, told.text) for shard, told in zip(shards, made, strict=True))
         except DataError:
             opening = own.opening.told_together(cluster, shards)
             if opening == own.opening:
                 raise
-            made = list(cluster.map(replace(own, opening=opening), orders, progress))
+            made = list(cluster.map(replace(own, opening=opening), orders))
         for shard, told in zip(shards, made, strict=True):
             for remark in told.warnings:
                 tell(f"{shard.name}: {remark}")

@@ -27,7 +27,7 @@ from calibkit.files.table import Schema, Table, in_one_schema
 from calibkit.files.text import settled
 from calibkit.files.told import Noted, Told, together
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.runtime.progress import Progress, silent
+from calibkit.runtime.progress import tell
 
 
 class Source:
@@ -54,7 +54,6 @@ class Source:
         self._unusual = tuple((one.part.path, one.remarks) for one in tables if one.remarks)
         #: What users are told of how inputs were read, a line each; it grows with `require`.
         self.remarks = self.noted.lines
-        self.progress: Progress = silent
         self.input_format, self.memory = input_format, memory
         self.dialect = dialect or Dialect()
         self.whole = True  # these are all rows, not a window of them
@@ -252,7 +251,7 @@ class Source:
                 for frame in table.batches(names, rows):
                     yield self._only(Table.of(table.part, frame), done)
                     done, told = done + frame.height, told + frame.height
-                    self.progress(told, self.rows)
+                    tell(told, self.rows)
             check_rows(table.part.path, done, table.rows)
 
     def stretch(self, first: int, rows: int) -> Source:

@@ -42,6 +42,7 @@ from calibkit.files.values import (
     kinds_of,
     points_of,
 )
+from calibkit.runtime.progress import tell
 
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
@@ -95,6 +96,7 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
     if not is_compressed(head) and not head.strip() and len(head) < HEAD_BYTES:
         raise DataError.of(path, "the file is empty (nothing but white space)")
     size = source.stat().st_size if isinstance(source, Path) else 0
+    tell(0, size, "bytes")
     size *= _EXPANSION if is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
     try:

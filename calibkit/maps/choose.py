@@ -25,6 +25,7 @@ from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import Candidate, ScoreMap
 from calibkit.numerics.streams import FOLD, salt_of
 from calibkit.options.maps import SCORE_METHODS, MapOptions
+from calibkit.runtime.progress import steps
 
 #: Rows to fit a map on, and rows to judge it by.
 Split = tuple[Points, Points]
@@ -89,7 +90,7 @@ def choose(
     reasons = {**_reasons(rows, dealings), **(left_out or {})}
     judged = {
         name: reasons.get(name) or _judged(METHODS[name], dealings, options, clip)
-        for name in CANDIDATES
+        for name in steps(CANDIDATES, len(CANDIDATES), "candidates judged")
     }
     table = compared(judged, measure)
     return first_good(table, measure) or ("platt" if rows.scale == "raw" else "none"), table

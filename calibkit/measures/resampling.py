@@ -24,6 +24,7 @@ from calibkit.measures.smooth import smooth_calibration_error
 from calibkit.measures.views import Sample, View
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import Settings
+from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability
 from calibkit_kernels.hashes import mix
@@ -389,7 +390,7 @@ def _repeated(
         seed = mix(np.uint64(options.seed))
         keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, options.replicates + 1)]
     with ThreadPoolExecutor(options.threads) as pool:
-        drawn = list(pool.map(draw, map(np.uint64, keys)))
+        drawn = list(steps(pool.map(draw, map(np.uint64, keys)), len(keys), "replicates drawn"))
     found = {}
     for name, own in value.items():
         values = [one[name] for one in drawn if math.isfinite(one[name])]

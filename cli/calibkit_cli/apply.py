@@ -101,13 +101,13 @@ def _run_far(
         Part(shard.path, line.input_format or suffix_format(shard.path) or "csv", shard.relative)
         for shard in shards
     ]
+    console.show_progress()
     made = apply_on_cluster(
         ApplyTask(model, options, line.opening),
         shards,
         outputs := directory_outputs(console.output, parts, format=console.output_format),
         address,
         line.workers,
-        console.progress(),
         console.warn,
     )
     console.aside(made.noted.lines)

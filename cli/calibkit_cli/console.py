@@ -13,9 +13,8 @@ from calibkit.errors import DataError, UsageError
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, cell_text, numeric, printable, table_text
 from calibkit.runtime.kernels import tell_of_compiling
-from calibkit.runtime.progress import Progress
 
-from .progress import clear_line, progress_line
+from .progress import clear_line, show_progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -169,11 +168,9 @@ class Console:
                 }
             )
 
-    def progress(self) -> Progress:
-        """Return what is to be told how far the run has come: `calibkit.runtime.progress.Progress`."""
-        return progress_line(
-            quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal
-        )
+    def show_progress(self) -> None:
+        """Show on a terminal how far the run comes."""
+        show_progress(quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal)
 
     def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
         """Say on standard error what went to the output file, unless ``-q`` or ``--json``.

@@ -136,7 +136,6 @@ def write_rows(
     in_place
         Each input is written over, in its own format.
     """
-    source.progress = console.progress()
     if not console.per_input and not in_place:
         deliver_rows(console, make(source, console.warn), source.format)
         return

@@ -134,6 +134,7 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
     if console.per_input:
         raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(line.inputs)
+    console.show_progress()
     state = state_on_cluster(
         made_by.run,
         _travelling(options),
@@ -141,7 +142,6 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
         line.opening,
         line.dask,
         options.workers,
-        console.progress(),
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
     )

@@ -164,9 +164,10 @@ class Inputs(TextOptions):
         return Opening(self.input_format, self.dtype, self.budget, self.dialect)
 
     def open(self, console: Console) -> Source:
-        """Return the rows, which tell a console how far the run has come."""
+        """Return the rows; from now on the console shows how far the run comes."""
         from calibkit.files.sources import open_source
 
+        console.show_progress()
         source = open_source(
             self.inputs,
             input_format=self.input_format,
@@ -175,7 +176,6 @@ class Inputs(TextOptions):
             dialect=self.dialect,
         )
         console.aside(source.remarks)
-        source.progress = console.progress()
         return source
 
 

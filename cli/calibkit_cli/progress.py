@@ -1,4 +1,4 @@
-"""How far a run has come, on one line of a terminal: rows, rows per second, remaining time."""
+"""How far a run has come, on one line of a terminal: what is done, how fast, the time left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, TextIO
 
-from calibkit.runtime.progress import Progress, silent
+from calibkit.runtime.progress import listen
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -31,13 +31,13 @@ _lines: list[ProgressLine] = []
 class ProgressLine:
     """A line on standard error that shows after a while, and goes away without a trace.
 
-    Called with the rows done and the rows in all, see `calibkit.runtime.progress.Progress`.
+    It is told as a `calibkit.runtime.progress.Listener` is; until then it says the bytes read.
     """
 
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._now = stream, now
         self._begun = self._pass_begun = now()
-        self._done, self._total, self._told = 0, 0, now()
+        self._done, self._total, self._what, self._told = 0, 0, "bytes", now()
         self._before = _bytes_read()
         self._bar: Bar | None = None
         self._lock = RLock()
@@ -45,12 +45,12 @@ class ProgressLine:
         self._timer.daemon = True
         self._timer.start()
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show that so many rows are done; fewer than before are those of another pass."""
+    def __call__(self, done: int, total: int, what: str) -> None:
+        """Show that so much is done; less than before, or of something else, is another pass."""
         with self._lock:
-            if done < self._done:
-                self._pass_begun = self._now()
-            self._done, self._total, self._told = done, total, self._now()
+            if done < self._done or what != self._what:
+                self._pass_begun, self._before = self._now(), _bytes_read()
+            self._done, self._total, self._what, self._told = done, total, what, self._now()
             if self._now() - self._begun >= DELAY:
                 self._show()
 
@@ -64,31 +64,38 @@ class ProgressLine:
 
     def text(self) -> str:
         """Return what the line says now: its clock runs where nothing is told, too."""
-        if 0 < self._total <= self._done and self._now() - self._told >= _AT_WORK:
-            rows = f"{self._total:,} rows read"
-            return f"{rows}, working on them: {_duration(self._now() - self._begun)} so far"
+        so_far = f"{_duration(self._now() - self._begun)} so far"
+        done, total, what = self.done(), self._total, self._what
+        if what == "bytes":
+            of_all = f" of {total / 1e6:,.0f}" if total else ""
+            return f"{done / 1e6:,.0f}{of_all} MB read, {so_far}" if done >= _MUCH else so_far
+        if done >= total and self._now() - self._told >= _AT_WORK:
+            all_done = "rows read, working on them:" if what == "rows" else f"{what},"
+            return f"{total:,} {all_done} {so_far}"
         seconds = self._now() - self._pass_begun
-        if not self._done or seconds <= 0:
-            read = _bytes_read() - self._before
-            size = f"{read / 1e6:,.0f} MB read, " if read >= _MUCH else ""
-            return f"{size}{_duration(self._now() - self._begun)} so far"
-        speed = self._done / seconds
-        left = max(self._total - self._done, 0) / speed
-        rows = f"{self._done:,} of {self._total:,} rows"
-        return f"{rows}, {_rounded(speed)} rows/s, {_duration(left)} left"
+        known = f"{done:,} of {total:,} {what}"
+        if not done or seconds <= 0:
+            return f"{known}, {so_far}"
+        speed = f"{_rounded(done / seconds)} rows/s, " if what == "rows" else ""
+        return f"{known}, {speed}{_duration(max(total - done, 0) * seconds / done)} left"
+
+    def done(self) -> int:
+        """Return how much is done now; the system counts the bytes, others among them."""
+        if self._what != "bytes":
+            return self._done
+        read = _bytes_read() - self._before
+        return min(read, self._total) if self._total else read
 
     def _show(self) -> None:
         with self._lock:
             bar = self._bar or self._new_bar()
-            total = self._total if self._done else None  # without a number: a pulse
-            bar.update(bar.task_ids[0], completed=self._done, total=total)
             if self._bar is None:
                 self._bar = bar
                 bar.start()
 
     def _new_bar(self) -> Bar:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
         from rich.text import Text
 
         line = self
@@ -96,7 +103,8 @@ class ProgressLine:
         class Said(ProgressColumn):
             """What the line says whenever rich paints it, ten times a second."""
 
-            def render(self, task: object) -> Text:
+            def render(self, task: Task) -> Text:
+                task.completed, task.total = line.done(), line._total or None  # None: a pulse
                 return Text(line.text())
 
         bar = Progress(
@@ -111,8 +119,8 @@ class ProgressLine:
         return bar
 
 
-def progress_line(*, quiet: bool, rows_on_terminal: bool) -> Progress:
-    """Return what is to be told of a run's progress: a line, where somebody looks and may see it.
+def show_progress(*, quiet: bool, rows_on_terminal: bool) -> None:
+    """Show how far the run comes from now on, on a line, where somebody looks and may see it.
 
     Parameters
     ----------
@@ -122,10 +130,10 @@ def progress_line(*, quiet: bool, rows_on_terminal: bool) -> Progress:
         Whether the run writes rows on the same terminal as it goes on.
     """
     if quiet or rows_on_terminal or not sys.stderr.isatty():
-        return silent
+        return
     clear_line()
     _lines.append(ProgressLine(sys.stderr))
-    return _lines[-1]
+    listen(_lines[-1])
 
 
 def clear_line(*_: Any) -> None:
@@ -138,6 +146,7 @@ def end_lines() -> None:
     """Forget the lines of a run that has ended."""
     clear_line()
     _lines.clear()
+    listen(None)
 
 
 def say_it_compiles(before: int) -> None:

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from calibkit.files.sources import Source
-from calibkit.runtime.progress import silent
+from calibkit.runtime.progress import listen, steps
 from calibkit_cli import progress
-from calibkit_cli.progress import ProgressLine, clear_line, end_lines, progress_line
+from calibkit_cli.progress import ProgressLine, clear_line, end_lines, show_progress
 from tests.conftest import clean_environment
 
 
@@ -27,13 +27,15 @@ class Terminal(io.StringIO):
 
 def test_only_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert progress_line(quiet=True, rows_on_terminal=False) is silent
-    assert progress_line(quiet=False, rows_on_terminal=True) is silent
-    line = progress_line(quiet=False, rows_on_terminal=False)
-    assert isinstance(line, ProgressLine)
+    show_progress(quiet=True, rows_on_terminal=False)
+    show_progress(quiet=False, rows_on_terminal=True)
+    assert not progress._lines
+    show_progress(quiet=False, rows_on_terminal=False)
+    assert len(progress._lines) == 1
     end_lines()
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert progress_line(quiet=False, rows_on_terminal=False) is silent
+    show_progress(quiet=False, rows_on_terminal=False)
+    assert not progress._lines
 
 
 def test_rows_speed_and_time_left() -> None:
@@ -41,14 +43,21 @@ def test_rows_speed_and_time_left() -> None:
     line = ProgressLine(Terminal(), lambda: clock[0])
     line.clear()  # no timer in a test
     clock[0] = 1.0
-    line(1_000_000, 10_000_000)
+    line(0, 10_000_000, "rows")
+    clock[0] = 2.0
+    line(1_000_000, 10_000_000, "rows")
     assert line.text() == "1,000,000 of 10,000,000 rows, 1.0 million rows/s, 9 s left"
-    clock[0] = 1.5
-    line(500, 10_000_000)  # another pass
-    clock[0] = 3.5
+    clock[0] = 2.5
+    line(500, 10_000_000, "rows")  # another pass
+    clock[0] = 4.5
     assert line.text() == "500 of 10,000,000 rows, 250 rows/s, 11 h 06 min left"
-    line(10_000_000, 10_000_000)
+    line(10_000_000, 10_000_000, "rows")
     assert line.text().endswith(", 0 s left")
+    line(0, 6, "candidates judged")
+    assert line.text() == "0 of 6 candidates judged, 4 s so far"
+    clock[0] = 8.5
+    line(2, 6, "candidates judged")
+    assert line.text() == "2 of 6 candidates judged, 8 s left"
     line.clear()
 
 
@@ -64,7 +73,7 @@ def test_the_clock_runs_while_nothing_is_told() -> None:
     while "7 s so far" not in terminal.getvalue() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "7 s so far" in terminal.getvalue()
-    line(100, 100)
+    line(100, 100, "rows")
     clock[0] = 60.0
     assert line.text() == "100 rows read, working on them: 1 min 00 s so far"
     end_lines()
@@ -82,16 +91,19 @@ def test_bytes_are_told_while_text_is_scanned(
     rows.write_text("label\n" + "10\n" * 5_000_000)
     pl.read_csv(rows)
     assert line.text() in ("15 MB read, 0 s so far", "16 MB read, 0 s so far")
+    line(0, 15_000_006, "bytes")
+    pl.read_csv(rows)
+    assert line.text() == "15 of 15 MB read, 0 s so far"
 
 
 def test_it_shows_after_a_while_and_goes_away() -> None:
     clock, terminal = [0.0], Terminal()
     line = ProgressLine(terminal, lambda: clock[0])
     progress._lines.append(line)
-    line(10, 100)
+    line(10, 100, "rows")
     assert terminal.getvalue() == ""
     clock[0] = progress.DELAY
-    line(20, 100)
+    line(20, 100, "rows")
     assert "20 of 100 rows" in terminal.getvalue()
     clear_line()
     assert line._bar is None
@@ -101,10 +113,13 @@ def test_it_shows_after_a_while_and_goes_away() -> None:
 
 def test_a_source_tells_of_its_windows() -> None:
     source = Source.from_frame(pl.DataFrame({"v": range(10)}))
-    told: list[tuple[int, int]] = []
-    source.progress = lambda done, total: told.append((done, total))
+    told: list[tuple[int, int, str]] = []
+    listen(lambda *about: told.append(about))
     assert sum(window.rows for window in source.windows(rows=4)) == 10
-    assert told == [(4, 10), (8, 10), (10, 10)]
+    assert list(steps("ab", 2, "trees grown")) == ["a", "b"]
+    listen(None)
+    assert told[:3] == [(4, 10, "rows"), (8, 10, "rows"), (10, 10, "rows")]
+    assert told[3:] == [(k, 2, "trees grown") for k in (0, 1, 2)]
 
 
 def test_a_short_run_on_a_terminal_shows_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from calibkit.methods.vad import run as vad
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.runtime.progress import Progress, silent
 from tests.cli.score_files import write
 from tests.compat.fits import FITS, rows, words
 from tests.conftest import clean_environment
@@ -51,9 +50,7 @@ class Disorderly(LocalEngine):
         super().__init__(at_once=2)
         self._rng = rng
 
-    def map(
-        self, function: Callable[[T], R], parts: Sequence[T], progress: Progress = silent
-    ) -> Iterator[R]:
+    def map(self, function: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
         """Yield the results in the order of the parts."""
         places = [*range(len(parts)), *self._rng.choices(range(len(parts)), k=2)]
         self._rng.shuffle(places)

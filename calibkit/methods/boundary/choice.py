@@ -56,6 +56,7 @@ from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
 from calibkit.models.scales import measure
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
+from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
 
 Places = NDArray[np.uint16]
@@ -184,7 +185,10 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
             counted_on = replace(base, tally=some)
         dealt = deal(counted_on, options.folds, options.seed, options.workers)
         dealt = dealt.reweighted(goal.totals.classes)
-    tried = [_try(summary, places, dealt, goal) for summary, places in counted]
+    tried = [
+        _try(summary, places, dealt, goal)
+        for summary, places in steps(counted, len(counted), "candidates judged")
+    ]
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     price = marginal_prices(counted[0 if base.cells is None else len(counted) // 2][0])
     return _rank(tried, dealt, goal, price)

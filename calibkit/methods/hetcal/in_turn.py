@@ -30,6 +30,7 @@ from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree
 from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
+from calibkit.runtime.progress import steps
 from calibkit_kernels import criteria
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.maps import line_map
@@ -122,7 +123,7 @@ class Booster:
             RIDGE / rows.size,
         )
         grower = Grower(rows.features, payload, rules, arrays, steady=True)
-        for number in range(most):
+        for number in range(most) if few else steps(range(most), most, "trees at most"):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             tree, ends = grower.grow(None, pool, threads, self._subset(number))
             if len(tree.nodes) == 1:
@@ -204,7 +205,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
                 return booster.run(most, pool, threads, part, few=len(parts) > 1)
 
             if len(parts) > 1:
-                runs = list(pool.map(one, parts))
+                runs = list(steps(pool.map(one, parts), len(parts), "folds judged"))
                 count = _best_count([run.losses for run in runs])
                 linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
                 made = booster.run(count, pool, options.workers)

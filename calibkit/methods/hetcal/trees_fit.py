@@ -41,6 +41,7 @@ from calibkit.options.hetcal import (
     SHRINKAGES,
     HetcalOptions,
 )
+from calibkit.runtime.progress import steps
 from calibkit_kernels import leaf_cells
 from calibkit_kernels import leaf_maps as kernels
 
@@ -113,7 +114,7 @@ def fit(
             grown = iter([mapped(growth.tree(depth, least, pool, options.workers))])
         else:
             grown = pool.map(one, range(count))
-        for tree, maps, leaf in grown:
+        for tree, maps, leaf in steps(grown, count, "trees grown"):
             first = leaf if not parts else first
             for own in rows.blocks():
                 probability[own] += maps.probabilities(rows.score[own], leaf[own])
@@ -283,7 +284,7 @@ def choose(
             leaves = [np.unique(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
             gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
 
-        list(pool.map(work, jobs))
+        list(steps(pool.map(work, jobs), len(jobs), "trees tried"))
         kept, total = folds.among(parts), gains.sum(axis=0)
         mass = float(rows.mass[kept].sum())
         best = best_place(discounted(total, mass), grid)
@@ -383,7 +384,7 @@ def choose_forest(
                 lines = [cells.counted(tree, fresh & folds.used(part))[-1] for part in parts]
                 return _Tried(tree, rows.ends(tree), counts, np.stack(lines))
 
-            tried = list(pool.map(one, range(trees)))
+            tried = list(steps(pool.map(one, range(trees)), trees, "trees tried"))
 
             def judge(own: slice, tried: list[_Tried] = tried) -> tuple[float, Floats]:
                 return _forest_gains(rows, own, tried, grid, folds, alone, growth.own)
