@@ -1,15 +1,14 @@
-"""`calibkit calibrate` and `apply` against other packages that fit and predict in one process.
+"""`calibkit calibrate --apply` against other packages that fit and predict in one process.
 
 The packages run in the environment of this script: scikit-learn, and netcal and venn-abers where
-they are installed (at a tenth or a hundredth of the rows, for which they take long enough).  Ours
-are two processes, each with its start-up and a file to read.  Venn-Abers is also put beside reading
-and sorting the file with polars.
+they are installed (at a tenth or a hundredth of the rows, for which they take long enough).
+Venn-Abers is also put beside reading and sorting the file with polars, and the choice of a method
+beside one that is given.
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ ROUNDS = 2
 
 #: How many times faster than scikit-learn it should be, at the full number of rows.
 TIMES = 5.0
+#: How many times as long as `platt` the choice among all methods should take at most.
+CHOICE = 4.0
 SMALL = 1_000
 
 
@@ -54,15 +55,7 @@ def fit(python: str, path: str, method: str) -> list[str]:
 
 def fit_and_apply(python: str, path: str, method: str) -> list[str]:
     """Return the command that fits a calibrator and applies it to the same file."""
-    first = fit(python, path, method)
-    output = str(harness.FOLDER / "calibrated.parquet")
-    then = calibkit(python, "apply", first[-1], path, "--keep", "label", "-q", "-o", output)
-    return ["sh", "-c", f"{shlex.join(first)} && {shlex.join(then)}"]
-
-
-def twice(command: list[str]) -> list[str]:
-    """Return a command line that runs a command two times."""
-    return ["sh", "-c", f"{shlex.join(command)} && {shlex.join(command)}"]
+    return [*fit(python, path, method), "--apply", str(harness.FOLDER / "calibrated.parquet")]
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
@@ -87,8 +80,8 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             rounds=options.rounds,
             limit=1 / TIMES if one.fewer == 1 else None,
             starts=(fit_and_apply(python, small, one.method), peer(small)),
-            floor=twice(harness.reading(python, path, "score", "label")),
-            why="a process that fits and one that applies each start and read",
+            floor=harness.reading(python, path, "score", "label"),
+            why="it starts, reads, and writes the rows with the calibrated column",
             kind="calibrate",
         )
     path = datasets.distinct(python, options.rows)
@@ -97,5 +90,13 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
         fit(python, path, "venn-abers"),
         peer_script(python, "polars_sort.py", path),
         rounds=options.rounds,
+        kind="calibrate",
+    )
+    yield compare(
+        f"{million(options.rows)}, auto, platt",
+        fit(python, path, "auto"),
+        fit(python, path, "platt"),
+        rounds=options.rounds,
+        limit=CHOICE,
         kind="calibrate",
     )
