@@ -168,9 +168,10 @@ evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidate
 evidence-several: $(INSTALLED)  ## judge several uncertainties against the best of them on real score files (folder DATA)
 	$(BIN)/python docs/evidence/write_several.py $(DATA)
 
-evidence-calibrators: $(EQUIPPED)  ## calibrators and the choice among them beside scikit-learn, netcal and venn-abers (installs them) on real score files (folder DATA)
-	$(PIP) install 'netcal==1.4.*' 'venn-abers==1.5.*'
-	$(BIN)/python docs/evidence/write_calibrators.py $(DATA)
+evidence-calibrators:  ## calibrators and the choice among them beside other packages (in an environment of its own) on real score files (folder DATA)
+	python3 -m venv build/peers/calibrators
+	build/peers/calibrators/bin/python -m pip install --quiet -e . scikit-learn 'netcal==1.4.*' 'venn-abers==1.5.*' 'probmetrics==1.3.*' 'splinecalib==0.0.*'
+	build/peers/calibrators/bin/python docs/evidence/write_calibrators.py $(DATA)
 
 evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs it) on real score files (folder DATA)
 	$(PIP) install 'mapie==1.6.*'

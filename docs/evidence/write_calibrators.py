@@ -1,6 +1,6 @@
 """Fill in calibrators.md: maps by every method, by the choice and by other packages, on real files.
 
-netcal and venn-abers are compared where they are installed; the page says which were not.
+Other packages are compared where they are installed; the page says which were not.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import calibkit as ck
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
 SIZES = ("500", "2000", "half")
 OURS = ("none", "platt", "temperature", "beta", "quadratic", "spline", "venn-abers", "isotonic")
+#: The choice by the other loss.
+BY_BRIER = "auto, by Brier score"
 #: The shapes of made files: the logit of the truth as a function of the logit of the score.
 SHAPES: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "perfect": lambda z: z,
@@ -87,6 +89,24 @@ def netcal(name: str, score: Floats, label: Floats, new: Floats) -> Floats:
     return np.asarray(made.fit(score, label).transform(new), np.float64).reshape(-1)
 
 
+def probmetrics(name: str, score: Floats, label: Floats, new: Floats) -> Floats:
+    """Return what a method of probmetrics makes of new scores."""
+    from probmetrics import calibrators
+
+    pairs, further = (np.column_stack([1.0 - each, each]) for each in (score, new))
+    fitted = calibrators.get_calibrator(name).fit(pairs, label.astype(np.int64))
+    return np.asarray(fitted.predict_proba(further), np.float64)[:, 1]
+
+
+def splinecalib(score: Floats, label: Floats, new: Floats) -> Floats:
+    """Return what the package splinecalib makes of new scores."""
+    from splinecalib import SplineCalib
+
+    fitted = SplineCalib()
+    fitted.fit(score, label)
+    return np.asarray(fitted.calibrate(new), np.float64)
+
+
 #: Other packages: the module that must be there, and what predicts.
 PEERS: dict[str, tuple[str, Predict]] = {
     "scikit-learn logistic": ("sklearn", sklearn_line),
@@ -95,6 +115,9 @@ PEERS: dict[str, tuple[str, Predict]] = {
     "netcal beta": ("netcal", partial(netcal, "BetaCalibration")),
     "netcal logistic": ("netcal", partial(netcal, "LogisticCalibration")),
     "netcal histogram": ("netcal", partial(netcal, "histogram")),
+    "probmetrics quadratic": ("probmetrics", partial(probmetrics, "quadratic-scaling")),
+    "probmetrics affine": ("probmetrics", partial(probmetrics, "affine-scaling")),
+    "splinecalib": ("splinecalib", splinecalib),
 }
 
 
@@ -111,9 +134,12 @@ def judge(
 ) -> tuple[Losses, str]:
     """Return the losses of methods and of the choice on new rows, and what was chosen."""
     frame, found, chosen = pl.DataFrame({"score": new[0]}), {}, ""
-    for name in (*methods, "auto"):
+    for name in (*methods, BY_BRIER, "auto"):
+        asked = {"optimize": "brier"} if name == BY_BRIER else {}
         try:
-            model = ck.fit_calibrator(score=own[0], label=own[1], method=name)
+            model = ck.fit_calibrator(
+                score=own[0], label=own[1], method=name.partition(",")[0], **asked
+            )
         except ck.DataError:  # the classes are separated: no finite solution
             continue
         mapped = model.apply(frame)["calibrated"].to_numpy()
@@ -227,7 +253,7 @@ def main() -> None:
             "better. Resplits on which a method has no finite solution are left out of its mean."
             + (f" Not installed: {', '.join(absent)}." if absent else "")
         ),
-        standing=standing(study, ("auto", *OURS, *peers)),
+        standing=standing(study, ("auto", BY_BRIER, *OURS, *peers)),
         ours=differences(study, ("auto", *(name for name in OURS if name != "beta"))),
         brier=differences(study, ("auto", *(name for name in OURS if name != "beta")), 1),
         peers=differences(study, peers),
