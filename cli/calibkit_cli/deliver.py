@@ -30,22 +30,12 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Rows:
-    """A result that is rows.
-
-    Attributes
-    ----------
-    frames, added
-        The rows, in one or more frames, and which of their columns the command added.
-    warnings
-        What the user should be told before they are written.
-    metadata
-        Keys and values for the footer of a Parquet file.
-    """
+    """A result that is rows."""
 
     frames: Iterable[pl.DataFrame]
-    added: Sequence[str]
-    warnings: Sequence[str] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
+    added: Sequence[str]  # which of their columns the command added
+    warnings: Sequence[str] = ()  # what the user should be told before they are written
+    metadata: dict[str, str] = field(default_factory=dict)  # for the footer of a Parquet file
 
 
 def applied(
@@ -70,20 +60,10 @@ def deliver(
     files: Mapping[str, str] | None = None,
     view: Callable[[Any, Page], None] | None = None,
 ) -> None:
-    """Write a result where the command line says, and show it.
+    """Write a result, which messages call `noun`, where the command line says, and show it.
 
-    Parameters
-    ----------
-    found, noun
-        The result, and what messages call it.
-    text
-        Returns its content for an output; None: JSON.
-    beside
-        Writes the further files of the run.
-    files
-        What these are called, by their path.
-    view
-        Shows it; None: as its class is shown.
+    `text` returns its content for an output, else it is JSON; `beside` writes the further `files` of
+    the run, named by their path; `view` shows it, else it is shown as its class is.
     """
     from calibkit.files.sinks import Transaction
 
@@ -124,17 +104,10 @@ def write_rows(
     *,
     in_place: bool = False,
 ) -> None:
-    """Make rows of a source and deliver them where the command line says.
+    """Make rows of a source and deliver them where the command line says, or over each input.
 
-    Parameters
-    ----------
-    console, source
-        Where they go, and what they are made of.
-    make
-        Returns the rows of a source; what the user should be told only when they have all been made
-        goes to its second argument, at the latest before the last frame.
-    in_place
-        Each input is written over, in its own format.
+    What the user should be told only when `make` has made them all goes to its second argument, at the
+    latest before the last frame.
     """
     source.progress = console.progress()
     if not console.per_input and not in_place:

@@ -53,16 +53,7 @@ def run_states(
 ) -> None:
     """Do what the line of a command that has states asks for.
 
-    Parameters
-    ----------
-    made_by
-        What makes the result.
-    options, line, console
-        How it is made, the rest of the line, and its voice.
-    write
-        Makes the results of a source, and delivers them.
-    deliver
-        Delivers the result of a state.
+    `write` makes the results of a source and delivers them, `deliver` delivers that of a state.
     """
     from calibkit.runtime.threads import later, warm_up
 

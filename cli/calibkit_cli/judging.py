@@ -57,12 +57,8 @@ class Gated(Options):
 def settle(judged: Sequence[tuple[str | None, Outcome]]) -> None:
     """Say on standard error what failed, also under ``-q``, and end the command with exit code 1.
 
-    Call it last: the outputs are written whether the gate holds or not.
-
-    Parameters
-    ----------
-    judged
-        Outcomes, each with its file; None where there is only one.
+    Call it last: the outputs are written whether the gate holds or not.  Each outcome comes with its
+    file, None where there is only one.
     """
     failed = [(file, outcome) for file, outcome in judged if outcome.failed]
     if not failed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
 from calibkit.options.shared import TextOptions, of_input, of_output, of_run
+from calibkit.runtime.memory import memory_budget
 
 from .console import Console
 
@@ -72,7 +73,6 @@ Warnings = Annotated[
     Literal["show", "error"], of_run("error: a warning ends the run, before it writes.")
 ]
 
-
 Annotate = Annotated[
     Literal["github"] | None,
     of_output("Also say what is wrong as annotations of GitHub Actions, on standard error."),
@@ -127,8 +127,6 @@ class Budget(Options):
     @property
     def budget(self) -> Memory:
         """How much memory there is."""
-        from calibkit.runtime.memory import memory_budget
-
         return memory_budget(self.memory)
 
 
@@ -152,8 +150,6 @@ class Inputs(TextOptions):
     @property
     def budget(self) -> Memory:
         """How much memory there is."""
-        from calibkit.runtime.memory import memory_budget
-
         return memory_budget(None)
 
     @property

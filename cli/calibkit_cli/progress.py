@@ -114,12 +114,7 @@ class ProgressLine:
 def progress_line(*, quiet: bool, rows_on_terminal: bool) -> Progress:
     """Return what is to be told of a run's progress: a line, where somebody looks and may see it.
 
-    Parameters
-    ----------
-    quiet
-        ``-q``.
-    rows_on_terminal
-        Whether the run writes rows on the same terminal as it goes on.
+    Nobody sees it where the run writes rows on the same terminal as it goes on.
     """
     if quiet or rows_on_terminal or not sys.stderr.isatty():
         return silent
