@@ -80,21 +80,33 @@ def deliver(
 
 
 def write_each(
-    sources: Sequence[Source],
-    outputs: Sequence[str],
+    console: Console,
+    source: Source,
     make: Callable[[Source], Write],
     *,
-    folders: bool = True,
-) -> None:
-    """Make a result of each source and write it, into a folder that may be missing if `folders`."""
+    over: bool = False,
+    **named: str | None,
+) -> list[str]:
+    """Write a result of all inputs, or one of each, all of them or none; return the files.
+
+    Those of each stand in the folder of ``-o DIR/``, `named` as `directory_outputs` says, or `over` the
+    inputs.
+    """
+    from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
 
+    sources, outputs = [source], [console.output or "-"]
+    if console.per_input:
+        outputs = directory_outputs(str(console.output), source.parts, **named)
+    if over or console.per_input:
+        sources, outputs = source.split(), source.paths if over else outputs
     with Transaction() as transaction:
-        for source, output in zip(sources, outputs, strict=True):
-            write = make(source)
-            if folders:
+        for part, output in zip(sources, outputs, strict=True):
+            write = make(part)
+            if console.per_input:
                 make_folders([output])
             write(transaction, output)
+    return outputs
 
 
 def write_rows(
@@ -113,12 +125,6 @@ def write_rows(
     if not console.per_input and not in_place:
         deliver_rows(console, make(source, console.warn), source.format)
         return
-    from calibkit.files.outputs import directory_outputs
-
-    outputs = source.paths
-    if not in_place:
-        assert console.output is not None
-        outputs = directory_outputs(console.output, source.parts, format=console.output_format)
     count, added = Count(), list[str]()
 
     def write(alone: Source) -> Write:
@@ -136,7 +142,7 @@ def write_rows(
             frames, output, format=kept, metadata=made.metadata or None
         )
 
-    write_each(source.split(), outputs, write)
+    outputs = write_each(console, source, write, over=in_place, format=console.output_format)
     console.report_rows(count.rows, added)
     said = f"{count.rows:,} rows in {len(outputs)} file{'s' if len(outputs) > 1 else ''}"
     if in_place and not console.as_json:

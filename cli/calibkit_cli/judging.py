@@ -106,13 +106,9 @@ def judge(
         deliver_judged(console, found, noun, **more)
         settle(outcomes)
         return
-    from calibkit.files.outputs import directory_outputs
-
-    outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
 
     def make(alone: Source) -> Write:
         content = find(alone).to_json()
         return lambda transaction, output: transaction.write_bytes(content, output)
 
-    write_each(source.split(), outputs, make)
-    console.wrote(noun, outputs)
+    console.wrote(noun, write_each(console, source, make, suffix=".json"))

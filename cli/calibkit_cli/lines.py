@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,18 +24,6 @@ STATE = ".state"
 Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow", "xlsx"]
 
 Model = Annotated[str, option("A model file (JSON).", "MODEL", argument=True)]
-
-InputFormat = Annotated[
-    Format | None,
-    of_input(
-        "Format of the input, whatever its suffix says.",
-        shown="by suffix; on standard input by its first bytes, else csv",
-    ),
-]
-
-Dtype = Annotated[
-    Literal["float64", "float32"], of_input("What numbers of a text file (CSV, NDJSON) become.")
-]
 
 OutputFormat = Annotated[
     Format | None,
@@ -131,21 +120,16 @@ class Budget(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs(TextOptions):
-    """Rows, and how they are read."""
+class Reads(TextOptions):
+    """How rows are read."""
 
-    inputs: Annotated[
-        list[str],
-        option(
-            "Files, globs, directories (key=value folders become columns) or - for standard "
-            "input, all of one schema.",
-            "INPUT",
-            argument=True,
-            many="repetition",
-        ),
-    ]
-    input_format: InputFormat = None
-    dtype: Dtype = "float64"
+    input_format: Format | None = of_input(
+        "Format of the input, whatever its suffix says.",
+        shown="by suffix; on standard input by its first bytes, else csv",
+    )
+    dtype: Literal["float64", "float32"] = of_input(
+        "What numbers of a text file (CSV, NDJSON) become.", default="float64"
+    )
 
     @property
     def budget(self) -> Memory:
@@ -159,17 +143,37 @@ class Inputs(TextOptions):
 
         return Opening(self.input_format, self.dtype, self.budget, self.dialect)
 
-    def open(self, console: Console) -> Source:
-        """Return the rows, which tell a console how far the run has come."""
+    def source(self, paths: Sequence[str]) -> Source:
+        """Return the rows of some files."""
         from calibkit.files.sources import open_source
 
-        source = open_source(
-            self.inputs,
+        return open_source(
+            paths,
             input_format=self.input_format,
             dtype=self.dtype,
             memory=self.budget,
             dialect=self.dialect,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs(Reads):
+    """Rows, and how they are read."""
+
+    inputs: Annotated[
+        list[str],
+        option(
+            "Files, globs, directories (key=value folders become columns) or - for standard "
+            "input, all of one schema.",
+            "INPUT",
+            argument=True,
+            many="repetition",
+        ),
+    ]
+
+    def open(self, console: Console) -> Source:
+        """Return the rows, which tell a console how far the run has come."""
+        source = self.source(self.inputs)
         console.aside(source.remarks)
         source.progress = console.progress()
         return source
