@@ -9,17 +9,11 @@ from typing import Any, ParamSpec, TypeVar
 import polars as pl
 
 from calibkit.api.functions import options_function
-from calibkit.options.simulate import (
-    PartitionsOptions,
-    PosteriorOptions,
-    RatersOptions,
-    SelectionOptions,
-    SimulateOptions,
-)
-from calibkit.registry.simulations import KINDS, simulate
+from calibkit.options import simulate as kinds
+from calibkit.simulate.run import simulate
 
 P = ParamSpec("P")
-Asked = TypeVar("Asked", bound=SimulateOptions)
+Asked = TypeVar("Asked", bound=kinds.SimulateOptions)
 
 _RETURNS = """
 The same seed gives the same rows, and the first rows of a longer simulation are those of a shorter
@@ -45,13 +39,13 @@ def _simulated(options: Callable[P, Asked]) -> Callable[P, pl.DataFrame]:
     def made(own: Asked) -> pl.DataFrame:
         return simulate(own)
 
-    name = "simulate_" + next(name for name, one in KINDS.items() if one is kind)
+    name = "simulate_" + next(name for name, one in kinds.KINDS.items() if one is kind)
     made.__name__ = made.__qualname__ = name
     made.__doc__ = f"{inspect.getdoc(kind)}\n{_RETURNS.format(name=name)}"
     return options_function(options)(made)
 
 
-simulate_posterior = _simulated(PosteriorOptions)
-simulate_selection = _simulated(SelectionOptions)
-simulate_raters = _simulated(RatersOptions)
-simulate_partitions = _simulated(PartitionsOptions)
+simulate_posterior = _simulated(kinds.PosteriorOptions)
+simulate_selection = _simulated(kinds.SelectionOptions)
+simulate_raters = _simulated(kinds.RatersOptions)
+simulate_partitions = _simulated(kinds.PartitionsOptions)

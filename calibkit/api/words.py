@@ -28,15 +28,8 @@ _OPTION = re.compile(
 def python_words(text: str, renamed: Mapping[str, str] | None = None) -> str:
     """Return a message with the options of the command line as arguments of Python.
 
-    Parameters
-    ----------
-    text
-        The message; one in Python's words already stays as it is.
-    renamed
-        Options that the function calls otherwise: ``{"score": "scores"}``.
+    One in Python's words already stays as it is; `renamed`: options that the function calls otherwise.
 
-    Examples
-    --------
     >>> python_words("--precision is 90; use --scale logit, or leave --score-bins 0 out")
     "precision is 90; use scale='logit', or leave score_bins=0 out"
     """

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 
 import polars as pl
 
-from calibkit.bundles.model import BundleModel, Step, makes
+from calibkit.bundles.model import BundleModel
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -30,11 +28,7 @@ class BundleApplier:
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns that the parts need of the input; refuse options that none has use of."""
-        self._check_roles(request)
-        if not any(step.random for step in self.steps) and (
-            request.key is not None or request.seed is not None
-        ):
-            raise UsageError("this bundle decides without chance; leave --key and --seed out.")
+        self.model.refuse(request)
         needed: dict[str, str] = {}
         optional: dict[str, None] = {}
         made: dict[str, pl.DataType] = {}
@@ -44,7 +38,7 @@ class BundleApplier:
             seen = copy(source)  # it is looked at, not read
             seen.schema = {**source.schema, **made}
             try:
-                own = applier.reads(seen, _own_request(step, request, made))
+                own = applier.reads(seen, step.request(request, made))
             except UsageError as error:
                 message = f"{step.label}: {error}"
                 raise UsageError(message, file=error.file, column=error.column) from None
@@ -75,36 +69,9 @@ class BundleApplier:
         made: dict[str, pl.Series] = {}
         for step, applier, own in zip(self.steps, self.appliers, self.own_reads, strict=True):
             seen = frame.with_columns(**made)
-            columns = applier.values(seen, where, own, _own_request(step, request, made))
+            columns = applier.values(seen, where, own, step.request(request, made))
             made |= {
                 name: values.alias(name)
                 for name, values in zip(step.columns.values(), columns, strict=True)
             }
         return made
-
-    def _check_roles(self, request: Request) -> None:
-        """Refuse a column for a role that no part has, or several parts with different columns."""
-        for role in request.columns:
-            if role not in self.model.columns:
-                raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
-            if f"{role}_2" in self.model.columns:
-                names = [
-                    column.name
-                    for key, column in self.model.columns.items()
-                    if key == role or key.startswith(f"{role}_")
-                ]
-                raise UsageError(
-                    f"--{role}: the parts read different {role} columns, "
-                    f"{', '.join(map(repr, names))}; rename the columns of the input instead."
-                )
-
-
-def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:
-    """Return how one part is applied: options reach the parts that have use of them."""
-    elsewhere = {
-        role: name
-        for role, name in request.columns.items()
-        if role in step.reads and not makes(made, step.reads[role].name)
-    }
-    key, seed = (request.key, request.seed) if step.random else (None, None)
-    return replace(request, columns=elsewhere, key=key, seed=seed)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -15,10 +15,12 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
-from calibkit.models.applier import ACTION, PASS
+from calibkit.models.applier import ACTION, PASS, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Column, Model, canonical_text, decode
+
+R = TypeVar("R", bound=Request)
 
 #: Names become parts of column names, which every format and database should take.
 _NAME = re.compile(r"\w[\w-]*")
@@ -67,6 +69,19 @@ class Step:
         kind = self.model.kind
         return f"the {kind} without a name" if self.name is None else f"{self.name!r} ({kind})"
 
+    def request(self, whole: R, made: Iterable[str]) -> R:
+        """Return what the part is asked: options reach the parts that have use of them.
+
+        `made`: the columns of the parts before it.
+        """
+        elsewhere = {
+            role: name
+            for role, name in whole.columns.items()
+            if role in self.reads and not makes(made, self.reads[role].name)
+        }
+        key, seed = (whole.key, whole.seed) if self.random else (None, None)
+        return replace(whole, columns=elsewhere, key=key, seed=seed)
+
 
 class BundleModel(Model):
     """Several models in one file.
@@ -101,6 +116,21 @@ class BundleModel(Model):
         """Return the part that makes each column; `action` is nobody's."""
         made = [step.model for step in self.steps() for _ in step.columns]
         return dict(zip(added, made, strict=False))
+
+    def refuse(self, request: Request) -> None:
+        """Refuse a column for a role that no part has, or several parts differently; a needless key."""
+        for role in request.columns:
+            if role not in self.columns:
+                raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
+            if f"{role}_2" in self.columns:
+                names = [one.name for key, one in self.columns.items() if _role(key) == role]
+                raise UsageError(
+                    f"--{role}: the parts read different {role} columns, "
+                    f"{', '.join(map(repr, names))}; rename the columns of the input instead."
+                )
+        random = any(step.random for step in self.steps())
+        if not random and (request.key is not None or request.seed is not None):
+            raise UsageError("this bundle decides without chance; leave --key and --seed out.")
 
     def steps(self) -> list[Step]:
         """Return the parts, decoded; refuse one that is no model of this version."""

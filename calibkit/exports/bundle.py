@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import msgspec
 
-from calibkit.bundles.model import BundleModel, Step, makes
-from calibkit.errors import UsageError
+from calibkit.bundles.model import BundleModel, Step
 from calibkit.exports.writing import Request
 from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.expressions.program import Program
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.methods import METHODS
-from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import ACTION, PASS
 from calibkit.models.kinds import KINDS
 
@@ -22,17 +17,11 @@ from calibkit.models.kinds import KINDS
 def translate(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:
     """Return the columns of each part, and `action`."""
     steps = model.steps()
-    if not any(map(_random, steps)) and (request.key is not None or request.seed is not None):
-        raise UsageError("this bundle decides without chance; leave --key and --seed out.")
-    for role in request.columns:
-        if role not in model.columns:
-            raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
-        if f"{role}_2" in model.columns:
-            raise UsageError(f"--{role}: the parts read different {role} columns; leave it out.")
+    model.refuse(request)
     program.bundled = True
     outputs: dict[str, Node] = {}
     for step in steps:
-        outputs |= _part(program, step, _own_request(step, request, outputs))
+        outputs |= _part(program, step, step.request(request, outputs))
     action: Node = Text(PASS)
     for step in reversed(steps):
         if step.decides:
@@ -58,23 +47,3 @@ def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
         program.inverses[step.columns["calibrated"]] = program.rising
         program.rising = None
     return made
-
-
-def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:
-    """Return what one part is asked: options reach the parts that have use of them."""
-    elsewhere = {
-        role: name
-        for role, name in request.columns.items()
-        if role in step.reads and not makes(made, step.reads[role].name)
-    }
-    random = _random(step)
-    return replace(
-        request,
-        columns=elsewhere,
-        key=request.key if random else None,
-        seed=request.seed if random else None,
-    )
-
-
-def _random(step: Step) -> bool:
-    return isinstance(step.model, BoundaryModel) and step.model.randomise is not msgspec.UNSET

@@ -50,29 +50,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an expression at one place.
+    """What became of an expression at one place."""
 
-    Attributes
-    ----------
-    expression
-        As typed, in its shortest form.
-    address, value
-        The left side's place and number (None: not defined).
-    comparison
-        ``<``, ``<=``, ``>`` or ``>=``.
-    bound_address, bound
-        The right side: a place (None for a plain number) and its number.
-    failed
-        Whether the comparison holds, or a side of it is not defined.
-    """
-
-    expression: str
-    address: str
+    expression: str  # as typed, in its shortest form
+    address: str  # the left side's place and number (None: not defined)
     value: Value
-    comparison: str
-    bound_address: str | None
+    comparison: str  # ``<``, ``<=``, ``>`` or ``>=``
+    bound_address: str | None  # the right side: a place (None for a plain number) and its number
     bound: Value
-    failed: bool
+    failed: bool  # whether the comparison holds, or a side of it is not defined
 
     @property
     def text(self) -> str:
@@ -209,11 +195,9 @@ def check_files(
 ) -> list[tuple[str, Outcome]]:
     """Return what becomes of gate expressions on several results, each with its file.
 
-    An expression has to mean something in at least one file, and then in every file of the same
-    kind: one gate may hold metrics and models to different expressions, but no metric goes missing
-    unseen.
-
-    Raises `UsageError` for an expression that means nothing in a file where it should.
+    An expression has to mean something in at least one file, and then in every file of the same kind,
+    else it is a `UsageError`: one gate may hold metrics and models to different expressions, but no
+    metric goes missing unseen.
     """
     results = {file: figures(content) for file, content in contents.items()}
     found: list[tuple[str, Outcome]] = []

@@ -46,15 +46,9 @@ class Reads:
 
 
 class Applier(Protocol):
-    """What one model does with rows.
+    """What one model does with rows."""
 
-    Attributes
-    ----------
-    added
-        The names of the columns it adds; the first can be renamed.
-    """
-
-    added: tuple[str, ...]
+    added: tuple[str, ...]  # the names of the columns it adds; the first can be renamed
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns to read, after refusing options and columns that do not fit."""

@@ -328,10 +328,7 @@ class _Head(msgspec.Struct):
 
 
 def kind_class(kind: str) -> type[Model]:
-    """Return the structure of a kind of model.
-
-    Raises `ModelError` for a kind that this version does not know.
-    """
+    """Return the structure of a kind of model, a `ModelError` for one that is not known here."""
     if kind not in KINDS:
         raise ModelError(
             f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "

@@ -41,6 +41,7 @@ class AlphaOptions(shared.FitOptions):
     disagreement_map: Literal["none", "isotonic"] = of_method(
         "A rising step function on predicted disagreement, which may raise it too.", default="none"
     )
+    of_rows = True  # the fit goes through them many times
     probs: shared.Probs = None
     counts: shared.Counts = None
     scale: shared.Scale = "probability"
@@ -50,11 +51,6 @@ class AlphaOptions(shared.FitOptions):
     def check(self) -> None:
         """Refuse more than one predictor."""
         one_pattern(self.probs)
-
-    @property
-    def of_rows(self) -> bool:
-        """Whether a state holds the rows themselves: the fit goes through them many times."""
-        return True
 
     @property
     def pattern(self) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
     from calibkit.options.metrics import Settings, Share
-
-
-def _prevalence(value: Any, flag: str) -> str:
-    """Return the base rate to which classes are reweighted, in its shortest decimal form."""
-    return str(inside(str(value), flag, "more than 0 and less than 1"))
 
 
 def _complete_metrics(incomplete: str) -> list[str]:
@@ -76,7 +71,9 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
         "Only these metrics.", "LIST", shown="all", many="commas", completes=_complete_metrics
     )
     prevalence: float | str | None = of_metrics(
-        "Reweight the classes to this share of positives.", "P", read=_prevalence
+        "Reweight the classes to this share of positives.",
+        "P",
+        read=lambda value, flag: str(inside(str(value), flag, "more than 0 and less than 1")),
     )
     confidence: own.Confidence = 0.95
     intervals: own.Intervals = True

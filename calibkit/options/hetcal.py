@@ -91,6 +91,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     clip: float = of_maps(
         "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0
     )
+    of_rows = True  # the fit goes through them many times
     features: shared.Features = None
     weight_kind: shared.WeightKind = "frequency"
     groups: shared.Groups = None
@@ -123,11 +124,6 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     def in_turn(self) -> bool:
         """Whether each partition goes on from the linear scores that the last one left."""
         return self.partition in ("boosted", "sequential")
-
-    @property
-    def of_rows(self) -> bool:
-        """Whether a state holds the rows themselves: the fit goes through them many times."""
-        return True
 
     @property
     def patterns(self) -> tuple[str, ...]:

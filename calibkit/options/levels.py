@@ -16,14 +16,9 @@ Order = Literal["uncertainty-score", "score-uncertainty"]
 
 
 def edges_of(value: Any, flag: str) -> tuple[float, ...]:
-    """Return inner edges that are given as numbers, as a boundary, or as a file of one of these.
+    """Return inner edges that are given as numbers that rise, as a boundary, or as a file of these.
 
-    Parameters
-    ----------
-    value
-        Numbers that rise, the model of a boundary, or the name of a file: a JSON list or a model.
-    flag
-        What messages call them, where they are no file.
+    `flag`: what messages call them, where they are no file.
     """
     from calibkit.models.model import Model
 

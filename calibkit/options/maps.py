@@ -60,27 +60,14 @@ def one_pattern(probs: Names | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreMethod:
-    """What is known of a method that maps scores before it is loaded.
+    """What is known of a method that maps scores before it is loaded."""
 
-    Attributes
-    ----------
-    step
-        What a fit does, in words.
-    fields
-        The fields of its map: see `calibkit.maps.score_map.ScoreMap`.
-    options
-        The options that not every method has: see `MapOptions`.
-    probabilities
-        Whether scores have to be probabilities or their logits: always, or with bins of equal width.
-    fits
-        Whether it learns anything from labels.
-    """
-
-    step: str
-    fields: tuple[str, ...]
-    options: tuple[str, ...] = ()
+    step: str  # what a fit does, in words
+    fields: tuple[str, ...]  # of its map: see `calibkit.maps.score_map.ScoreMap`
+    options: tuple[str, ...] = ()  # those that not every method has: see `MapOptions`
+    #: Whether scores have to be probabilities or their logits: always, or with bins of equal width.
     probabilities: bool | Literal["equal-width"] = False
-    fits: bool = True
+    fits: bool = True  # whether it learns anything from labels
 
 
 #: The methods that map scores; `calibkit.maps.methods` holds what each does.

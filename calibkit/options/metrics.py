@@ -115,36 +115,18 @@ def meaning(metric: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The options that shape metrics.
+    """The options that shape metrics."""
 
-    Attributes
-    ----------
-    scale
-        ``probability``, ``logit`` or ``raw``.
-    bins, strategy
-        Number and kind of the bins of `ece`, `mce` and `ece_debiased`: ``equal-width`` (over
-        [0, 1]), ``equal-mass`` or ``range`` (equal width over the range of the scores).
-    precisions, recalls
-        The bounds of ``recall_at_precision:P`` and ``precision_at_recall:R``.
-    weighted, weight_kind
-        Whether rows have weights, and what a weight 2 is: ``frequency`` (two rows) or ``sampling``
-        (one row that stands for two).
-    prevalence
-        The base rate (its decimal) to which classes are reweighted; the weights of the rows are so
-        already.
-    threads
-        How many threads may work; no result depends on it.
-    """
-
-    scale: str = "probability"
-    bins: int = 15
-    strategy: str = "equal-width"
-    precisions: tuple[Bound, ...] = ()
-    recalls: tuple[Bound, ...] = ()
+    scale: str = "probability"  # or ``logit``, ``raw``
+    bins: int = 15  # of `ece`, `mce` and `ece_debiased`
+    strategy: str = "equal-width"  # over [0, 1]; ``range`` over that of the scores; ``equal-mass``
+    precisions: tuple[Bound, ...] = ()  # the bounds of ``recall_at_precision:P``
+    recalls: tuple[Bound, ...] = ()  # and of ``precision_at_recall:R``
     weighted: bool = False
-    weight_kind: str = "frequency"
+    weight_kind: str = "frequency"  # a weight 2 is two rows; ``sampling``: one that stands for two
+    #: The base rate (its decimal) to which classes are reweighted; the rows' weights are so already.
     prevalence: str | None = None
-    threads: int = 1
+    threads: int = 1  # that may work; no result depends on it
 
 
 @dataclass(frozen=True)

@@ -36,20 +36,13 @@ class Gap:
 
 @dataclass(frozen=True)
 class Review:
-    """Three-way decisions: precision binds what is blocked, recall that with what is reviewed.
+    """Three-way decisions: precision binds what is blocked, recall that with what is reviewed."""
 
-    Attributes
-    ----------
-    precision, recall, capacity
-        The bounds, two of them or all; a capacity below 1 is a share of the rows.
-    costs
-        Instead: what a false positive, a miss and a review cost.
-    """
-
+    #: The bounds, two of them or all; a capacity below 1 is a share of the rows.
     precision: Bound | None = None
     recall: Bound | None = None
     capacity: Bound | None = None
-    costs: tuple[Bound, ...] = ()
+    costs: tuple[Bound, ...] = ()  # instead: what a false positive, a miss and a review cost
 
     @property
     def objective(self) -> str:
@@ -90,40 +83,19 @@ class Review:
 
 @dataclass(frozen=True)
 class Target:
-    """What to reach: a figure within a bound, or the best value of a measure.
+    """What to reach: a figure within a bound, or the best value of a measure."""
 
-    Attributes
-    ----------
-    option
-        One of `OPTIONS`.
-    bound
-        The bound of a bounded figure, else None.
-    measure, parameters
-        The measure that is maximised or minimised, else ``""``.
-    costs
-        What a false positive and a false negative cost, where one of the two is a column.
-    value_column
-        The column of whose sum the recall is a share, if it does not count rows.
-    prevalence
-        The base rate to which the classes are reweighted, if not that of the rows.
-    review
-        What there is to review beside, for three-way decisions.
-    beside
-        Further figures that are bounded, with their bounds.
-    gap
-        How far segments may lie apart, where that is limited.
-    """
-
-    option: str
-    bound: Bound | None = None
-    measure: str = ""
+    option: str  # one of `OPTIONS`, or `REVIEW`
+    bound: Bound | None = None  # of a figure that has one
+    measure: str = ""  # what is maximised or minimised, else
     parameters: tuple[Bound, ...] = ()
+    #: What a false positive and a false negative cost, where one of the two is a column.
     costs: tuple[Bound | str, ...] = ()
-    value_column: str | None = None
-    prevalence: Bound | None = None
-    review: Review | None = None
-    beside: tuple[tuple[str, Bound], ...] = ()
-    gap: Gap | None = None
+    value_column: str | None = None  # of whose sum the recall is a share, if it does not count rows
+    prevalence: Bound | None = None  # the base rate of reweighted classes, if not that of the rows
+    review: Review | None = None  # what there is to review beside, for three-way decisions
+    beside: tuple[tuple[str, Bound], ...] = ()  # further figures that are bounded
+    gap: Gap | None = None  # how far segments may lie apart, where that is limited
 
     @property
     def each(self) -> tuple[Target, ...]:
@@ -216,21 +188,10 @@ def read_target(
     review: Mapping[str, str | float | None] | None = None,
     several: bool = False,
 ) -> Target:
-    """Return the objective that was given.
+    """Return the objective that was given: the value of each option, None where it was left out.
 
-    Parameters
-    ----------
-    given
-        The value of each option, None where it was left out.
-    value
-        The column of whose sum the recall is to be a share.
-    prevalence
-        The base rate to which the classes are reweighted.
-    review
-        ``review_capacity`` and ``review_cost``, if they were given.
-    several
-        Whether several bounds may be given.  Recall is then maximised within them; the other ones
-        come first, for they are what limits it.
+    `review`: ``review_capacity`` and ``review_cost``.  Where `several` bounds may be given recall is
+    maximised within them; the other ones come first, for they are what limits it.
     """
     named = {name: text for name, text in given.items() if text is not None}
     asked = {name: text for name, text in (review or {}).items() if text is not None}
@@ -334,16 +295,14 @@ def _parsed(text: str, option: str) -> tuple[str, tuple[Bound, ...], tuple[Bound
         )
     texts = rest.split(",") if rest else []
     if name == "cost" and len(texts) == 2 and not all(map(is_decimal, texts)):
-        return name, (), tuple(_cost_or_column(part, option) for part in texts)
+        if not all(texts):
+            raise UsageError(f"{option}: a cost is a number or the name of a column, not nothing.")
+        costs = (
+            decimal_bound(one, f"{option} cost", most=10**9) if is_decimal(one) else one
+            for one in texts
+        )
+        return name, (), tuple(costs)
     return name, OBJECTIVES[name].read(name, rest, option), ()
-
-
-def _cost_or_column(text: str, option: str) -> Bound | str:
-    if is_decimal(text):
-        return decimal_bound(text, f"{option} cost", most=10**9)
-    if not text:
-        raise UsageError(f"{option}: a cost is a number or the name of a column, not nothing.")
-    return text
 
 
 def read_gap(text: str | None) -> Gap | None:

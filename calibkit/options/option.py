@@ -43,69 +43,34 @@ _FOUND: Final[dict[Any, tuple[Option, ...]]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One option of a class: what `option` says of it, and what its field adds.
+    """One option of a class: what `option` says of it, and what its field adds."""
 
-    Attributes
-    ----------
-    help
-        What it does, in one or two sentences.
-    metavar
-        What stands for its value in the help.
-    group
-        The heading under which the help lists it.
-    flags
-        What is typed; none: the name of the field, with hyphens.
-    least, most
-        The bounds of a number.
-    shown
-        The default as the help shows it, where the value itself says too little; False: not at all.
-    env
-        The environment variable that gives it too.
-    many
-        Several values may be typed: by ``"repetition"`` alone, or with ``"commas"`` between them too.
-    read
-        Returns the value that a text, or a value given in Python, stands for; it is called with the
-        value and with what messages call the option.  What it returns passes unchanged.  Of what has
-        commas between its values: `listed`, unless another is named.
-    text
-        The type on the command line, if it is neither that of the field nor text.
-    argument
-        It is typed without a flag: `metavar` names it.
-    path
-        The value names a file, or is rows.
-    hidden
-        The help does not list it.
-    completes
-        Returns what may complete a text that has been begun, on the command line.
-    typed
-        The command line has it too; else it is for Python alone.
-    name, default, required
-        The field, its value where none is given, and whether one has to be.
-    kind, optional
-        Its type, without None, and whether None is a value.
-    """
-
-    help: str
-    metavar: str | None
-    group: str | None = None
-    flags: tuple[str, ...] = ()
-    least: float | None = None
+    help: str  # what it does, in one or two sentences
+    metavar: str | None  # what stands for its value in the help
+    group: str | None = None  # the heading under which the help lists it
+    flags: tuple[str, ...] = ()  # what is typed; none: the name of the field, with hyphens
+    least: float | None = None  # the bounds of a number
     most: float | None = None
+    #: The default as the help shows it, where the value itself says too little; False: not at all.
     shown: str | Literal[False] | None = None
-    env: str | None = None
+    env: str | None = None  # the environment variable that gives it too
+    #: Several values may be typed: by repetition alone, or with commas between them too.
     many: Literal["repetition", "commas"] | None = None
+    #: Returns the value that a text, or a value given in Python, stands for; it is called with the
+    #: value and with what messages call the option.  What it returns passes unchanged.  Of what has
+    #: commas between its values: `listed`, unless another is named.
     read: Callable[[Any, str], Any] | None = None
-    text: Any = None
-    argument: bool = False
-    path: bool = False
-    hidden: bool = False
-    completes: Callable[[str], list[str]] | None = None
-    typed: bool = True
-    name: str = ""
-    default: Any = None
-    required: bool = False
-    kind: Any = None
-    optional: bool = False
+    text: Any = None  # the type on the command line, if it is neither that of the field nor text
+    argument: bool = False  # it is typed without a flag: `metavar` names it
+    path: bool = False  # the value names a file, or is rows
+    hidden: bool = False  # the help does not list it
+    completes: Callable[[str], list[str]] | None = None  # what may complete a text that is begun
+    typed: bool = True  # the command line has it too; else it is for Python alone
+    name: str = ""  # of the field
+    default: Any = None  # its value where none is given
+    required: bool = False  # whether one has to be
+    kind: Any = None  # its type, without None
+    optional: bool = False  # whether None is a value
 
     @property
     def flag(self) -> str:
@@ -253,16 +218,9 @@ def plain(options: Options) -> dict[str, Any]:
 
 
 def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Asked:
-    """Return the options that a state holds.
+    """Return the options of a class that a state holds, as `plain` returned them.
 
-    Parameters
-    ----------
-    content
-        What `plain` returned.
-    kind, path
-        The class, and the state's name for messages.
-    others
-        Options that the state does not decide.
+    `path`: what messages call the state; `others`: options that it does not decide.
     """
     try:
         if not isinstance(content, dict):

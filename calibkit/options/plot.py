@@ -42,25 +42,13 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a picture looks.
+    """How a picture looks."""
 
-    Attributes
-    ----------
-    width, height
-        In inches; a PNG has 200 dots an inch.  None: what suits the kind.
-    title
-        None: that of the kind; empty: no title.
-    dark
-        Light lines on dark ground.
-    transparent
-        Leave the ground out: for pages that have their own.
-    """
-
-    width: float | None = None
+    width: float | None = None  # in inches; None: what suits the kind
     height: float | None = None
-    title: str | None = None
-    dark: bool = False
-    transparent: bool = False
+    title: str | None = None  # None: that of the kind; empty: no title
+    dark: bool = False  # light lines on dark ground
+    transparent: bool = False  # without the ground: for pages that have their own
 
     def __post_init__(self) -> None:
         for name, value in (("width", self.width), ("height", self.height)):
@@ -80,12 +68,8 @@ def _size(value: Any, flag: str) -> tuple[float, float]:
 
 def read_models(value: Any, flag: str) -> tuple[Any, ...]:
     """Return models, or their files: one, several, or text with commas between them."""
-    if isinstance(value, str):
-        several: list[Any] = list(listed(value))
-    elif isinstance(value, list | tuple):
-        several = list(value)
-    else:
-        several = [value]
+    several: Any = listed(value) if isinstance(value, str) else value
+    several = several if isinstance(several, list | tuple) else [value]
     texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in several]
     return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
 
@@ -135,11 +119,10 @@ class PlotOptions(Options):
         """The boundaries to draw, each with what a picture calls it: its file, or its kind."""
         models: tuple[Any, ...] = getattr(self, "boundary", ())
         several = sum(not isinstance(one, str) for one in models) > 1
-        found = []
-        for place, one in enumerate(models, 1):
-            name = one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind
-            found.append((name, one))
-        return found
+        return [
+            (one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind, one)
+            for place, one in enumerate(models, 1)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

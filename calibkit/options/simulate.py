@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -239,3 +239,12 @@ class PartitionsOptions(SimulateOptions):
         least=-100,
         most=100,
     )
+
+
+#: All kinds, in the order of the help.
+KINDS: Final[Mapping[str, type[SimulateOptions]]] = {
+    "posterior": PosteriorOptions,
+    "selection": SelectionOptions,
+    "raters": RatersOptions,
+    "partitions": PartitionsOptions,
+}

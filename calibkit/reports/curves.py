@@ -354,13 +354,9 @@ def _risks(view: View) -> pl.DataFrame:
 def aurc(rows: NDArray[Any], errors: NDArray[Any]) -> float:
     """Return the area under risk over coverage: the mean risk over all numbers of rows kept.
 
-    Geifman, Uziel and El-Yaniv, Bias-reduced uncertainty estimation for deep neural classifiers,
-    2019; of rows that are equally sure any order is as likely as any other.
-
-    Parameters
-    ----------
-    rows, errors
-        Rows, and wrong ones among them, of each degree of sureness, the surest first.
+    `rows` and the `errors` among them are those of each degree of sureness, the surest first; of rows
+    that are equally sure any order is as likely as any other.  Geifman, Uziel and El-Yaniv,
+    Bias-reduced uncertainty estimation for deep neural classifiers, 2019.
     """
     total = int(rows.sum())
     if total == 0:

@@ -32,13 +32,6 @@ def simulate(options: PartitionsOptions) -> pl.DataFrame:
     quarter of the negatives.  The model's score is the probability of ``f + weight (pattern - 1/2)``;
     1.8 is the weight that the training rows ask for, new rows ask for more.
 
-    Raises
-    ------
-    UsageError
-        For a column that there is not.
-
-    Notes
-    -----
     Durfee, Gupta, Basu, "Heterogeneous calibration", sections 3.1 and 3.2.  On new rows the AUC is
     .830 at weight 1.8, .852 at 3.6 and at most .853, at 4 ln 3.
     """

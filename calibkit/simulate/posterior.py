@@ -41,13 +41,6 @@ def simulate(options: PosteriorOptions) -> pl.DataFrame:
     The score is (p1 + positives) / (p1 + p0 + n).  With `theory` there are also E[S | score, n] and
     the score less it (theorems 3.1 and E.4).
 
-    Raises
-    ------
-    UsageError
-        For a column that there is not.
-
-    Notes
-    -----
     Arora et al., "Leveraging uncertainty estimates to improve classifier performance",
     appendix E.1 (with one test row an input).  With the defaults, a weak model prior and evidence
     over three orders of magnitude, the uncertainty helps a great deal; with the model prior

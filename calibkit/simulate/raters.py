@@ -47,13 +47,6 @@ def simulate(options: RatersOptions) -> pl.DataFrame:
     dispersion loss are 0.  ``modes``: ten kinds of row, see `beta_parameters`; the model knows the
     mean of each kind only, and the kind is given as ten indicator features.
 
-    Raises
-    ------
-    UsageError
-        For a column that there is not.
-
-    Notes
-    -----
     Mimori et al., "Diagnostic uncertainty calibration", section 3.4 and appendix B (``ideal``),
     appendix E (``modes``).  Equation 52 gives clear cases a Beta distribution with a parameter of
     0; here their shares are 0.01 and 0.99.

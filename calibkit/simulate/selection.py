@@ -38,13 +38,6 @@ def simulate(options: SelectionOptions) -> pl.DataFrame:
     models are logistic regressions with intercept, without a penalty: `score_1` is fitted on
     `train_rows` rows, the others on bootstrap samples of the same rows.
 
-    Raises
-    ------
-    UsageError
-        If a model has no finite optimum: the training rows are too few.
-
-    Notes
-    -----
     Fan, Si, Zhang, "Calibration matters: tackling maximization bias in large-scale advertising
     recommendation systems", section 6.1, which the defaults are those of (with two refits).
     """
@@ -70,10 +63,7 @@ def simulate(options: SelectionOptions) -> pl.DataFrame:
 def models_of(options: SelectionOptions) -> Floats:
     """Return the fitted models: a row each, intercept first.
 
-    Raises
-    ------
-    UsageError
-        If a model has no finite optimum: the training rows are too few.
+    A model without a finite optimum is a `UsageError`: the training rows are too few.
     """
     seed, rows, inputs = options.seed, options.train_rows, options.inputs
     x = stream(seed, _TRAINING_INPUTS, 0).normal(options.shift, SPREAD, (rows, inputs))

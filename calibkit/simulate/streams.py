@@ -29,12 +29,7 @@ def simulated(
     """Return the rows of a simulation, and of its columns those that are kept, in their own order.
 
     `block` makes the values of some columns, given the number of a block, its rows, and what is
-    kept; ``id`` is the number of the row.
-
-    Raises
-    ------
-    UsageError
-        A pattern (shell glob) of the columns to keep that matches nothing.
+    kept; ``id`` is the number of the row.  A pattern of columns that matches nothing is a `UsageError`.
     """
     patterns = ["*"] if options.kept is None else options.kept
     for pattern in patterns:

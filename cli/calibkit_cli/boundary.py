@@ -86,13 +86,13 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
             "--apply: a stochastic boundary decides rows by a key; write the model by -o, and name "
             "the key to `calibkit apply --key`."
         )
-    further = None if line.frontier is None else partial(_write_frontier, line.frontier)
+
+    def frontier(fitted: FittedBoundary, outputs: Transaction) -> None:
+        outputs.write_frames([fitted.frontier], str(line.frontier))
+
+    further = None if line.frontier is None else frontier
     write = partial(write_models, options, line, further=further)
     run_states(boundary, options, line, console, write, deliver)
-
-
-def _write_frontier(path: str, fitted: FittedBoundary, outputs: Transaction) -> None:
-    outputs.write_frames([fitted.frontier], path)
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:

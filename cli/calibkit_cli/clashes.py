@@ -25,15 +25,7 @@ Identity = tuple[int, int]
 
 
 def refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None:
-    """Raise a `UsageError` where an output is one of the inputs: by any name, link or redirection.
-
-    Parameters
-    ----------
-    options
-        The options of a command.
-    typed
-        What was typed for each.
-    """
+    """Raise a `UsageError` where an output is one of the inputs: by any name, link or redirection."""
     known = [(option, typed.get(option.name)) for option in options if typed.get(option.name)]
     outputs = [
         str(value)

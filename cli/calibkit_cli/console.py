@@ -30,39 +30,19 @@ _NAMED = 3
 
 @dataclass
 class Console:
-    """The voice of one command's run; made first thing, before any work.
+    """The voice of one command's run; made first thing, before any work."""
 
-    Parameters
-    ----------
-    output
-        ``-o``: a file, ``-`` for standard output, or None.
-    as_json
-        ``--json``: the summary of the run as one object on standard output.
-    quiet, verbose
-        ``-q``: no summary (warnings stay).  ``-v``: more detail on standard error.
-    warnings
-        ``show``, or ``error``: a warning ends the run before it has written anything.
-    tabular
-        The result is rows, not a model: ``--json`` then needs ``-o``, because both would be
-        the content of standard output.
-    output_format
-        ``--output-format`` of a tabular result, whatever the suffix of `output`.
-    texts
-        The suffixes (without a dot) of the texts that a result can be written as, if more than
-        JSON.
-    everything
-        On a terminal too a view prints all it has, not one screen.
-    """
-
-    output: str | None = None
-    as_json: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    warnings: str = "show"
+    output: str | None = None  # ``-o``: a file, ``-`` for standard output
+    as_json: bool = False  # the summary of the run as one object on standard output
+    quiet: bool = False  # no summary; warnings stay
+    verbose: bool = False  # more detail on standard error
+    warnings: str = "show"  # ``error``: one ends the run before it has written anything
+    #: The result is rows, not a model: ``--json`` then needs ``-o``, because both would be the content
+    #: of standard output.
     tabular: bool = False
-    output_format: str | None = None
-    texts: Sequence[str] = ()
-    everything: bool = False
+    output_format: str | None = None  # of a tabular result, whatever the suffix of `output`
+    texts: Sequence[str] = ()  # suffixes of what a result can be written as, if more than JSON
+    everything: bool = False  # on a terminal too a view prints all it has, not one screen
     said: list[str] = field(default_factory=list, init=False)
     per_input: bool = field(default=False, init=False)
     _asides: list[list[str]] = field(default_factory=list, init=False)
@@ -148,13 +128,10 @@ class Console:
 
         `view` prints it as tables; it is called where it goes to a terminal, without ``-o``.
         """
-        if self.as_json or self.output == "-":
+        if self.as_json or self.output == "-" or (self.output is None and not self.on_terminal):
             _write(content)
         elif self.output is None:
-            if _is_terminal(sys.stdout):
-                view()
-            else:
-                _write(content)
+            view()
 
     def report_rows(self, rows: int, columns_added: Sequence[str]) -> None:
         """Print the ``--json`` object of a command whose result is rows, if it was asked for."""

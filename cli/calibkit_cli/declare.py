@@ -27,16 +27,9 @@ _THREADS = "threads"
 
 
 def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Register:
-    """Return what adds a command.
+    """Return what adds a command with a help; `run` is called with one object of each class of options.
 
-    Parameters
-    ----------
-    text
-        Its help.
-    run
-        Is called with one object of each class.
-    kinds
-        The classes of its options, those that matter most first.
+    Of the classes those stand first that matter most.
     """
 
     def register(app: typer.Typer, name: str) -> None:

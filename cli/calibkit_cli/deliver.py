@@ -30,22 +30,12 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Rows:
-    """A result that is rows.
-
-    Attributes
-    ----------
-    frames, added
-        The rows, in one or more frames, and which of their columns the command added.
-    warnings
-        What the user should be told before they are written.
-    metadata
-        Keys and values for the footer of a Parquet file.
-    """
+    """A result that is rows."""
 
     frames: Iterable[pl.DataFrame]
-    added: Sequence[str]
-    warnings: Sequence[str] = ()
-    metadata: dict[str, str] = field(default_factory=dict)
+    added: Sequence[str]  # which of their columns the command added
+    warnings: Sequence[str] = ()  # what the user should be told before they are written
+    metadata: dict[str, str] = field(default_factory=dict)  # for the footer of a Parquet file
 
 
 def applied(
@@ -70,20 +60,10 @@ def deliver(
     files: Mapping[str, str] | None = None,
     view: Callable[[Any, Page], None] | None = None,
 ) -> None:
-    """Write a result where the command line says, and show it.
+    """Write a result, which messages call `noun`, where the command line says, and show it.
 
-    Parameters
-    ----------
-    found, noun
-        The result, and what messages call it.
-    text
-        Returns its content for an output; None: JSON.
-    beside
-        Writes the further files of the run.
-    files
-        What these are called, by their path.
-    view
-        Shows it; None: as its class is shown.
+    `text` returns its content for an output, else it is JSON; `beside` writes the further `files` of
+    the run, named by their path; `view` shows it, else it is shown as its class is.
     """
     from calibkit.files.sinks import Transaction
 
@@ -100,21 +80,33 @@ def deliver(
 
 
 def write_each(
-    sources: Sequence[Source],
-    outputs: Sequence[str],
+    console: Console,
+    source: Source,
     make: Callable[[Source], Write],
     *,
-    folders: bool = True,
-) -> None:
-    """Make a result of each source and write it, into a folder that may be missing if `folders`."""
+    over: bool = False,
+    **named: str | None,
+) -> list[str]:
+    """Write a result of all inputs, or one of each, all of them or none; return the files.
+
+    Those of each stand in the folder of ``-o DIR/``, `named` as `directory_outputs` says, or `over` the
+    inputs.
+    """
+    from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
 
+    sources, outputs = [source], [console.output or "-"]
+    if console.per_input:
+        outputs = directory_outputs(str(console.output), source.parts, **named)
+    if over or console.per_input:
+        sources, outputs = source.split(), source.paths if over else outputs
     with Transaction() as transaction:
-        for source, output in zip(sources, outputs, strict=True):
-            write = make(source)
-            if folders:
+        for part, output in zip(sources, outputs, strict=True):
+            write = make(part)
+            if console.per_input:
                 make_folders([output])
             write(transaction, output)
+    return outputs
 
 
 def write_rows(
@@ -124,27 +116,14 @@ def write_rows(
     *,
     in_place: bool = False,
 ) -> None:
-    """Make rows of a source and deliver them where the command line says.
+    """Make rows of a source and deliver them where the command line says, or over each input.
 
-    Parameters
-    ----------
-    console, source
-        Where they go, and what they are made of.
-    make
-        Returns the rows of a source; what the user should be told only when they have all been made
-        goes to its second argument, at the latest before the last frame.
-    in_place
-        Each input is written over, in its own format.
+    What the user should be told only when `make` has made them all goes to its second argument, at the
+    latest before the last frame.
     """
     if not console.per_input and not in_place:
         deliver_rows(console, make(source, console.warn), source.format)
         return
-    from calibkit.files.outputs import directory_outputs
-
-    outputs = source.paths
-    if not in_place:
-        assert console.output is not None
-        outputs = directory_outputs(console.output, source.parts, format=console.output_format)
     count, added = Count(), list[str]()
 
     def write(alone: Source) -> Write:
@@ -162,7 +141,7 @@ def write_rows(
             frames, output, format=kept, metadata=made.metadata or None
         )
 
-    write_each(source.split(), outputs, write)
+    outputs = write_each(console, source, write, over=in_place, format=console.output_format)
     console.report_rows(count.rows, added)
     said = f"{count.rows:,} rows in {len(outputs)} file{'s' if len(outputs) > 1 else ''}"
     if in_place and not console.as_json:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from calibkit.errors import UsageError
 from calibkit.options.export import ExportOptions
-from calibkit.options.shared import TextOptions
 
 from . import declare
-from .lines import Dtype, InputFormat, Results
+from .lines import Reads, Results
 
 if TYPE_CHECKING:
-    from calibkit.files.sources import Source
     from calibkit.models.model import Model
 
 HELP = """\
@@ -35,21 +33,8 @@ _LANGUAGES = {"sql": "SQL", "polars": "polars code", "python": "Python code"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportLine(TextOptions, Results):
+class ExportLine(Reads, Results):
     """What the command line of an export has besides its options."""
-
-    input_format: InputFormat = None
-    dtype: Dtype = "float64"
-
-    def rows(self, path: str | None) -> Source | None:
-        """Return the rows of ``--check``, if there are some."""
-        from calibkit.files.sources import open_source
-
-        if path is None:
-            return None
-        return open_source(
-            [path], input_format=self.input_format, dtype=self.dtype, dialect=self.dialect
-        )
 
 
 def run(options: ExportOptions, line: ExportLine) -> None:
@@ -62,7 +47,8 @@ def run(options: ExportOptions, line: ExportLine) -> None:
     output, kind = line.output, cast("Model", options.model).kind
     if console.per_input:
         raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
-    made = export(options, line.rows(cast("str | None", options.check_on)))
+    rows = cast("str | None", options.check_on)
+    made = export(options, None if rows is None else line.source([rows]))
     if output is not None or not line.as_json:
         write_bytes(made.text.encode(), output or "-")
     if line.as_json:

@@ -50,12 +50,7 @@ def raise_terminated(signum: int, frame: FrameType | None) -> None:
 def report(error: BaseException, arguments: list[str]) -> int:
     """Say on the right stream how a run failed, and return its exit code.
 
-    Parameters
-    ----------
-    error
-        What came up to the entry point.
-    arguments
-        The command line: ``--json`` asks for the error as an object, ``-v`` for a traceback.
+    On the command line ``--json`` asks for the error as an object, ``-v`` for a traceback.
     """
     # rich turns a broken pipe into SystemExit(1)
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):

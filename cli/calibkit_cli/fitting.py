@@ -9,7 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
+from calibkit.models.kinds import view_of
 from calibkit.options.option import Options, options_of
+from calibkit.runtime.threads import later, warm_up
 
 from . import declare
 from .console import Console
@@ -53,19 +55,8 @@ def run_states(
 ) -> None:
     """Do what the line of a command that has states asks for.
 
-    Parameters
-    ----------
-    made_by
-        What makes the result.
-    options, line, console
-        How it is made, the rest of the line, and its voice.
-    write
-        Makes the results of a source, and delivers them.
-    deliver
-        Delivers the result of a state.
+    `write` makes the results of a source and delivers them, `deliver` delivers that of a state.
     """
-    from calibkit.runtime.threads import later, warm_up
-
     check_paths(options, line, console)
     if line.dask is not None and not line.dry_run:
         state = state_far(made_by, options, line, console)
@@ -175,12 +166,8 @@ def write_models(
         files = {} if line.apply is None else {line.apply: f"{rows.rows:,} rows"}
         deliver(console, fitted, write, files)
         return
-    from calibkit.files.outputs import directory_outputs
-    from calibkit.models.kinds import view_of
-
     if console.as_json:
         raise UsageError("-o DIR/ gives several models; leave --json out.")
-    outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
 
     def make(alone: Source) -> Write:
         fitted = fit(alone)
@@ -189,7 +176,7 @@ def write_models(
         console.warn(*(f"{path}: {remark}" for remark in (*fitted.warnings, *_doubts(model))))
         return lambda transaction, output: transaction.write_bytes(model.to_json(), output)
 
-    write_each(source.split(), outputs, make)
+    outputs = write_each(console, source, make, suffix=".json")
     console.wrote("Model" if len(outputs) == 1 else f"{len(outputs)} models", outputs)
 
 
@@ -241,8 +228,6 @@ def deliver(
 
 def _doubts(model: Model) -> Sequence[str]:
     """Return what speaks against using a model, by the view of its kind if that says it."""
-    from calibkit.models.kinds import view_of
-
     doubts = getattr(view_of(model), "doubts", None)
     return () if doubts is None else doubts(model)
 
@@ -255,14 +240,8 @@ def tell(console: Console, made: Any) -> None:
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
-    from calibkit.files.outputs import directory_outputs
     from calibkit.summaries.states import read_so
 
-    assert console.output is not None
-    sources, outputs = [source], [console.output]
-    if console.per_input:
-        sources = source.split()
-        outputs = directory_outputs(console.output, source.parts, suffix=STATE)
     rows = 0
 
     def write(part: Source) -> Write:
@@ -273,7 +252,7 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
             return lambda transaction, output: console.content(state.to_bytes())
         return lambda transaction, output: transaction.write(state.write, output)
 
-    write_each(sources, outputs, write, folders=console.per_input)
+    outputs = write_each(console, source, write, suffix=STATE)
     if console.as_json:
         console.json({"rows": rows, "states": outputs})
     console.wrote(f"State of {rows:,} rows", outputs)

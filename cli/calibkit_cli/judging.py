@@ -57,12 +57,8 @@ class Gated(Options):
 def settle(judged: Sequence[tuple[str | None, Outcome]]) -> None:
     """Say on standard error what failed, also under ``-q``, and end the command with exit code 1.
 
-    Call it last: the outputs are written whether the gate holds or not.
-
-    Parameters
-    ----------
-    judged
-        Outcomes, each with its file; None where there is only one.
+    Call it last: the outputs are written whether the gate holds or not.  Each outcome comes with its
+    file, None where there is only one.
     """
     failed = [(file, outcome) for file, outcome in judged if outcome.failed]
     if not failed:
@@ -110,13 +106,9 @@ def judge(
         deliver_judged(console, found, noun, **more)
         settle(outcomes)
         return
-    from calibkit.files.outputs import directory_outputs
-
-    outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
 
     def make(alone: Source) -> Write:
         content = find(alone).to_json()
         return lambda transaction, output: transaction.write_bytes(content, output)
 
-    write_each(source.split(), outputs, make)
-    console.wrote(noun, outputs)
+    console.wrote(noun, write_each(console, source, make, suffix=".json"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
 from calibkit.options.shared import TextOptions, of_input, of_output, of_run
+from calibkit.runtime.memory import memory_budget
 
 from .console import Console
 
@@ -22,18 +24,6 @@ STATE = ".state"
 Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow", "xlsx"]
 
 Model = Annotated[str, option("A model file (JSON).", "MODEL", argument=True)]
-
-InputFormat = Annotated[
-    Format | None,
-    of_input(
-        "Format of the input, whatever its suffix says.",
-        shown="by suffix; on standard input by its first bytes, else csv",
-    ),
-]
-
-Dtype = Annotated[
-    Literal["float64", "float32"], of_input("What numbers of a text file (CSV, NDJSON) become.")
-]
 
 OutputFormat = Annotated[
     Format | None,
@@ -71,7 +61,6 @@ Quiet = Annotated[
 Warnings = Annotated[
     Literal["show", "error"], of_run("error: a warning ends the run, before it writes.")
 ]
-
 
 Annotate = Annotated[
     Literal["github"] | None,
@@ -127,13 +116,48 @@ class Budget(Options):
     @property
     def budget(self) -> Memory:
         """How much memory there is."""
-        from calibkit.runtime.memory import memory_budget
-
         return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs(TextOptions):
+class Reads(TextOptions):
+    """How rows are read."""
+
+    input_format: Format | None = of_input(
+        "Format of the input, whatever its suffix says.",
+        shown="by suffix; on standard input by its first bytes, else csv",
+    )
+    dtype: Literal["float64", "float32"] = of_input(
+        "What numbers of a text file (CSV, NDJSON) become.", default="float64"
+    )
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        return memory_budget(None)
+
+    @property
+    def opening(self) -> Opening:
+        """How the files are read by a worker elsewhere."""
+        from calibkit.engines.work import Opening
+
+        return Opening(self.input_format, self.dtype, self.budget, self.dialect)
+
+    def source(self, paths: Sequence[str]) -> Source:
+        """Return the rows of some files."""
+        from calibkit.files.sources import open_source
+
+        return open_source(
+            paths,
+            input_format=self.input_format,
+            dtype=self.dtype,
+            memory=self.budget,
+            dialect=self.dialect,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs(Reads):
     """Rows, and how they are read."""
 
     inputs: Annotated[
@@ -146,35 +170,11 @@ class Inputs(TextOptions):
             many="repetition",
         ),
     ]
-    input_format: InputFormat = None
-    dtype: Dtype = "float64"
-
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        from calibkit.runtime.memory import memory_budget
-
-        return memory_budget(None)
-
-    @property
-    def opening(self) -> Opening:
-        """How the files are read by a worker elsewhere."""
-        from calibkit.engines.work import Opening
-
-        return Opening(self.input_format, self.dtype, self.budget, self.dialect)
 
     def open(self, console: Console) -> Source:
         """Return the rows; from now on the console shows how far the run comes."""
-        from calibkit.files.sources import open_source
-
         console.show_progress()
-        source = open_source(
-            self.inputs,
-            input_format=self.input_format,
-            dtype=self.dtype,
-            memory=self.budget,
-            dialect=self.dialect,
-        )
+        source = self.source(self.inputs)
         console.aside(source.remarks)
         return source
 

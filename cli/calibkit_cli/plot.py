@@ -45,7 +45,6 @@ class PlotLine(Inputs, Results, DryRun):
 
 def run(options: PlotOptions, line: PlotLine) -> None:
     """Draw what the line asks for; pictures of each input appear together or not at all."""
-    from calibkit.files.outputs import directory_outputs
     from calibkit.reports import plots
 
     console, kind = _checked(line)
@@ -83,14 +82,10 @@ def run(options: PlotOptions, line: PlotLine) -> None:
 
         return write
 
+    files = write_each(console, source, make, suffix=f".{kind}")
+    what = "Picture" if drawn else f"{count:,} points"
     if console.per_input:
-        files = directory_outputs(str(output), source.parts, suffix=f".{kind}")
-        write_each(source.split(), files, make)
         what = f"{len(files)} pictures"
-    else:
-        files = [output or "-"]
-        write_each([source], files, make, folders=False)
-        what = "Picture" if drawn else f"{count:,} points"
     if console.as_json:
         told = {"output": output, "data": line.data, "warnings": console.said}
         console.json({"points": count} | told)

@@ -122,12 +122,7 @@ class ProgressLine:
 def show_progress(*, quiet: bool, rows_on_terminal: bool) -> None:
     """Show how far the run comes from now on, on a line, where somebody looks and may see it.
 
-    Parameters
-    ----------
-    quiet
-        ``-q``.
-    rows_on_terminal
-        Whether the run writes rows on the same terminal as it goes on.
+    Nobody sees it where the run writes rows on the same terminal as it goes on.
     """
     if quiet or rows_on_terminal or not sys.stderr.isatty():
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calibkit.options.shared import of_output
-from calibkit.options.simulate import SimulateOptions
-from calibkit.registry.simulations import KINDS, simulate
+from calibkit.options.simulate import KINDS, SimulateOptions
+from calibkit.simulate.run import simulate
 
 from . import declare
 from .console import Console

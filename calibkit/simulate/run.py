@@ -1,22 +1,14 @@
-"""Every kind of simulation, by the name of its command; they are loaded when one is used."""
+"""A simulation of any kind, which is loaded when it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from calibkit.options import simulate as kinds
 
 if TYPE_CHECKING:
     import polars as pl
-
-#: All kinds, in the order of the help.
-KINDS: Final[Mapping[str, type[kinds.SimulateOptions]]] = {
-    "posterior": kinds.PosteriorOptions,
-    "selection": kinds.SelectionOptions,
-    "raters": kinds.RatersOptions,
-    "partitions": kinds.PartitionsOptions,
-}
 
 
 def simulate(options: kinds.SimulateOptions) -> pl.DataFrame:
