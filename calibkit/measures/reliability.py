@@ -80,7 +80,7 @@ def lift(view: View) -> Number:
 def _calibration_bias(view: View, block: int) -> Shares:
     """Of the ratio of the sum of scores to the sum of labels."""
     ratio = (score_sum(view) or 0.0) / view.positives
-    own = probability_of(view, block) / float(view.positives)
+    own = probability_of(view, block).astype(np.float64) / view.positives
     return own - ratio / view.positives, own
 
 

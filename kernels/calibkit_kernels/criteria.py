@@ -38,7 +38,7 @@ def split_gain(left: Int64s, total: Int64s, rules: Floats) -> float:
         Hessian.
     rules
         Criterion; least count; the unit of the sums; for `AUC` the variance up to which there is
-        none, for `NEWTON` the ridge.
+        none and what a row counts as, for `NEWTON` the ridge.
     """
     kind = int(rules[0])
     if kind == GINI:
@@ -105,7 +105,7 @@ def side_line(sums: Int64s, rules: Floats, out: Floats) -> None:
     """
     n1, n0 = float(sums[1]), float(sums[0] - sums[1])
     out[4], out[5] = n1, n0
-    flat = math.log((n1 + 1.0) / (n0 + 1.0))
+    flat = math.log((n1 + rules[4]) / (n0 + rules[4]))
     out[0], out[1], out[2], out[3] = flat, 0.0, flat, 0.0
     if n1 <= 0.0 or n0 <= 0.0:
         return

@@ -201,6 +201,21 @@ def test_weights_are_rows_written_out(tmp_path: Path, evaluate: Evaluate) -> Non
     assert "weights:frequency" in weighted["signature"]["auc"]
 
 
+def test_narrow_scores_count_as_wide_ones(tmp_path: Path, evaluate: Evaluate) -> None:
+    narrow = rows().cast({"score": pl.Float32, "other": pl.Float32})
+    wide = narrow.cast({"score": pl.Float64, "other": pl.Float64})
+    found = [
+        evaluate(
+            write(frame, tmp_path / f"{name}.parquet"),
+            *("--score", "score,other", "--weight", "weight"),
+            intervals=True,
+        )
+        for name, frame in (("narrow", narrow), ("wide", wide))
+    ]
+    assert found[0] == found[1]
+    assert found[0]["differences"]["other-score"]["all"]["calibration_bias"]["low"] is not None
+
+
 def test_prevalence_reweights_classes(good: Path, evaluate: Evaluate) -> None:
     found = evaluate(good, "--prevalence", "0.1")["metrics"]["score"]["all"]
     plain = evaluate(good)["metrics"]["score"]["all"]

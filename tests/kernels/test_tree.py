@@ -304,7 +304,7 @@ def test_scores_without_spread_are_ranked_by_their_means() -> None:
 
 
 def test_nodes_of_one_class_gain_nothing_of_the_auc() -> None:
-    rules = np.array([float(criteria.GINI), 1.0, 1.0, 1.0])
+    rules = np.array([float(criteria.GINI), 1.0, 1.0, 1.0, 1.0])
     for positives in (0, 5):
         total = np.array([5, positives, 3 * 2**20], np.int64)
         left = np.array([2, min(2, positives), 2**20], np.int64)
@@ -329,7 +329,7 @@ def test_a_split_gains_what_it_adds_to_the_auc(seed: int, first: int, second: in
         return np.rint(found).astype(np.int64)
 
     left, total = sums(sides[0]), sums(sides[0]) + sums(sides[1])
-    rules = np.array([float(criteria.AUC), 1.0, unit, unit])
+    rules = np.array([float(criteria.AUC), 1.0, unit, unit, 1.0])
     positives, negatives = map(len, whole)
     pairs = positives * negatives / (positives + negatives)
     expected = (naive.auc_of_split(sides) - naive.auc_of_split([whole])) * pairs

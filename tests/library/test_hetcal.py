@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
+from polars.testing import assert_frame_equal
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -274,6 +276,22 @@ def test_other_criteria_split_too(criterion: str) -> None:
     model = fit(frame, criterion=criterion, max_depth=3, min_leaf=200, shrinkage=30.0).model
     pooled = fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0).model
     assert loss(applied(model, new)) < loss(applied(pooled, new)) - 0.02
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "auc"])
+def test_quarters_of_rows_are_the_rows(criterion: str) -> None:
+    frame = sample(150)  # few enough for sides of one class
+    quarters = pl.concat([frame] * 4).with_columns(weight=pl.lit(0.25))
+    spec: dict[str, Any] = {"criterion": criterion, "max_depth": 4, "min_leaf": 3, "shrinkage": 9.0}
+    trees = [
+        fit(frame, train=frame, **spec).model.tree,
+        fit(quarters, train=quarters, weight="weight", **spec).model.tree,
+    ]
+    whole, parts = (
+        pl.DataFrame(map(to_builtins, tree), infer_schema_length=None) for tree in trees
+    )
+    assert_frame_equal(whole, parts, check_dtypes=False, rel_tol=1e-9)
+    assert whole.height > 9
 
 
 @given(st.integers(1, 12), st.integers(0, 5))

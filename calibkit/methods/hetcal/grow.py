@@ -53,7 +53,8 @@ class Rules:
     """When and how nodes are split: by a criterion of `calibkit_kernels.criteria`.
 
     `unit` is that of the sums, of scores and squared scores (`AUC`) or of gradients (`NEWTON`);
-    `second` the variance up to which there is none (`AUC`), or the ridge (`NEWTON`).
+    `second` the variance up to which there is none (`AUC`), or the ridge (`NEWTON`); `row` how many
+    units of weight are one row (`AUC`).
     """
 
     kind: int
@@ -61,10 +62,11 @@ class Rules:
     min_leaf: int
     unit: float = 1.0
     second: float = 1.0
+    row: float = 1.0
 
     def array(self) -> Floats:
         """Return the rules as kernels take them."""
-        return np.array([self.kind, self.min_leaf, self.unit, self.second], np.float64)
+        return np.array([self.kind, self.min_leaf, self.unit, self.second, self.row], np.float64)
 
 
 class Grower:
@@ -275,9 +277,10 @@ class Vectors:
         self.room = _SUM_BITS - (weight.bit_length() if unit.exact else _ROUNDED_BITS)
         self.least = math.ldexp(max(rows, _FEWEST), 3 - _SUM_BITS)
 
-    def rules(self, max_depth: int, min_leaf: int) -> Rules:
-        """Return the rules of a tree; the least leaf is in units of weight."""
-        return Rules(self.kind, max_depth, min_leaf, math.ldexp(1.0, -self.room), self.least)
+    def rules(self, max_depth: int, min_leaf: int, row: float = 1.0) -> Rules:
+        """Return the rules of a tree; the least leaf and a row are in units of weight."""
+        unit = math.ldexp(1.0, -self.room)
+        return Rules(self.kind, max_depth, min_leaf, unit, self.least, row)
 
     def of(self, score: Floats, label: NDArray[np.uint8], weight: Int64s) -> Int64s:
         """Return the vector of each row.
@@ -329,7 +332,8 @@ class Growth:
 
         The least leaf is in rows.
         """
-        rules = self.vectors.rules(max_depth, max(math.ceil(min_leaf / self.rows.size), 1))
+        size = self.rows.size
+        rules = self.vectors.rules(max_depth, max(math.ceil(min_leaf / size), 1), 1.0 / size)
         payload, arrays = self.payload, self.rows.arrays
         if counts is not None:
             payload = arrays.empty(payload.shape, payload.dtype)
