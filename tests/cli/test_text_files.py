@@ -317,6 +317,7 @@ def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke
     expected = {"marks": [",", "."]}
     assert text(*fit, *paths) == text("merge", *(f"{path}.state" for path in paths)) == expected
     assert text(*fit, paths[1], "--null-values", "NA")["null_values"] == ["NA"]
+    assert text(*fit, paths[0], "--null-values", "NA") == {"null_values": ["NA"]}
 
 
 def test_a_folder_says_which_files_it_got(tmp_path: Path, invoke: Invoke) -> None:

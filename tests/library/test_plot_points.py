@@ -315,6 +315,9 @@ def test_cells_of_two_uncertainties_count_what_is_decided(recall: float | None) 
         lowest = taken["score"].min()
         if row["decision"] != "review" and isinstance(lowest, float):
             assert row["threshold_low"] <= lowest
+        highest = cell.filter(decision="pass")["score"].max()
+        if row["decision"] != "block" and isinstance(highest, float):
+            assert highest < row["threshold_high"]
     assert table["decided"].sum() == decided.filter(pl.col("decision") != "pass").height
     assert set(table["decision"]) == ({"selected"} if recall is None else {"block", "review"})
 
