@@ -63,9 +63,8 @@ UPWARD: set[tuple[str, str]] = set()
 ONE_OF_EACH = {
     "Newton's method": (
         r"_?(newton|damped_newton|irls|newton_(step|solve|fit|line))",
-        """numerics.newton.newton numerics.newton.newton_step _kernels.newton.newton
-        _kernels.newton.newton_step _kernels.leaf_maps.newton_line
-        methods.boundary.solvers.surface_fit._newton""",
+        """numerics.newton.newton _kernels.newton.newton
+        _kernels.newton.newton_step _kernels.leaf_maps.newton_line""",
     ),
     "a minimum in many parameters": (
         r"_?(quasi_newton|l?bfgs|minimi[sz]e|gradient_descent|line_search)",

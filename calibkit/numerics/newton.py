@@ -117,16 +117,6 @@ def newton(
     )
 
 
-def newton_step(
-    point: Floats, gradient: Floats, hessian: Floats, ridge: float = 0.0
-) -> tuple[Floats, float]:
-    """Return the point after one Newton step over free variables, and twice the gain it promises."""
-    points = np.tile(point, (kernels.MATRIX + point.size, 1))
-    kinds = np.full(point.size, FREE, np.int64)
-    decrement = float(kernels.newton_step(gradient, hessian, kinds, ridge, points))
-    return point + points[kernels.STEP], decrement
-
-
 def quasi_newton(evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT) -> Minimum:
     """Minimise a function by L-BFGS with a weak Wolfe line search.
 

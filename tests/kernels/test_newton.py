@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics.newton import newton, newton_step
+from calibkit.numerics.newton import newton
 from calibkit_kernels.newton import FIXED, FREE, RISING, move, solve_cholesky
 from tests.naive import newton as naive
 
@@ -89,13 +89,6 @@ def test_where_nothing_has_a_value_the_search_stays() -> None:
     found = newton(sums, [1.0])
     assert not found.converged
     assert found.point.tolist() == [1.0]
-
-
-def test_one_step_solves_the_equations() -> None:
-    matrix, right = quadratic(1, 3)
-    point, decrement = newton_step(np.zeros(3), -right, matrix)
-    assert np.allclose(matrix @ point, right)
-    assert decrement == pytest.approx(point @ right)
 
 
 def test_a_step_ends_at_the_first_bound() -> None:

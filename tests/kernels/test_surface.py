@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics.newton import newton_step
 from calibkit_kernels import maps, surface
 from calibkit_kernels.maps import LEAST
 from tests.naive import surface as naive
@@ -134,8 +133,9 @@ def test_a_step_leads_downhill_and_ends_at_the_optimum() -> None:
         lines = np.vstack([np.column_stack([weights @ fixed, weights @ along]), [0.0, 1.0]])
         sums = np.zeros((3, 6))
         surface.newton_sums(score, level, count, positive, NOT_DEALT, lines, -1, sums)
-        slopes = slopes_of(sums, fixed, along, weights, 400.0, 1 / 400)
-        weights, decrement = newton_step(weights, *slopes)
+        gradient, lower = slopes_of(sums, fixed, along, weights, 400.0, 1 / 400)
+        step = np.linalg.solve(np.tril(lower) + np.tril(lower, -1).T, gradient)
+        weights, decrement = weights - step, gradient @ step
     rank = ranks[level]
     design = np.column_stack([np.ones(400), score, rank, score * rank])
     expected = naive.newton(design, positive, np.ones(400))

@@ -14,7 +14,7 @@ from calibkit.methods.boundary.problem.problem import goal_of
 from calibkit.methods.boundary.result.decide import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
-from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface
+from calibkit.methods.boundary.solvers.surface_fit import fit_surface
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
@@ -61,19 +61,6 @@ def test_the_fit_is_ridge_logistic_regression(scale: str, weighted: bool) -> Non
     expected = naive.fit(table.score, rank_of(table), data["label"], units, scale)
     got = [found.intercept, found.score, found.uncertainty, found.product]
     assert np.allclose(got, expected, rtol=1e-6, atol=1e-6)
-
-
-def test_folds_of_many_rows_share_their_sums_and_fit_as_if_alone() -> None:
-    tally = tally_of(rows(250_000, seed=5), levels=10).deal(5, seed=0)
-    shared = Shared()
-    for threads, fold in ((2, 0), (1, 3)):
-        found = fit_surface(tally, fold, threads=threads, shared=shared)
-        alone = fit_surface(tally, fold)
-        for name in ("intercept", "score", "uncertainty", "product"):
-            assert getattr(found, name) == pytest.approx(getattr(alone, name), rel=1e-5)
-        assert np.array_equal(found.ranks, alone.ranks)
-        again = fit_surface(tally, fold, shared=Shared())  # whoever comes first, and by any threads
-        assert (found.intercept, found.product) == (again.intercept, again.product)
 
 
 def test_the_product_and_the_uncertainty_are_dropped_where_the_surface_would_fall() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -37,7 +36,6 @@ from calibkit.methods.boundary.result.parts import (
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import Plan, Stack
-from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
@@ -103,8 +101,6 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     from their influences (see `calibkit.methods.boundary.result.figures`).
     """
     options, method = planned.options, planned.method
-    if method.surface is not None:  # the fits of one deal share their sums over many rows
-        method = replace(method, surface=partial(method.surface, shared=Shared()))
     forward = options.time is not None
     parts = options.folds + forward
     totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))

@@ -20,7 +20,7 @@ from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.classic import single_threshold
 from calibkit.methods.boundary.solvers.logistic import cut_thresholds, surface_points
-from calibkit.methods.boundary.solvers.surface_fit import Shared, regressor
+from calibkit.methods.boundary.solvers.surface_fit import regressor
 from calibkit.numerics.newton import newton
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.logistic import newton_sums
@@ -52,12 +52,10 @@ def best_cell_cut(
     shape: tuple[int, ...],
     scale: str = "probability",
     threads: int = 1,
-    shared: Shared | None = None,
 ) -> Found:
     """Fit a surface and return its best cut, see `calibkit.methods.boundary.solvers.logistic.best_cut`.
 
-    `tally`: its levels are the cells; `shape`: how many bins each uncertainty has.  There is nothing
-    that fits to folds could have `shared`: each costs next to nothing.
+    `tally`: its levels are the cells; `shape`: how many bins each uncertainty has.
     """
     probability = scale == "probability"
     surface = fit_cells(tally, shape, excluded, probability=probability)

@@ -23,7 +23,7 @@ from calibkit.bins.binning import Levels
 from calibkit.methods.boundary.problem.found import Found, Lines
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.classic import single_threshold
-from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface, regressor
+from calibkit.methods.boundary.solvers.surface_fit import fit_surface, regressor
 from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import sorting
 from calibkit_kernels import surface as kernels
@@ -54,19 +54,16 @@ def best_cut(
     *,
     scale: str = "probability",
     threads: int = 1,
-    shared: Shared | None = None,
 ) -> Found:
     """Fit a surface and return its best cut.
 
     `tally`: scores, finite unless they are probabilities, and levels; `goal`: what to reach;
     `excluded`: a part of a dealt tally that takes no part; `scale`: what scores hold:
     ``probability``, ``logit`` or ``raw``; `threads`: how many may sum; the result does not depend on
-    them; `shared`: what the fits that leave out one part of this tally have in common.
+    them.
     """
     probability, raw = scale == "probability", scale == "raw"
-    surface = fit_surface(
-        tally, excluded, probability=probability, raw=raw, threads=threads, shared=shared
-    )
+    surface = fit_surface(tally, excluded, probability=probability, raw=raw, threads=threads)
     points, values = surface_points(tally, surface, excluded, probability, threads)
     choice = int(single_threshold(points, goal)[0])
     if choice < 0:
