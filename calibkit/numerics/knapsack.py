@@ -54,53 +54,81 @@ class Band:
     choices: Int64s
 
 
+class Relaxation:
+    """What prefixes lose against the best of their level, at a price of a row in true positives.
+
+    `best` has the largest ``true_positives - slope * selected`` of each level, and `most` their sum:
+    what any choice of one prefix a level can have.
+    """
+
+    def __init__(
+        self,
+        prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
+        slope: float,
+        *,
+        empty: bool = True,
+    ) -> None:
+        """Look at the points of all levels.
+
+        `prefixes`: ``selected, true_positives, offsets, ends``; level i has the points
+        ``offsets[i]:ends[i]``; `slope`: what a selected row costs in true positives; `empty`: whether
+        a level may also take none of its points, which has the value 0.
+        """
+        self.selected, self.true_positives, offsets, ends = prefixes
+        self.starts, self.slope, self.empty = offsets, slope, empty
+        values: list[Floats] = [
+            self.true_positives[low:high] - slope * self.selected[low:high]
+            for low, high in zip(offsets, ends, strict=False)
+        ]
+        least = 0.0 if empty else -np.inf
+        self.best = [float(own.max(initial=least)) for own in values]
+        self.losses = [best - own for best, own in zip(self.best, values, strict=True)]
+        self.most = float(np.sum(self.best))
+        # A value carries the rounding of its two terms; a band wider by that much misses nothing.
+        last = ends[ends > offsets[: ends.size]] - 1
+        whole = np.sum(self.true_positives[last]) + slope * np.sum(self.selected[last])
+        self.rounding = 2e-15 * float(whole)
+
+    def near(self, level: int, budget: float) -> tuple[Int64s, Floats]:
+        """Return the points of a level that lose at most so much, and what they lose; -1: none."""
+        near = np.flatnonzero(self.losses[level] <= budget)
+        points, losses = self.starts[level] + near, self.losses[level][near]
+        if self.empty and self.best[level] <= budget:
+            points, losses = np.append(-1, points), np.append(self.best[level], losses)
+        return points, losses
+
+
 def pareto_band(
-    prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
-    slope: float,
-    best: Floats,
+    relaxed: Relaxation,
     budget: float,
     window: Window,
     cap: int = STATE_CAP,
     compared: Callable[[Int64s], Int64s] | None = None,
-    empty: bool = True,
 ) -> Band | None:
     """Return the Pareto-optimal choices within a budget of loss and a window.
 
     Parameters
     ----------
-    prefixes
-        ``selected, true_positives, offsets, ends``: the points of all levels; level i has
-        ``offsets[i]:ends[i]``.
-    slope
-        The multiplier c: what a selected row costs in true positives.
-    best
-        The largest ``true_positives - slope * selected`` of each level, from `best_values`.
+    relaxed
+        The prefixes of all levels.
     budget
-        How much a choice may lose against the sum of `best`.
+        How much a choice may lose against the best of all levels.
     window
         Other choices may be left out; those inside are complete up to dominated ones.
     cap
         How many combinations one level may need.
     compared
         What of totals is to be small, and what large: rows and positives, unless it says otherwise.
-    empty
-        Whether a level may also take none of its points.
 
     Returns
     -------
     band
         None where a level needs more combinations than `cap`.
     """
-    selected, true_positives, offsets, ends = prefixes
-    # A value carries the rounding of its two terms; a band wider by that much misses nothing.
-    last = ends[ends > offsets[: ends.size]] - 1
-    slack = 2e-15 * float(np.sum(true_positives[last]) + slope * np.sum(selected[last]))
-    levels = [
-        _near(prefixes, level, slope, best[level], budget + slack, window, empty)
-        for level in range(ends.size)
-    ]
+    slack = relaxed.rounding
+    levels = [_near(relaxed, level, budget + slack, window) for level in range(len(relaxed.losses))]
     # The level with most points comes last: its combinations are limited by the window alone.
-    order = sorted(range(ends.size), key=lambda level: levels[level][0].size)
+    order = sorted(range(len(levels)), key=lambda level: levels[level][0].size)
     # The least and the most that the levels after each one can add to the value.
     values = [levels[level][2][:, 1] for level in order[:0:-1]]
     room_low, room_high = (
@@ -111,13 +139,8 @@ def pareto_band(
     wide = 1e-9 + 1e3 * slack
     for step, level in enumerate(order):
         points, point_totals, measures = levels[level]
-        limits = np.array(
-            [
-                budget + slack,
-                window.low - room_high[step] - wide,
-                window.high - room_low[step] + wide,
-            ]
-        )
+        low, high = window.low - room_high[step] - wide, window.high - room_low[step] + wide
+        limits = np.array([budget + slack, low, high])
         pairs = kernels.near_pairs(states, measures, limits, np.empty((0, 2), np.int64))
         if pairs > cap:
             return None
@@ -129,7 +152,12 @@ def pareto_band(
         before, chosen = origins[kept].T
         totals, states = totals[kept], states[before] + measures[chosen]
         history.append((level, before, points[chosen]))
-    return Band(totals[:, 0], totals[:, 1], _trace(history, len(totals)))
+    choices = np.empty((len(totals), len(history)), np.int64)
+    current = np.arange(len(totals))
+    for level, origin, point in reversed(history):
+        choices[:, level] = point[current]
+        current = origin[current]
+    return Band(totals[:, 0], totals[:, 1], choices)
 
 
 def undominated(totals: Int64s) -> Int64s:
@@ -140,34 +168,13 @@ def undominated(totals: Int64s) -> Int64s:
 
 
 def _near(
-    prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
-    level: int,
-    slope: float,
-    best: float,
-    budget: float,
-    window: Window,
-    empty: bool,
+    relaxed: Relaxation, level: int, budget: float, window: Window
 ) -> tuple[Int64s, Int64s, Floats]:
     """Return the points of a level within the budget, their totals, and (loss, value) of each."""
-    selected, true_positives, offsets, ends = prefixes
-    points, losses = kernels.near_points(
-        selected, true_positives, offsets[level], ends[level], slope, best, budget
-    )
-    if not empty:
-        points, losses = points[points >= 0], losses[points >= 0]
+    points, losses = relaxed.near(level, budget)
     totals = np.zeros((points.size, 2), np.int64)
     taken = points >= 0
-    totals[taken, 0] = selected[points[taken]]
-    totals[taken, 1] = true_positives[points[taken]]
+    totals[taken, 0] = relaxed.selected[points[taken]]
+    totals[taken, 1] = relaxed.true_positives[points[taken]]
     values = window.rows * totals[:, 0] + window.hits * totals[:, 1]
     return points, totals, np.column_stack((losses, values))
-
-
-def _trace(history: list[tuple[int, Int64s, Int64s]], states: int) -> Int64s:
-    """Return the point of every level for every final state."""
-    choices = np.empty((states, len(history)), np.int64)
-    current = np.arange(states)
-    for level, origin, point in reversed(history):
-        choices[:, level] = point[current]
-        current = origin[current]
-    return choices

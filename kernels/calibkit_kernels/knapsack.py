@@ -25,52 +25,6 @@ Bools = NDArray[np.bool_]
 
 
 @kernel
-def best_values(
-    selected: Int64s, true_positives: Int64s, offsets: Int64s, ends: Int64s, slope: float
-) -> Floats:
-    """Return the largest ``true_positives - slope * selected`` of each level; nothing selected is 0."""
-    best = np.zeros(ends.size, np.float64)
-    for level in range(ends.size):
-        for i in range(offsets[level], ends[level]):
-            value = float(true_positives[i]) - slope * float(selected[i])
-            best[level] = max(best[level], value)
-    return best
-
-
-@kernel
-def near_points(
-    selected: Int64s,
-    true_positives: Int64s,
-    start: int,
-    end: int,
-    slope: float,
-    best: float,
-    budget: float,
-) -> tuple[Int64s, Floats]:
-    """Return the points of one level that lose at most `budget` against its best, and what they lose.
-
-    The empty prefix is point -1.
-    """
-    size = 1 if best <= budget else 0
-    for i in range(start, end):
-        size += best - (float(true_positives[i]) - slope * float(selected[i])) <= budget
-    points = np.empty(size, np.int64)
-    losses = np.empty(size, np.float64)
-    size = 0
-    if best <= budget:
-        points[0] = -1
-        losses[0] = best
-        size = 1
-    for i in range(start, end):
-        loss = best - (float(true_positives[i]) - slope * float(selected[i]))
-        if loss <= budget:
-            points[size] = i
-            losses[size] = loss
-            size += 1
-    return points, losses
-
-
-@kernel
 def near_pairs(states: Floats, points: Floats, limits: Floats, out: Int64s) -> int:
     """Return how many pairs of a state and a point stay within the limits, and write the first ones.
 

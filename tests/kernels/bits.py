@@ -82,12 +82,9 @@ def searches() -> Iterator[object]:
     out = np.empty((30, 3), np.int64)
     size = isotonic.pool_rates(step[:30], gain[:30], np.empty(0, np.int64), True, out)
     yield out[:size]
-    slope, prefixes = 0.37, (selected, hits, offsets, ends)
-    best = knapsack.best_values(*prefixes, slope)
-    yield best
-    yield from knapsack.near_points(selected, hits, 0, 30, slope, 20.0, 15.5)
+    relaxed = core.Relaxation((selected, hits, offsets, ends), 0.37)
     window = core.Window(-0.37, 1.0, 0.0, 1e3)
-    band = core.pareto_band(prefixes, slope, best, 6.25, window)
+    band = core.pareto_band(relaxed, 6.25, window)
     assert band is not None
     yield from (band.selected, band.true_positives, band.choices)
     yield knapsack.rising_precision(hits[:30].copy(), selected[:30].copy())

@@ -26,7 +26,9 @@ slopes = st.integers(0, 16).map(lambda k: k / 16)
 budgets = st.integers(0, 96).map(lambda k: k / 16)
 
 
-def arrays(problem: list[Level], gap: int = 0) -> tuple[np.ndarray, ...]:
+def arrays(
+    problem: list[Level], gap: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return points with their offsets and ends; `gap`: unused room behind every level."""
     sizes = np.array([len(points) for points in problem])
     offsets = np.concatenate([[0], np.cumsum(sizes + gap)])
@@ -39,15 +41,13 @@ def arrays(problem: list[Level], gap: int = 0) -> tuple[np.ndarray, ...]:
 
 @given(levels, slopes, st.integers(0, 2))
 def test_best_values(problem: list[Level], slope: float, gap: int) -> None:
-    best = kernels.best_values(*arrays(problem, gap), slope)
-    assert best.tolist() == naive.best_values(problem, slope)
+    best = knapsack.Relaxation(arrays(problem, gap), slope).best
+    assert best == naive.best_values(problem, slope)
 
 
 @given(level, slopes, budgets)
 def test_near_points(points: Level, slope: float, budget: float) -> None:
-    selected, hits, _, _ = arrays([points])
-    (best,) = naive.best_values([points], slope)
-    near, losses = kernels.near_points(selected, hits, 0, len(points), slope, float(best), budget)
+    near, losses = knapsack.Relaxation(arrays([points]), slope).near(0, budget)
     expected = naive.near_points(points, slope, budget)
     assert list(zip(near.tolist(), losses.tolist(), strict=True)) == expected
 
@@ -94,9 +94,8 @@ def band_of(
     gap: int = 0,
     cap: int = knapsack.STATE_CAP,
 ) -> knapsack.Band | None:
-    prefixes = arrays(problem, gap)
-    best = kernels.best_values(*prefixes, slope)
-    return knapsack.pareto_band(prefixes, slope, best, budget, window, cap)
+    relaxed = knapsack.Relaxation(arrays(problem, gap), slope)
+    return knapsack.pareto_band(relaxed, budget, window, cap)
 
 
 @given(levels, slopes, budgets, st.integers(0, 1))

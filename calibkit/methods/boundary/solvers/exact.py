@@ -20,7 +20,6 @@ from calibkit.methods.boundary.problem.goals import CountGoal
 from calibkit.numerics import knapsack
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.summaries.tally import Points
-from calibkit_kernels.knapsack import best_values
 
 Int64s = NDArray[np.int64]
 
@@ -107,13 +106,13 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
     if margin is not None:
         slope = float(blocks.true_positives[margin] / blocks.selected[margin])
     prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
-    best = best_values(*prefixes, slope)
-    most = float(best.sum())
+    relaxed = knapsack.Relaxation(prefixes, slope)
+    most = relaxed.most
     known = goal.budget(most, slope, selected, true_positives)
     budget = min(known, max(known * _FIRST_SHARE, 1.0 - slope))
     while True:
         window = goal.window(most, slope, budget)
-        band = knapsack.pareto_band(prefixes, slope, best, budget, window, cap, goal.compared)
+        band = knapsack.pareto_band(relaxed, budget, window, cap, goal.compared)
         if band is not None:
             # The choice at hand comes last: of equals one from the band is taken.
             rows = np.append(band.selected, selected)

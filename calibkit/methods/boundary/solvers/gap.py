@@ -221,21 +221,12 @@ class _Search:
             for name in ("selected", "true_positives")
         )
         prefixes = (selected, hits, offsets[:-1], offsets[1:])
-        values = hits - found.slope * selected
-        best = np.maximum.reduceat(values, offsets[:-1])
-        most = float(best.sum())
+        relaxed = knapsack.Relaxation(prefixes, found.slope, empty=False)
+        most = relaxed.most
         budget = min(1.0, self.budget(most, found.slope))
         while True:
             window = self.inner.window(most, found.slope, budget)
-            band = knapsack.pareto_band(
-                prefixes,
-                found.slope,
-                best,
-                budget,
-                window,
-                compared=self.inner.compared,
-                empty=False,
-            )
+            band = knapsack.pareto_band(relaxed, budget, window, compared=self.inner.compared)
             if band is None:
                 return False
             pick = self.inner.pick(band.selected, band.true_positives) if len(band.choices) else -1

@@ -24,9 +24,9 @@ from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import exact
+from calibkit.numerics import knapsack
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally
-from calibkit_kernels.knapsack import best_values
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -274,30 +274,22 @@ def _losses(parts: _Parts, known: Pair, ratio: tuple[int, int]) -> tuple[_Losses
     rate, review_rate = ratio[0] / ratio[1], max(review_rate, 0.5 / goal.totals.rows)
     block_rate = block_rate if block_rate < rate else rate / 2
     prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
-    both = [best_values(*prefixes, slope) for slope in (block_rate, review_rate)]
+    both = [knapsack.Relaxation(prefixes, slope) for slope in (block_rate, review_rate)]
     units = rate - block_rate, review_rate
-    blocked, caught = (float(best.sum()) for best in both)
+    blocked, caught = (one.most for one in both)
     most = blocked / units[0]  # rows that are blocked, at most
     if parts.wanted is None:
-        hits = parts.points.totals(known.review)[1]
+        hits = points.totals(known.review)[1]
         room = (caught - hits) / review_rate + goal.limit + most
-    elif parts.bound is None:
-        room = most - (goal.least - caught) / review_rate + goal.limit
     else:
-        room = most - (goal.least - caught) / review_rate + parts.counts(known)[3]
+        reviewed = goal.limit if parts.bound is None else parts.counts(known)[3]
+        room = most - (goal.least - caught) / review_rate + reviewed
     room += 1e-9 * (1.0 + most + points.selected.max(initial=0))
     found: tuple[_Losses, _Losses] = [], []
-    for level in range(points.levels):
-        own = points.of_level(level)
-        rows, hits_of = (
-            np.append(0, c[own]).astype(np.float64)
-            for c in (points.selected, points.true_positives)
-        )
-        places = np.append(-1, np.arange(own.start, own.stop))
-        for side, slope in enumerate((block_rate, review_rate)):
-            loss = (both[side][level] - (hits_of - slope * rows)) / units[side]
-            near = loss <= room
-            found[side].append((places[near], loss[near]))
+    for losses, relaxed, unit in zip(found, both, units, strict=True):
+        for level in range(points.levels):
+            places, loss = relaxed.near(level, room * unit)
+            losses.append((places, loss / unit))
     return *found, room
 
 
