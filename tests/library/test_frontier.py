@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -24,14 +23,8 @@ from calibkit.summaries.tally import Points
 from tests.library.test_grid_methods import GRID_CASES, Grid, golden, golden_grid, grids
 from tests.naive.boundaries import naive_boundaries, naive_pareto, naive_precision_frontier
 
-WAYS = (
-    partial(module._from_table, by_rows=True),
-    partial(module._from_table, by_rows=False),
-    module._from_lists,
-)
 
-
-def totals_of(frontier: module.GridFrontier | module.SupportedFrontier) -> list[tuple[int, int]]:
+def totals_of(frontier: module.Frontier) -> list[tuple[int, int]]:
     hits, rows = frontier.true_positives.tolist(), frontier.selected.tolist()
     return list(zip(hits, rows, strict=True))
 
@@ -41,7 +34,7 @@ def test_golden_frontiers(case: str) -> None:
     grid = golden_grid(case)
     frontier = precision_recall_frontier(*grid)
     assert [list(point) for point in totals_of(frontier)] == golden(case)["expected"]["frontier"]
-    assert [evaluate(*grid, take) for take in frontier.takes()] == totals_of(frontier)
+    assert [evaluate(*grid, take) for take in frontier.choices] == totals_of(frontier)
 
 
 @given(grids())
@@ -52,12 +45,13 @@ def test_frontiers_are_what_nothing_beats(grid: Grid) -> None:
     assert totals_of(precise) == naive_precision_frontier(every)
 
 
-@given(grids(), st.sampled_from(WAYS))
-def test_all_ways_lead_to_the_same_frontier(grid: Grid, way) -> None:
+@given(grids(), st.booleans())
+def test_tables_and_lists_lead_to_the_same_frontier(grid: Grid, table: bool) -> None:
     every = naive_boundaries(*grid)
-    frontier = way(LevelPrefixes.of(*grid))
+    prefixes = LevelPrefixes.of(*grid)
+    frontier = pareto_frontier(*grid) if table else module._from_lists(prefixes)
     assert totals_of(frontier) == naive_pareto({(hits, rows) for _, hits, rows in every})
-    takes = frontier.takes()
+    takes = frontier.choices
     for point, take in enumerate(takes):
         assert evaluate(*grid, take) == totals_of(frontier)[point]
         fewest = np.array([0] * take.size)
@@ -141,7 +135,9 @@ def test_supported_points_are_the_vertices_of_the_hull(points: Points) -> None:
 def test_the_gap_bounds_what_lies_between_two_vertices(points: Points) -> None:
     frontier = supported_frontier(points)
     vertices = totals_of(frontier)
-    assert frontier.gap.size == len(vertices) and all(frontier.gap >= 0)
+    assert (
+        frontier.gap is not None and frontier.gap.size == len(vertices) and all(frontier.gap >= 0)
+    )
     for i, ((hits, rows), gap) in enumerate(zip(vertices, frontier.gap.tolist(), strict=True)):
         after = vertices[i + 1] if i + 1 < len(vertices) else (hits, np.inf)
         between = [h - hits for h, m in all_choices(points) if rows <= m < after[1]]
@@ -156,7 +152,7 @@ def test_the_gap_bounds_what_lies_between_two_vertices(points: Points) -> None:
 @given(level_points())
 def test_boundaries_of_supported_points_are_nested(points: Points) -> None:
     frontier = supported_frontier(points)
-    choices = frontier.choices()
+    choices = frontier.choices
     assert [points.totals(choice)[::-1] for choice in choices] == totals_of(frontier)
     assert (np.diff(choices, axis=0) >= 0).all()
 
@@ -190,4 +186,4 @@ def test_undefined_shares_are_null() -> None:
     nothing = np.zeros((2, 2), np.int64)
     table = frontier_table(pareto_frontier(nothing, nothing + 3), 0)
     assert table.rows() == [(0, 0, None, None)]
-    assert precision_recall_frontier(nothing, nothing + 3).takes().shape == (0, 2)
+    assert precision_recall_frontier(nothing, nothing + 3).choices.shape == (0, 2)

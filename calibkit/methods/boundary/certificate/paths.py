@@ -141,7 +141,7 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     if method == "exact":
         # The optima of ``true positives - c * selected`` for falling c, and all rows.
         points = tally.points()
-        optima = lowest_scores(tally, points, supported_frontier(points).choices())
+        optima = lowest_scores(tally, points, supported_frontier(points).choices)
         every_row = np.full((1, own.count), -np.inf)
         path = _path(tally, "exact", own, np.vstack((optima, every_row)))
     elif method == "st" or curved is None:

@@ -8,7 +8,6 @@ uncertainty estimates to improve classifier performance, sections 4 and 5).  Ove
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,28 +33,30 @@ from calibkit_kernels import knapsack
 
 Int64s = NDArray[np.int64]
 
-#: What merging one undominated total costs, in additions of a table (measured).
-_MERGE_COST = 16
-
 
 @dataclass(frozen=True)
-class GridFrontier:
-    """Boundaries on a grid that no other boundary beats, by rising true positives.
+class Frontier:
+    """Boundaries that no other boundary beats, by rising true positives.
 
-    Their totals, in units of weight, rise strictly.
+    Attributes
+    ----------
+    true_positives, selected
+        Totals in units of weight; both rise strictly.
+    choices
+        The boundaries, shape (points, levels): on a grid how many of the highest bins each level takes,
+        over raw scores the point of each level (-1 for none).
+    gap
+        Of supported points: for each, by how many true positives a boundary that selects at least as
+        many rows, but fewer than the next point, can exceed it.
     """
 
     true_positives: Int64s
     selected: Int64s
-    _keys: Int64s
-    _trace: Callable[[Int64s], Int64s]
-
-    def takes(self) -> Int64s:
-        """Return a boundary for every point: bins per level, shape (points, levels)."""
-        return self._trace(self._keys)
+    choices: Int64s
+    gap: Int64s | None = None
 
 
-def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
+def precision_recall_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     """Return the boundaries on a grid whose precision no boundary of at least their recall reaches.
 
     Of equal precision the point with more true positives is kept; the empty selection is left out.
@@ -65,66 +66,33 @@ def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier
     """
     whole = pareto_frontier(positives, totals)
     kept = knapsack.rising_precision(whole.true_positives, whole.selected)
-    hits, rows = whole.true_positives[kept], whole.selected[kept]
-    return GridFrontier(hits, rows, whole._keys[kept], whole._trace)
+    return Frontier(whole.true_positives[kept], whole.selected[kept], whole.choices[kept])
 
 
-def pareto_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
+def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     """Return the fewest rows for every number of true positives worth having on a grid.
 
     It starts with the empty selection and contains the optima of every measure that rises with true
     positives and falls with selected rows, whatever its shape; see `precision_recall_frontier` for
     the part that matters to precision and recall.
 
-    There are three equivalent ways, of which the one that is estimated to be the cheapest is taken: a
-    table over selected rows, a table over true positives, or lists of undominated totals merged level
-    by level, which need no table as long as the counts and so work for large weights.
+    A table over true positives says it; where counts are too large for one, as those of weights may
+    be, lists of undominated totals are merged level by level.
     """
     prefixes = LevelPrefixes.of(positives, totals)
-    by_rows, by_hits = table_size(prefixes.rows), table_size(prefixes.hits)
-    by_lists = _MERGE_COST * _merges(prefixes)
-    smaller = min(by_rows, by_hits)
-    if by_lists < smaller[0] or smaller[0] > MOST_STEPS or smaller[1] > MOST_VALUES:
+    steps, held = table_size(prefixes.hits)
+    if steps > MOST_STEPS or held > MOST_VALUES:
         return _from_lists(prefixes)
-    return _from_table(prefixes, by_rows=by_rows < by_hits)
+    tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
+    best = tables.values[-1]
+    # From the most true positives down, a total is kept if it has fewer rows than all before.
+    fewest = np.maximum.accumulate(np.append(knapsack.UNREACHABLE, best[::-1]))
+    hits = (best.size - 1 - np.flatnonzero(np.diff(fewest)))[::-1].copy()
+    takes = prefixes.takes(tables.trace(hits))
+    return Frontier(hits * prefixes.hits_unit, -best[hits] * prefixes.rows_unit, takes)
 
 
-def _undominated_costs(values: Int64s, above: int) -> Int64s:
-    """Return the costs whose value exceeds `above` and the value of every smaller cost."""
-    highest = np.maximum.accumulate(np.append(above, values))
-    return np.flatnonzero(highest[1:] > highest[:-1])
-
-
-def _from_table(prefixes: LevelPrefixes, *, by_rows: bool) -> GridFrontier:
-    """Most true positives for every number of rows, or fewest rows for every number of those."""
-    if by_rows:
-        tables = LevelTables.fill(prefixes.hits, prefixes.rows)
-        best = tables.values[-1]
-        keys = rows = _undominated_costs(best, -1)
-        hits = best[rows]
-    else:
-        tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
-        best = tables.values[-1]
-        # From the most true positives down, a total is kept if it has fewer rows than all before.
-        falling = _undominated_costs(best[::-1], knapsack.UNREACHABLE)
-        keys = hits = (best.size - 1 - falling)[::-1].copy()
-        rows = -best[hits]
-    hits, rows = hits * prefixes.hits_unit, rows * prefixes.rows_unit
-    return GridFrontier(hits, rows, keys, lambda keys: prefixes.takes(tables.trace(keys)))
-
-
-def _merges(prefixes: LevelPrefixes) -> int:
-    """Estimate, from above, how many totals the lists of all levels put together."""
-    merges, states, hits, rows = 0, 1, 1, 1
-    for level_hits, level_rows in zip(prefixes.hits, prefixes.rows, strict=True):
-        pairs = states * level_hits.size
-        merges += pairs * level_hits.size.bit_length()
-        hits, rows = hits + int(level_hits[-1]), rows + int(level_rows[-1])
-        states = min(pairs, hits, rows)
-    return merges
-
-
-def _from_lists(prefixes: LevelPrefixes) -> GridFrontier:
+def _from_lists(prefixes: LevelPrefixes) -> Frontier:
     """Undominated totals, level by level; by falling true positives within a list."""
     states = np.zeros((1, 3), np.int64)
     history: list[Int64s] = []
@@ -133,20 +101,12 @@ def _from_lists(prefixes: LevelPrefixes) -> GridFrontier:
         states, steps = _combine(states, hits, rows, MOST_STEPS - merged)
         merged += steps
         history.append(states[:, 2].copy())
-    sizes = [hits.size for hits in prefixes.hits]
-
-    def trace(keys: Int64s) -> Int64s:
-        choices = np.empty((keys.size, len(history)), np.int64)
-        for level in range(len(history) - 1, -1, -1):
-            keys, choices[:, level] = np.divmod(history[level][keys], sizes[level])
-        return prefixes.takes(choices)
-
-    return GridFrontier(
-        states[::-1, 0] * prefixes.hits_unit,
-        states[::-1, 1] * prefixes.rows_unit,
-        np.arange(len(states) - 1, -1, -1),
-        trace,
-    )
+    choices = np.empty((len(states), len(history)), np.int64)
+    keys = np.arange(len(states) - 1, -1, -1)
+    for level in range(len(history) - 1, -1, -1):
+        keys, choices[:, level] = np.divmod(history[level][keys], prefixes.hits[level].size)
+    hits, rows = states[::-1, 0] * prefixes.hits_unit, states[::-1, 1] * prefixes.rows_unit
+    return Frontier(hits, rows, prefixes.takes(choices))
 
 
 def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[Int64s, int]:
@@ -181,42 +141,18 @@ def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[
 # ---------------------------------------------------------------- raw scores
 
 
-@dataclass(frozen=True)
-class SupportedFrontier:
-    """The boundaries on the concave hull of (selected rows, true positives), by rising rows.
-
-    `selected`, `true_positives`: totals of each vertex, in units of weight; both rise strictly,
-    precision falls strictly; `gap`: for each vertex, by how many true positives a boundary that
-    selects at least as many rows, but fewer than the next vertex, can exceed it: the rise of the
-    chord to the next vertex, up to the last row before that, rounded down to whole units.  0 at the
-    last vertex, which has every positive.
-    """
-
-    selected: Int64s
-    true_positives: Int64s
-    gap: Int64s
-    _steps: tuple[Int64s, Int64s, Int64s]
-    _levels: int
-
-    def choices(self) -> Int64s:
-        """Return the point of each level (-1 for none) at every vertex: shape (vertices, levels).
-
-        The boundaries are nested: none selects less, in any level, than the one before.
-        """
-        vertex, level, point = self._steps
-        chosen = np.full((self.selected.size, self._levels), -1, np.int64)
-        chosen[vertex, level] = point
-        np.maximum.accumulate(chosen, axis=0, out=chosen)
-        return chosen
-
-
-def supported_frontier(points: Points) -> SupportedFrontier:
+def supported_frontier(points: Points) -> Frontier:
     """Return the vertices of the concave hull of all boundaries, and how far others can exceed it.
+
+    Precision falls strictly along them, and they are nested: none selects less, in any level, than the
+    one before.
 
     A vertex maximises ``true positives - c * selected`` for some c over every choice of one prefix
     a level: it takes, in each level, the blocks of the isotonic regression whose rate exceeds c.
     Blocks of equal rate in several levels enter together.  Between two vertices no boundary lies
-    above the chord, and none has a higher precision than the first vertex.
+    above the chord, and none has a higher precision than the first vertex: the gap is the rise of the
+    chord to the next vertex, up to the last row before that, rounded down to whole units, and 0 at the
+    last vertex, which has every positive.
 
     `points`: the prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
     """
@@ -228,17 +164,16 @@ def supported_frontier(points: Points) -> SupportedFrontier:
     more_rows, more_hits = np.diff(rows), np.diff(hits)
     # floor(d_hits (d_rows - 1) / d_rows), without the product
     gap = np.append(more_hits + (-more_hits // more_rows), np.zeros(min(1, rows.size), np.int64))
+    choices = np.full((rows.size, points.levels), -1, np.int64)
     vertex = np.searchsorted(ends, np.arange(used.stop))
-    steps = (vertex, blocks.level[used], blocks.point[used])
-    return SupportedFrontier(rows, hits, gap, steps, points.levels)
+    choices[vertex, blocks.level[used]] = blocks.point[used]
+    return Frontier(hits, rows, np.maximum.accumulate(choices, axis=0), gap)
 
 
 # ---------------------------------------------------------------- tables
 
 
-def frontier_table(
-    frontier: GridFrontier | SupportedFrontier, positives: int, unit: Unit = ROW
-) -> pl.DataFrame:
+def frontier_table(frontier: Frontier, positives: int, unit: Unit = ROW) -> pl.DataFrame:
     """Return a frontier as a table, one row a point, by rising true positives.
 
     Columns ``true_positives`` and ``selected`` (integers where one unit is one row, else weights),
@@ -258,7 +193,7 @@ def frontier_table(
         "precision": share(hits, rows),
         "recall": share(hits, np.full_like(rows, positives)),
     }
-    if isinstance(frontier, SupportedFrontier):
+    if frontier.gap is not None:
         columns["gap"] = amount(frontier.gap)
     return pl.DataFrame(columns)
 
@@ -280,11 +215,11 @@ def frontier_rows(problem: Problem) -> pl.DataFrame:
         points = tally.points()
         supported = supported_frontier(points)
         table = frontier_table(supported, positives, tally.unit)
-        lowest = lowest_scores(tally, points, supported.choices())
+        lowest = lowest_scores(tally, points, supported.choices)
         return table.with_columns(_columns("threshold", lowest))
     frontier = precision_recall_frontier(*grid_counts(tally))
     table = frontier_table(frontier, positives, tally.unit)
-    takes = frontier.takes()
+    takes = frontier.choices
     if problem.levels is None:
         return table.with_columns(
             pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
