@@ -104,19 +104,21 @@ class Tally:
         maps.log_odds(self.score, LEAST, found)
         return found, int(maps.mass_outside(self.score, self.count, LEAST, 1.0 - LEAST))
 
-    def points(self, *, excluded: int = -1, together: bool = False) -> Points:
-        """Return the prefixes that end in a score with a positive row.
+    def points(self, *, excluded: int = -1, together: bool = False, every: bool = False) -> Points:
+        """Return the prefixes that end in a score with a positive row, or `every` prefix.
 
         A part of a dealt tally may be excluded.  Levels taken together are one: the candidates of a
         single threshold.
         """
         sizes = self.level_totals[:, 0]
+        if every:
+            sizes = np.bincount(self.level, minlength=self.levels)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         if together:
             offsets = offsets[[0, -1]]
         counts = self.level, self.count, self.positive, self.part, self.gain
         selected, true_positives, entry, gain, ends = kernels.prefix_points(
-            self.score, *counts, excluded, offsets
+            self.score, *counts, excluded, every, offsets
         )
         return Points(selected, true_positives, entry, offsets, ends, gain)
 

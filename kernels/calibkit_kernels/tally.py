@@ -212,6 +212,7 @@ def prefix_points(
     part: Parts,
     gain: Int64s,
     excluded: int,
+    every: bool,
     offsets: Int64s,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
     """Return the prefixes of each level that end in a score with a positive row.
@@ -226,6 +227,8 @@ def prefix_points(
         A tally.  Entries of part `excluded` are passed over (-1: none).
     gain
         What the rows of each entry are worth, a signed integer; may be empty.
+    every
+        Whether prefixes that end in negative rows alone are returned too.
     offsets
         Where each level's points begin in the output, with the total at the end; upper bounds
         suffice.  One level only (two offsets): all levels are taken together.
@@ -256,7 +259,7 @@ def prefix_points(
         if gain.size:
             gained[own] += gain[i]
         if last[own] != score[i]:
-            if positive[i] == 0:
+            if positive[i] == 0 and (not every or rows[own] == 0):
                 continue
             entry[ends[own]] = i
             ends[own] += 1

@@ -147,27 +147,30 @@ def test_weighted_rows_are_grouped(floats: type, data: list[Row], with_part: boo
     assert found.gain.tolist() == gains.group_gains(score, level, weight, used, gain)
 
 
-@given(rows, st.sampled_from([-1, 0, 1]), st.booleans())
+@given(rows, st.sampled_from([-1, 0, 1]), st.booleans(), st.booleans())
 @count_types
 @float_types
 def test_prefixes_end_in_scores_with_a_positive(
-    floats: type, counts: type, data: list[Row], excluded: int, together: bool
+    floats: type, counts: type, data: list[Row], excluded: int, together: bool, every: bool
 ) -> None:
     entries = dealt(data)
     score, level, count, positive, part = arrays(entries, floats, counts)
     sizes = [total[0] for total in naive.level_totals(entries, LEVELS)]
+    if every:
+        sizes = np.bincount(level, minlength=LEVELS).tolist()
     offsets = np.array([0, *np.cumsum(sizes)])
     if together:
         offsets = offsets[[0, -1]]
     gain = np.arange(score.size) % 7 - 3
     selected, hits, entry, worth, ends = kernels.prefix_points(
-        score, level, count, positive, part, gain, excluded, offsets
+        score, level, count, positive, part, gain, excluded, every, offsets
     )
     found = [
         [(int(selected[i]), int(hits[i]), float(score[entry[i]])) for i in range(start, end)]
         for start, end in zip(offsets, ends, strict=False)
     ]
-    assert found == naive.prefix_points(entries, LEVELS, excluded, together=together)
+    expected = naive.prefix_points(entries, LEVELS, excluded, together=together, every=every)
+    assert found == expected
     cuts = [[cut for _, _, cut in points] for points in found]
     own = [(*entry[:3], value) for entry, value in zip(entries, gain.tolist(), strict=True)]
     worths = [worth[a:b].tolist() for a, b in zip(offsets, ends, strict=False)]

@@ -137,7 +137,7 @@ def test_a_search_cut_short_keeps_a_bound() -> None:
         tally = tally_of(rows)
         goal = goal_of(read_target({"precision": "0.6", "recall": "0.6"}), tally_totals(tally))
         assert isinstance(goal, ThreeWay)
-        points = three_way.every_prefix(tally)
+        points = tally.points(every=True)
         pair, optimum = (three_way.solve(points, goal, cap) for cap in (0, 10**6))
         (selected, hits), (reach, caught) = points.totals(pair.block), points.totals(pair.review)
         assert goal.met(selected, hits, 0, reach - selected, caught - hits)

@@ -299,14 +299,22 @@ def level_totals(entries: list[Entry], levels: int) -> list[list[int]]:
 
 
 def prefix_points(
-    entries: list[Entry], levels: int, excluded: int = -1, *, together: bool = False
+    entries: list[Entry],
+    levels: int,
+    excluded: int = -1,
+    *,
+    together: bool = False,
+    every: bool = False,
 ) -> list[list[tuple[int, int, float]]]:
-    """Return, per level, rows, positives and lowest score of what lies at or above each positive."""
+    """Return, per level, rows, positives and lowest score of what lies at or above each positive.
+
+    `every`: at or above each score instead.
+    """
     kept = [e for e in entries if e[2] != excluded]
     found = []
     for level in range(1 if together else levels):
         own = [e for e in kept if together or e[1] == level]
-        cuts = sorted({e[0] for e in own if e[4]}, reverse=True)
+        cuts = sorted({e[0] for e in own if e[4] or every}, reverse=True)
         above = [[e for e in own if e[0] >= cut] for cut in cuts]
         found.append(
             [

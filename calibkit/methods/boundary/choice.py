@@ -496,7 +496,7 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
     if leaves := summary.planned.method.leaves:
         tally = tally.coarser(leaves_of(tally, goal, leaves), leaves)
     if isinstance(goal, ThreeWay):
-        return three_way.prices(three_way.every_prefix(tally), goal)
+        return three_way.prices(tally.points(every=True), goal)
     if goal.uses_gain or not goal.bounded:
         return (0.0,)
     goal = goal.alone

@@ -386,7 +386,7 @@ def _fitted(
     summary, found = flatten(summary, found.counted(tally))
     tally = summary.tally.reweighted(goal.totals.classes)
     if isinstance(goal, ThreeWay):
-        ceiling = three_way.solve(three_way.every_prefix(tally), goal, cap=1).ceiling
+        ceiling = three_way.solve(tally.points(every=True), goal, cap=1).ceiling
     else:
         ceiling = best_choice(tally.points(), goal, cap=1).ceiling
     single = score_only(summary.tally, goal)

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.solvers import exact
-from calibkit.methods.boundary.solvers.three_way import every_prefix
 from calibkit.numerics import knapsack
 from calibkit.summaries.tally import Points, Tally
 
@@ -125,10 +124,8 @@ class Range:
 
 def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> tuple[Found, exact.Solution]:
     """Return the best boundary on a tally whose segments are alike, and what is known of it."""
-    if goal.asked.measure == "recall":
-        points = tally.points(excluded=excluded)
-    else:  # negative rows at the end of a prefix raise the rate
-        points = every_prefix(tally, excluded=excluded)
+    # Negative rows at the end of a prefix raise the false positive rate.
+    points = tally.points(excluded=excluded, every=goal.asked.measure != "recall")
     kept = tally if excluded < 0 else tally.where(tally.part != excluded)
     solution = solve(points, goal, kept.level_totals[:, 1:])
     lowest = lowest_scores(tally, points, solution.choice)

@@ -52,31 +52,11 @@ class Pair:
     ceiling: float
 
 
-def every_prefix(tally: Tally, *, excluded: int = -1, together: bool = False) -> Points:
-    """Return all prefixes of each level, also those that end in negative rows; see `Tally.points`."""
-    kept = np.arange(tally.score.size) if excluded < 0 else np.flatnonzero(tally.part != excluded)
-    level = np.zeros(kept.size, np.uint16) if together else tally.level[kept]
-    order = np.argsort(level, kind="stable")
-    kept, level = kept[order], level[order]
-    rows, hits = (
-        np.append(0, np.cumsum(c[kept], dtype=np.int64)) for c in (tally.count, tally.positive)
-    )
-    bounds = np.searchsorted(level, np.arange((1 if together else tally.levels) + 1))
-    score = tally.score[kept]
-    last = np.append((score[1:] != score[:-1]) | (level[1:] != level[:-1]), True)[: kept.size]
-    start = bounds[level]
-    rows_in, hits_in = rows[1:] - rows[start], hits[1:] - hits[start]
-    last &= rows_in > 0
-    ends = np.append(0, np.cumsum(last))[bounds]
-    at = np.flatnonzero(last)
-    return Points(rows_in[at], hits_in[at], kept[at], ends, ends[1:])
-
-
 def find(
     tally: Tally, goal: ThreeWay, *, excluded: int = -1, together: bool = False
 ) -> tuple[Found, Pair]:
     """Return the best three-way decisions on a tally, and what is known of them."""
-    points = every_prefix(tally, excluded=excluded, together=together)
+    points = tally.points(excluded=excluded, together=together, every=True)
     pair = solve(points, goal)
     (selected, hits), (reach, caught) = points.totals(pair.block), points.totals(pair.review)
     lowest, review = (lowest_scores(tally, points, choice) for choice in (pair.block, pair.review))
