@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
-from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import Bound
 from calibkit.numerics.knapsack import Window
 from calibkit_kernels.exact import largest_ratio, ratio_at_least
 
@@ -42,10 +42,7 @@ class BoundedGoal(CountGoal):
 
     def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
         self.bound, self.totals, self.uses_gain = bound, totals, of_value
-
-    def of(self, totals: Totals) -> BoundedGoal:
-        """Return the same goal for other rows."""
-        return type(self)(self.bound, totals, of_value=self.uses_gain)
+        self.prepare()
 
     def recall(self, true_positives: float, gain: float = 0) -> float | None:
         """Return the recall of totals; None without positives, or without value."""
@@ -105,6 +102,10 @@ class RecallGoal(BoundedGoal):
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals meet the bound."""
 
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
+        """Return whether totals meet the bound."""
+        return bool(self.feasible(np.array([selected]), np.array([true_positives]))[0])
+
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the feasible totals with most positives, or most value, then fewest rows."""
         caught = gain if self.uses_gain and gain is not None else true_positives
@@ -133,11 +134,11 @@ class RecallAtPrecision(RecallGoal):
 
     bounded, least = "precision", 0
 
-    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
-        super().__init__(bound, totals, of_value=of_value)
-        self.numerator, self.denominator = bound.numerator, bound.denominator
-        raised = Fraction(bound.numerator, bound.denominator) * (1 + SLACK)
-        if not totals.exact and raised < 1:  # a precision of 1 is one whatever was rounded
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        self.numerator, self.denominator = self.bound.numerator, self.bound.denominator
+        raised = Fraction(self.numerator, self.denominator) * (1 + SLACK)
+        if not self.totals.exact and raised < 1:  # a precision of 1 is one whatever was rounded
             self.numerator, self.denominator = ceil(raised * 2**60), 2**60
         self.constraint = -self.numerator / self.denominator, 1.0
 
@@ -168,10 +169,6 @@ class RecallAtPrecision(RecallGoal):
         )
         return taken, Fraction(before, before - after)
 
-    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
-        """Return whether the precision is at least the bound."""
-        return true_positives * self.denominator >= self.numerator * selected
-
 
 class PrecisionAtRecall(BoundedGoal):
     """Maximise precision subject to ``recall >= bound``, with at least one row selected.
@@ -183,12 +180,13 @@ class PrecisionAtRecall(BoundedGoal):
     aim: tuple[float, float] | None = None
     constraint = 0.0, 1.0
 
-    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
-        super().__init__(bound, totals, of_value=of_value)
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        totals, of_value = self.totals, self.uses_gain
         whole, exact = totals.positives, totals.exact
         if of_value:
             whole, exact = totals.gain, totals.gain_unit.exact
-        wanted = Fraction(bound.numerator, bound.denominator) * whole
+        wanted = Fraction(self.bound.numerator, self.bound.denominator) * whole
         if not exact:
             wanted = min(wanted * (1 + SLACK), Fraction(whole))
         #: The true positives (or the value) wanted, and rounded up to whole ones; a row may have no
@@ -278,20 +276,16 @@ class RecallWithin(RecallGoal):
         left = self.allowed - int(amounts[taken])
         return taken, min(Fraction(1), left / grows) if grows else Fraction(1)
 
-    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
-        """Return whether the amount is within the limit."""
-        return selected - self.spared * true_positives <= self.limit
-
 
 class RecallAtFalsePositiveRate(RecallWithin):
     """Maximise recall subject to a false positive rate of at most the bound (Neyman-Pearson)."""
 
     bounded, spared = "fpr", 1
 
-    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
-        super().__init__(bound, totals, of_value=of_value)
-        share = Fraction(bound.numerator, bound.denominator)
-        self._allow(share, totals.rows - totals.positives)
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        share = Fraction(self.bound.numerator, self.bound.denominator)
+        self._allow(share, self.totals.rows - self.totals.positives)
 
 
 class RecallAtCapacity(RecallWithin):
@@ -301,25 +295,16 @@ class RecallAtCapacity(RecallWithin):
     """
 
     bounded, spared = "capacity", 0
+    share: Fraction | None = None
 
-    def __init__(
-        self,
-        bound: Bound,
-        totals: Totals,
-        *,
-        of_value: bool = False,
-        share: Fraction | None = None,
-    ) -> None:
-        super().__init__(bound, totals, of_value=of_value)
-        number = Fraction(bound.numerator, bound.denominator)
-        if share is None:
-            share = number if number < 1 else number * totals.row_units / max(totals.rows, 1)
-        self.share = share
-        self._allow(share, totals.rows)
-
-    def of(self, totals: Totals) -> BoundedGoal:
-        """Return the same goal for other rows: the same share of them."""
-        return RecallAtCapacity(self.bound, totals, of_value=self.uses_gain, share=self.share)
+    def prepare(self) -> None:
+        """Work out what depends on the totals, of the first ones the share too."""
+        totals = self.totals
+        if self.share is None:
+            number = Fraction(self.bound.numerator, self.bound.denominator)
+            rows = number * totals.row_units / max(totals.rows, 1)
+            self.share = number if number < 1 else rows
+        self._allow(self.share, totals.rows)
 
 
 # ---------------------------------------------------------------- parts of three-way decisions
@@ -331,7 +316,7 @@ class RecallWithinUnits(RecallWithin):
     bounded, spared = "use", 0
 
     def __init__(self, limit: int, totals: Totals) -> None:
-        super().__init__(decimal_bound("0"), totals)
+        self.totals = totals
         self._limit(Fraction(limit))
 
 
@@ -394,8 +379,7 @@ class PrecisionAtRows(PrecisionAtRecall):
     bounded, constraint = "rows", (1.0, 0.0)
 
     def __init__(self, least: int, totals: Totals) -> None:
-        super().__init__(decimal_bound("0"), totals)
-        self.least = max(1, least)
+        self.totals, self.least = totals, max(1, least)
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the precision of the linear relaxation."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.goals import CountGoal, Goal, Totals
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.options.objective import Gap
 
 Int64s = NDArray[np.int64]
@@ -27,22 +27,17 @@ class WithinGap(Goal):
     def __init__(self, goal: CountGoal, asked: Gap, within: int) -> None:
         self.goal, self.asked, self.within = goal, asked, within
         self.maximised, self.bounded, self.totals = goal.maximised, goal.bounded, goal.totals
-
-    @property
-    def most(self) -> Fraction:
-        """The largest gap."""
-        return Fraction(self.asked.most.numerator, self.asked.most.denominator)
+        #: The largest gap.
+        self.most = Fraction(asked.most.numerator, asked.most.denominator)
 
     @property
     def alone(self) -> CountGoal:
         """The same without the gap."""
         return self.goal
 
-    def of(self, totals: Totals) -> WithinGap:
-        """Return the same goal for other rows."""
-        inner = self.goal.of(totals)
-        assert isinstance(inner, CountGoal)
-        return WithinGap(inner, self.asked, self.within)
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        self.goal = self.goal.of(self.totals)
 
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the objective."""

@@ -10,8 +10,10 @@ which is what the exact search needs of it (see `calibkit.methods.boundary.solve
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +55,7 @@ class Goal(ABC):
 
     #: The figure that is maximised, and the one that is bounded ("" where none is).
     maximised: str
-    bounded: str
+    bounded: str = ""
     #: What all rows hold.
     totals: Totals
     #: Whether it looks at what rows are worth, beside their numbers.
@@ -64,9 +66,15 @@ class Goal(ABC):
         """The same without what it asks of segments."""
         return self
 
-    @abstractmethod
-    def of(self, totals: Totals) -> Goal:
+    def of(self, totals: Totals) -> Self:
         """Return the same goal for other rows."""
+        found = copy(self)
+        found.totals = totals
+        found.prepare()
+        return found
+
+    def prepare(self) -> None:  # noqa: B027 (of some goals nothing does)
+        """Work out what depends on the totals."""
 
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the best of some totals by the canonical rule, or -1 where none meets the bound.
@@ -86,9 +94,9 @@ class Goal(ABC):
         """Return the recall of totals; None without positives."""
         return true_positives / self.totals.positives if self.totals.positives else None
 
-    @abstractmethod
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
-        """Return whether totals meet the bound, in exact arithmetic."""
+        """Return whether totals meet the bound, in exact arithmetic; True where there is none."""
+        return True
 
 
 class CountGoal(Goal):
@@ -148,14 +156,10 @@ class LeastCost(Goal):
     saves of that.
     """
 
-    bounded, uses_gain = "", True
+    uses_gain = True
 
     def __init__(self, name: str, totals: Totals) -> None:
         self.maximised, self.totals = name, totals
-
-    def of(self, totals: Totals) -> Goal:
-        """Return the same goal for other rows."""
-        return LeastCost(self.maximised, totals)
 
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals that save most, of equal ones those with fewest rows."""
@@ -168,7 +172,3 @@ class LeastCost(Goal):
         cost = (self.totals.gain - gain) * self.totals.gain_unit.size
         rows = self.totals.rows / float(self.totals.row_units)
         return cost / rows if rows else None
-
-    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
-        """Return True: there is no bound."""
-        return True

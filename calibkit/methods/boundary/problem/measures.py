@@ -36,17 +36,11 @@ class Measure(CountGoal):
     `ConfusionMeasure.parameters`; `totals`: what all rows hold.
     """
 
-    bounded = ""
-
     def __init__(self, name: str, parameters: tuple[Bound, ...], totals: Totals) -> None:
         self.name, self.parameters, self.totals = name, parameters, totals
         self.kind = OBJECTIVES[name]
         self.maximised = ":".join([name, ",".join(map(str, parameters))]).rstrip(":")
         self.at_vertex = name != "gmean"
-
-    def of(self, totals: Totals) -> Measure:
-        """Return the same goal for other rows."""
-        return Measure(self.name, self.parameters, totals)
 
     def reported(self, selected: Int64s | Floats, true_positives: Int64s | Floats) -> Floats:
         """Return the measure of some totals, with the sign a user expects."""
@@ -105,10 +99,6 @@ class Measure(CountGoal):
         best = np.flatnonzero(values >= values.max() - TIE)
         taken = int(best[np.argmin(at_rows[best])])
         return taken, Fraction(float(shares[taken]))
-
-    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
-        """Return True: there is no bound."""
-        return True
 
     # The G-mean's optimum may lie within the hull.  Its square times P N is T (N - F) with F = M - T
     # false positives, and ``T - c M = (1 - c) T - c F``: among boundaries with T (N - F) >= v that

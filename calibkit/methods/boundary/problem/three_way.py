@@ -30,12 +30,17 @@ class ThreeWay(Goal):
     other rows it counts as the share it was there.
     """
 
-    bounded = ""
+    #: The share of the rows that can be reviewed; None: all.
+    share: Fraction | None = None
 
-    def __init__(self, asked: Review, totals: Totals, share: Fraction | None = None) -> None:
+    def __init__(self, asked: Review, totals: Totals) -> None:
         self.asked, self.totals, self.maximised = asked, totals, asked.objective
-        self.share = share
-        if asked.capacity is not None and share is None:
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        asked, totals = self.asked, self.totals
+        if asked.capacity is not None and self.share is None:
             number = Fraction(asked.capacity.numerator, asked.capacity.denominator)
             rows = number * totals.row_units / max(totals.rows, 1)
             self.share = number if number < 1 else rows
@@ -50,10 +55,6 @@ class ThreeWay(Goal):
     def block(self) -> RecallAtPrecision:
         """The bound on what is blocked; at least 0 where there is none."""
         return RecallAtPrecision(self.asked.precision or decimal_bound("0"), self.totals)
-
-    def of(self, totals: Totals) -> ThreeWay:
-        """Return the same goal for other rows: the same share of them can be reviewed."""
-        return ThreeWay(self.asked, totals, self.share)
 
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the share that is reviewed, recall, precision or the cost a row."""
