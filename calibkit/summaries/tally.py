@@ -165,8 +165,8 @@ class Tally:
         """Return what a dealt tally holds in the parts before one."""
         return replace(self.where(self.part < part), part=_NOT_DEALT)
 
-    def where(self, kept: NDArray[np.bool_]) -> Tally:
-        """Return some of the entries."""
+    def where(self, kept: NDArray[np.bool_] | Int64s) -> Tally:
+        """Return some of the entries, by truth or by number."""
         names = ("score", "level", "count", "positive", "part", "gain", "worth", "squares")
         arrays = {name: getattr(self, name) for name in names}
         return replace(self, **{name: own[kept] for name, own in arrays.items() if own.size})

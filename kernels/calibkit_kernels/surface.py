@@ -1,4 +1,4 @@
-"""A logistic surface over score and uncertainty: its sums and slopes, its values in order.
+"""A logistic surface over score and uncertainty: its sums, and its values in order.
 
 At an uncertainty level of rank u the surface is a line in the score s: ``a + g s`` with
 ``a = b0 + b2 u`` and ``g = b1 + b3 u``.  All that a Newton step needs is therefore one table of sums
@@ -89,52 +89,6 @@ def newton_sums(
 
 
 @kernel
-def surface_slopes(
-    sums: Floats,
-    fixed: Floats,
-    along: Floats,
-    weights: Floats,
-    total: float,
-    ridge: float,
-    gradient: Floats,
-    curvature: Floats,
-) -> None:
-    """Write gradient and curvature (the lower half) of a penalised mean log loss.
-
-    Parameters
-    ----------
-    sums
-        Shape (levels, 6), see `newton_sums`.
-    fixed, along
-        Shape (regressors, levels): at a level regressor k is ``fixed + along * s``.  The first one
-        is the intercept, which goes free of the penalty.
-    weights
-        Those that the sums are at.
-    total, ridge
-        The number of rows, and the penalty: half of it times the sum of squares.
-    """
-    size = weights.size
-    gradient[:] = 0.0
-    curvature[:] = 0.0
-    for own in range(sums.shape[0]):
-        for k in range(size):
-            a, b = fixed[k, own], along[k, own]
-            gradient[k] += a * sums[own, 0] + b * sums[own, 1]
-            for j in range(k + 1):
-                c, d = fixed[j, own], along[j, own]
-                curvature[k, j] += (
-                    a * c * sums[own, 2] + (a * d + b * c) * sums[own, 3] + b * d * sums[own, 4]
-                )
-    for k in range(size):
-        gradient[k] /= total
-        for j in range(k + 1):
-            curvature[k, j] /= total
-        if k > 0:
-            gradient[k] += ridge * weights[k]
-            curvature[k, k] += ridge
-
-
-@kernel
 def surface_words(
     regressor: NDArray[Any],
     level: Levels,
@@ -168,51 +122,6 @@ def surface_words(
         key = np.uint64(b) if b & _SIGN else np.uint64(~b & (_SIGN - np.uint32(1)))
         out[k] = i << np.uint64(32) | key
     return size
-
-
-@kernel
-def ordered_points(
-    words: NDArray[np.uint64],
-    count: Counts,
-    positive: Counts,
-    gain: Int64s,
-    room: int,
-) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Return the prefixes of entries in an order that end in a value with a positive row.
-
-    Parameters
-    ----------
-    words
-        Words of `surface_words`, sorted by their lower half; equal values enter together.
-    count, positive, gain
-        Rows and positive rows of the entries, and what they are worth (may be empty).
-    room
-        How many prefixes there can be: entries with a positive row.
-
-    Returns
-    -------
-    selected, true_positives, entry, worth
-        Rows and positive rows of each prefix, one entry of its last value, and what it is worth.
-    """
-    selected = np.empty(room, np.int64)
-    true_positives = np.empty(room, np.int64)
-    entry = np.empty(room, np.int64)
-    worth = np.empty(room, np.int64)
-    rows, hits, before, end, gained = np.int64(0), np.int64(0), np.int64(0), 0, np.int64(0)
-    lower = np.uint64(0xFFFFFFFF)
-    for k in range(words.size):
-        i = np.int64(words[k] >> np.uint64(32))
-        rows += count[i]
-        hits += positive[i]
-        if gain.size:
-            gained += gain[i]
-        if k + 1 < words.size and words[k + 1] & lower == words[k] & lower:
-            continue
-        if hits > before:
-            selected[end], true_positives[end], entry[end], worth[end] = rows, hits, i, gained
-            end += 1
-        before = hits
-    return selected[:end], true_positives[:end], entry[:end], worth[:end]
 
 
 @kernel

@@ -13,9 +13,7 @@ CLIP = 1e-6
 TWINS = {
     "moment_sums": "fit",
     "newton_sums": "fit",
-    "surface_slopes": "fit",
     "surface_words": "value",
-    "ordered_points": "cuts",
     "level_limits": "limits",
 }
 

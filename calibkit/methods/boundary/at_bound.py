@@ -78,7 +78,7 @@ def margins(dealt: Tally, checked: Validation, *, probability: bool) -> Margins:
     for fold, found in checked.found.items():
         limits[fold] = found.thresholds
         if found.surface is not None:
-            slopes[fold] = found.surface.lines()[:-1, 1]
+            slopes[fold] = found.surface.lines()[:, 1]
     score = dealt.score
     regressor = dealt.logits[0] if probability else score.astype(np.float64)
     # The lowest score that a threshold selects has a margin of exactly 0.

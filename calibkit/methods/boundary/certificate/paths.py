@@ -183,7 +183,7 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
     """Return the cuts of the logistic surface."""
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
     cuts = np.append(_falling_values(tally, plain_values(surface, s, tally.level)), -np.inf)
-    lines = surface.lines()[:-1]
+    lines = surface.lines()
     found = (cuts[:, None] - lines[:, 0]) / lines[:, 1]
     if probability:
         edge = float(regressor(np.array([1.0]), probability=True)[0])

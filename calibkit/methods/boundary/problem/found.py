@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +11,6 @@ from numpy.typing import NDArray
 from calibkit.summaries.tally import Points, Tally
 
 Floats = NDArray[np.float64]
-
-
-class Lines(Protocol):
-    """A surface whose log-odds are a line in the score at each level."""
-
-    def lines(self) -> Floats:
-        """Return intercept and slope in s of each level, and a last row of no scaling."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +32,9 @@ class Surface:
         return self.uncertainty == 0.0 and self.product == 0.0
 
     def lines(self) -> Floats:
-        """Return intercept and slope in s of each level, and a last row of no scaling."""
-        lines = np.empty((self.ranks.size + 1, 2))
-        lines[:-1, 0] = self.intercept + self.uncertainty * self.ranks
-        lines[:-1, 1] = self.score + self.product * self.ranks
-        lines[-1] = 0.0, 1.0
-        return lines
+        """Return intercept and slope in s of each level, shape (levels, 2)."""
+        intercept = self.intercept + self.uncertainty * self.ranks
+        return np.column_stack((intercept, self.score + self.product * self.ranks))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ every cell, its products are dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.solvers.classic import single_threshold
-from calibkit.methods.boundary.solvers.logistic import cut_thresholds, surface_points
+from calibkit.methods.boundary.solvers.logistic import surface_cut
 from calibkit.methods.boundary.solvers.surface_fit import regressor
 from calibkit.numerics.newton import newton
 from calibkit.summaries.tally import Tally
@@ -31,17 +30,6 @@ Floats = NDArray[np.float64]
 _BINS = 200
 #: The ridge, in rows for each standardised regressor.
 _RIDGE = 1.0
-
-
-@dataclass(frozen=True)
-class CellLines:
-    """Log-odds ``a + g s`` of each cell, shape (cells, 2)."""
-
-    found: Floats
-
-    def lines(self) -> Floats:
-        """Return intercept and slope in s of each cell, and a last row of no scaling."""
-        return np.vstack((self.found, [[0.0, 1.0]]))
 
 
 def best_cell_cut(
@@ -58,22 +46,15 @@ def best_cell_cut(
     `tally`: its levels are the cells; `shape`: how many bins each uncertainty has.
     """
     probability = scale == "probability"
-    surface = fit_cells(tally, shape, excluded, probability=probability)
-    points, values = surface_points(tally, surface, excluded, probability, threads)
-    choice = single_threshold(points, goal)
-    cells = np.arange(tally.levels, dtype=np.uint16)
-    if choice[0] < 0:
-        return Found(np.full(tally.levels, np.nan), 0, 0, leaves=cells)
-    value = float(values[points.entry[choice[0]]])
-    found = cut_thresholds(tally, surface, values, value, excluded, probability=probability)
-    counts = int(points.selected[choice[0]]), int(points.true_positives[choice[0]])
-    return Found(found, *counts, gain=points.total_gain(choice), leaves=cells)
+    lines = fit_cells(tally, shape, excluded, probability=probability)
+    found = surface_cut(tally, lines, goal, excluded, probability=probability, threads=threads)
+    return replace(found, leaves=np.arange(tally.levels, dtype=np.uint16))
 
 
 def fit_cells(
     tally: Tally, shape: tuple[int, ...], excluded: int = -1, *, probability: bool = True
-) -> CellLines:
-    """Return the surface of a tally over cells; without `excluded`, a part of a dealt tally."""
+) -> Floats:
+    """Return log-odds ``a + g s`` of each cell, (a, g); without `excluded`, a part of a dealt tally."""
     s = np.asarray(regressor(tally, probability), np.float64)
     count, positive = (own.astype(np.float64) for own in (tally.count, tally.positive))
     if excluded >= 0:
@@ -101,8 +82,8 @@ def fit_cells(
         split = 1 + among.shape[1]
         slope = weights[0] + product @ weights[split:]
         if (slope > 0.0).all():
-            return CellLines(np.column_stack((intercept + among @ weights[1:split], slope)))
-    return CellLines(np.column_stack((np.zeros(tally.levels), np.ones(tally.levels))))
+            return np.column_stack((intercept + among @ weights[1:split], slope))
+    return np.column_stack((np.zeros(tally.levels), np.ones(tally.levels)))
 
 
 def _pairs(shape: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -15,16 +15,17 @@ applies, and every sum here is one over the tally, whose order is that of the sc
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
-from calibkit.methods.boundary.problem.found import Found, Lines
+from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.classic import single_threshold
 from calibkit.methods.boundary.solvers.surface_fit import fit_surface, regressor
-from calibkit.summaries.tally import Points, Tally
+from calibkit.summaries.tally import Tally
 from calibkit_kernels import sorting
 from calibkit_kernels import surface as kernels
 from calibkit_kernels.maps import LEAST
@@ -64,47 +65,43 @@ def best_cut(
     """
     probability, raw = scale == "probability", scale == "raw"
     surface = fit_surface(tally, excluded, probability=probability, raw=raw, threads=threads)
-    points, values = surface_points(tally, surface, excluded, probability, threads)
-    choice = int(single_threshold(points, goal)[0])
-    if choice < 0:
-        return Found(np.full(tally.levels, np.nan), 0, 0, surface=surface)
-    value = float(values[points.entry[choice]])
-    return Found(
-        cut_thresholds(tally, surface, values, value, excluded, probability=probability),
-        int(points.selected[choice]),
-        int(points.true_positives[choice]),
-        surface=surface,
-        cut=_least(values[points.entry[choice]]),
-        gain=points.total_gain(np.array([choice])),
-    )
+    lines = surface.lines()
+    found = surface_cut(tally, lines, goal, excluded, probability=probability, threads=threads)
+    return replace(found, surface=surface)
 
 
-def _least(value: np.float32) -> float:
-    """Return from where on what a surface says comes to this value, which is rounded."""
-    return 0.5 * (float(value) + float(np.nextafter(value, np.float32(-math.inf))))
-
-
-def surface_points(
-    tally: Tally, surface: Lines, excluded: int, probability: bool, threads: int = 1
-) -> tuple[Points, NDArray[np.float32]]:
-    """Return the prefixes of all rows by falling value of a surface, and the value of each entry."""
+def surface_cut(
+    tally: Tally,
+    lines: Floats,
+    goal: Goal,
+    excluded: int,
+    *,
+    probability: bool,
+    threads: int = 1,
+) -> Found:
+    """Return the best cut of a surface, a line in the score at each level; see `best_cut`."""
     s = regressor(tally, probability)
     values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
-    arrays = s, tally.level, tally.part, surface.lines()
+    arrays = s, tally.level, tally.part, lines
     words = words[: kernels.surface_words(*arrays, excluded, values, words)]
-    words = sorting.sort_words(words, 32, threads)
-    room = int(tally.level_totals[:, 0].sum())
-    selected, hits, entry, gain = kernels.ordered_points(
-        words, tally.count, tally.positive, tally.gain, room
+    order = (sorting.sort_words(words, 32, threads) >> np.uint64(32)).astype(np.int64)
+    ranked = replace(tally.where(order), score=values[order])
+    points = ranked.points(together=True)
+    choice = single_threshold(points, goal)
+    if choice[0] < 0:
+        return Found(np.full(tally.levels, np.nan), 0, 0)
+    value = ranked.score[points.entry[choice[0]]]
+    # From where on what the surface says comes to this value, which is rounded.
+    least = 0.5 * (float(value) + float(np.nextafter(value, np.float32(-math.inf))))
+    thresholds = cut_thresholds(
+        tally, lines, values, float(value), excluded, probability=probability
     )
-    offsets = np.array([0, entry.size])
-    gain = gain if tally.gain.size else tally.gain
-    return Points(selected, hits, entry, offsets, offsets[1:], gain), values
+    return Found(thresholds, *points.totals(choice), cut=least, gain=points.total_gain(choice))
 
 
 def cut_thresholds(
     tally: Tally,
-    surface: Lines,
+    lines: Floats,
     values: NDArray[np.float32],
     cut: float,
     excluded: int = -1,
@@ -119,7 +116,6 @@ def cut_thresholds(
     limits = np.full((tally.levels, 2), np.nan)
     kernels.level_limits(tally.score, values, tally.level, tally.part, cut, excluded, limits)
     found = np.empty(tally.levels)
-    lines = surface.lines()[:-1]
     for own, ((a, g), (lowest, highest)) in enumerate(zip(lines, limits, strict=True)):
         # It selects the lowest score that is to be selected, and not the one below.
         threshold = _as_score((cut - a) / g, probability)

@@ -153,9 +153,7 @@ class _Fit:
             sums = self._sums(kernels.newton_sums, lines, 6, arrays)
             loss = math.fsum(sums[:, 5]) / rows
             loss += self.ridge / 2 * math.fsum(float(weight) ** 2 for weight in tried[1:])
-            gradient, curvature = np.empty(tried.size), np.empty((tried.size, tried.size))
-            kernels.surface_slopes(sums, fixed, along, tried, rows, self.ridge, gradient, curvature)
-            return loss, gradient, curvature
+            return loss, *surface_slopes(sums, fixed, along, tried, rows, self.ridge)
 
         return newton(sums_at, weights, slope=0.0, decrement=LITTLE).point
 
@@ -174,6 +172,32 @@ class _Fit:
         each_block(kernel, arrays, blocks, self.threads, more)
         found: Floats = np.cumsum(sums, axis=0)[-1]
         return found
+
+
+def surface_slopes(
+    sums: Floats, fixed: Floats, along: Floats, weights: Floats, rows: float, ridge: float
+) -> tuple[Floats, Floats]:
+    """Return gradient and curvature of the penalised mean log loss, added level by level.
+
+    Parameters
+    ----------
+    sums
+        Shape (levels, 6), see `calibkit_kernels.surface.newton_sums`.
+    fixed, along
+        Shape (regressors, levels): at a level regressor k is ``fixed + along * s``.  The first one
+        is the intercept, which goes free of the penalty.
+    weights
+        Those that the sums are at.
+    rows, ridge
+        The number of rows, and the penalty: half of it times the sum of squares.
+    """
+    r, rs, w, ws, wss, _ = sums.T
+    a, b, c, d = fixed[:, None], along[:, None], fixed, along
+    gradient = np.cumsum(fixed * r + along * rs, axis=1)[:, -1] / rows
+    terms = a * c * w + (a * d + b * c) * ws + b * d * wss
+    curvature = np.cumsum(terms, axis=2)[:, :, -1] / rows
+    gradient[1:] += ridge * weights[1:]
+    return gradient, curvature + np.diag([0.0] + [ridge] * (weights.size - 1))
 
 
 def _unit(s: NDArray[Any]) -> float:
