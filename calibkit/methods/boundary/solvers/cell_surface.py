@@ -25,6 +25,7 @@ from calibkit.summaries.tally import Tally
 from calibkit_kernels.logistic import newton_sums
 
 Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
 
 #: Bins of the score, of equal positives.
 _BINS = 200
@@ -56,13 +57,7 @@ def fit_cells(
 ) -> Floats:
     """Return log-odds ``a + g s`` of each cell, (a, g); without `excluded`, a part of a dealt tally."""
     s = np.asarray(regressor(tally, probability), np.float64)
-    count, positive = (own.astype(np.float64) for own in (tally.count, tally.positive))
-    if excluded >= 0:
-        kept = tally.part != excluded
-        count, positive = count * kept, positive * kept
-    count, positive = count * tally.unit.size, positive * tally.unit.size
-    seen = np.cumsum(positive) - positive
-    bins = np.minimum(_BINS * seen / (positive.sum() or 1.0), _BINS - 1).astype(np.int64)
+    count, positive, bins = score_bins(tally, _BINS, excluded)
     place = tally.level.astype(np.int64) * _BINS + bins
     rows, hits, score = (
         np.bincount(place, own, tally.levels * _BINS) for own in (count, positive, count * s)
@@ -84,6 +79,15 @@ def fit_cells(
         if (slope > 0.0).all():
             return np.column_stack((intercept + among @ weights[1:split], slope))
     return np.column_stack((np.zeros(tally.levels), np.ones(tally.levels)))
+
+
+def score_bins(tally: Tally, bins: int, excluded: int = -1) -> tuple[Floats, Floats, Int64s]:
+    """Return rows and positive rows of each entry, and its bin of the score, of equal positives."""
+    kept = tally.unit.size * (np.ones(tally.score.size) if excluded < 0 else tally.part != excluded)
+    count, positive = tally.count * kept, tally.positive * kept
+    seen = np.cumsum(positive) - positive
+    place = np.minimum(bins * seen / (positive.sum() or 1.0), bins - 1)
+    return count, positive, place.astype(np.int64)
 
 
 def _pairs(shape: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -45,6 +45,10 @@ _ROUNDING = 1e-12
 
 _GOLDEN = (5**0.5 - 1) / 2
 
+#: Lowest rates from one of the candidates to another: less what none of them can exceed, the numbers
+#: of the first and the last, and the multiplier that says so.
+Range = tuple[float, int, int, float]
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -107,21 +111,6 @@ class Segment:
         )
 
 
-@dataclass(order=True)
-class Range:
-    """Lowest rates from one of the candidates to another, and what none of them can exceed."""
-
-    least_promising: float
-    first: int
-    last: int
-    slope: float
-
-    @property
-    def ceiling(self) -> float:
-        """What the objective cannot exceed."""
-        return -self.least_promising
-
-
 def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> tuple[Found, exact.Solution]:
     """Return the best boundary on a tally whose segments are alike, and what is known of it."""
     # Negative rows at the end of a prefix raise the false positive rate.
@@ -174,39 +163,39 @@ class _Search:
         """Return the best choice, with a bound."""
         ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
         for _ in range(MOST_RANGES):
-            if not ranges or ranges[0].ceiling <= self.value:
+            if not ranges or -ranges[0][0] <= self.value:
                 break
-            top = heapq.heappop(ranges)
-            if top.first == top.last:
-                if not self.look(top) and top.ceiling > self.value:
-                    self.open = max(self.open, top.ceiling)
+            least, first, last, slope = heapq.heappop(ranges)
+            if first == last:
+                if not self.look(first, slope) and -least > self.value:
+                    self.open = max(self.open, -least)
                 continue
-            middle = (top.first + top.last) // 2
-            for first, last in ((top.first, middle), (middle + 1, top.last)):
-                heapq.heappush(ranges, self.bounded(first, last, top.slope))
-        ceiling = max(self.value, self.open, ranges[0].ceiling if ranges else -np.inf)
+            middle = (first + last) // 2
+            for ends in ((first, middle), (middle + 1, last)):
+                heapq.heappush(ranges, self.bounded(*ends, slope))
+        ceiling = max(self.value, self.open, -ranges[0][0] if ranges else -np.inf)
         choice, selected, hits = self.known
         return exact.Solution(choice, selected, hits, ceiling == self.value, ceiling)
 
     def bounded(self, first: int, last: int, slope: float) -> Range:
-        """Return a range with its bound: the least of the relaxations over all multipliers."""
+        """Return a range of rates with its bound: the least of the relaxations over all multipliers."""
         low, high = self.rates[first], self.rates[last] + self.goal.most
         if not self.every and last + 1 < len(self.rates):
             high = self.rates[last + 1] + self.goal.most
         reach = [segment.reach(low, high) for segment in self.segments]
         if not all(rows.size for rows, _ in reach):
-            return Range(np.inf, first, last, slope)
+            return np.inf, first, last, slope
 
         def ceiling(slope: float) -> float:
             best = sum(float((hits - slope * rows).max()) for rows, hits in reach)
             return self.inner.ceiling(best, slope)
 
         at, least = least_of(ceiling, 0.0, 1.0)
-        return Range(-least, first, last, at)
+        return -least, first, last, at
 
-    def look(self, found: Range) -> bool:
+    def look(self, place: int, slope: float) -> bool:
         """Look for the best choice with a lowest rate; return whether all were looked at."""
-        low = self.rates[found.first]
+        low = self.rates[place]
         own = [segment.between(low, low + self.goal.most) for segment in self.segments]
         if any(one.start >= one.stop for one in own):
             return self.every
@@ -218,11 +207,11 @@ class _Search:
             for name in ("selected", "true_positives")
         )
         prefixes = (selected, hits, offsets[:-1], offsets[1:])
-        relaxed = knapsack.Relaxation(prefixes, found.slope, empty=False)
+        relaxed = knapsack.Relaxation(prefixes, slope, empty=False)
         most = relaxed.most
-        budget = min(1.0, self.budget(most, found.slope))
+        budget = min(1.0, self.budget(most, slope))
         while True:
-            window = self.inner.window(most, found.slope, budget)
+            window = self.inner.window(most, slope, budget)
             band = knapsack.pareto_band(relaxed, budget, window, compared=self.inner.compared)
             if band is None:
                 return False
@@ -230,9 +219,9 @@ class _Search:
             if pick >= 0:
                 places = band.choices[pick] - offsets[:-1] + [one.start for one in own]
                 self.take(list(zip(self.segments, places.tolist(), strict=True)))
-            if self.budget(most, found.slope) <= budget:
+            if self.budget(most, slope) <= budget:
                 return self.every
-            budget = min(4.0 * budget, self.budget(most, found.slope))
+            budget = min(4.0 * budget, self.budget(most, slope))
 
     def budget(self, most: float, slope: float) -> float:
         """Return the loss that a choice at least as good as the known one can have."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import classic, three_way
+from calibkit.methods.boundary.solvers.cell_surface import score_bins
 from calibkit.numerics.ridge import ridge_lines
 from calibkit.summaries.tally import Tally
 
@@ -63,18 +64,12 @@ class _Tables:
     """Rows and positive rows of a tally by part, cell and bin of the score, without one fold."""
 
     def __init__(self, tally: Tally, goal: Goal, excluded: int = -1) -> None:
-        count, positive = (c.astype(np.float64) for c in (tally.count, tally.positive))
-        if excluded >= 0:
-            kept = tally.part != excluded
-            count, positive = count * kept, positive * kept
+        count, positive, bins = score_bins(tally, _BINS, excluded)
         self.part = np.arange(count.size) % _PARTS
-        seen = np.cumsum(positive) - positive
-        bins = np.minimum(_BINS * seen / (positive.sum() or 1.0), _BINS - 1).astype(np.int64)
         place = (self.part * tally.levels + tally.level) * _BINS + bins
         shape = _PARTS, tally.levels, _BINS
         self.rows, self.hits = (
-            np.bincount(place, c, math.prod(shape)).reshape(shape) * tally.unit.size
-            for c in (count, positive)
+            np.bincount(place, c, math.prod(shape)).reshape(shape) for c in (count, positive)
         )
         # The score bin in which the best single threshold lies; the highest without one.
         at = 0
