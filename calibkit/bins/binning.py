@@ -36,14 +36,10 @@ MOST_CELLS = 50_000_000
 
 @dataclass(frozen=True)
 class Levels:
-    """The uncertainty levels of a boundary or a grid.
+    """The uncertainty levels of a boundary or a grid."""
 
-    `minimum`: smaller values count as this one; -inf where rows have no uncertainty; `edges`: the
-    inner edges, one fewer than there are levels, non-decreasing.
-    """
-
-    minimum: float
-    edges: Edges
+    minimum: float  # smaller values count as this one; -inf where rows have no uncertainty
+    edges: Edges  # the inner ones, one fewer than there are levels, non-decreasing
 
     @property
     def count(self) -> int:
@@ -103,27 +99,15 @@ class Grid:
     bins.  Edges and minima have one row per outer bin, or a single row that all of them share; rows
     of an outer bin that was empty hold NaN.
 
-    Attributes
-    ----------
-    total, positive
-        int64 [K, L], in units of `unit`.
-    score_sum
-        float64 [K, L], sums of scores, each counted as often as its weight in units.
-    order
-        ``uncertainty-score`` or ``score-uncertainty``.
-    uncertainty_edges, score_edges
-        Inner edges.
-    uncertainty_min, score_min
-        Values below count as these.
     """
 
-    total: NDArray[np.int64]
+    total: NDArray[np.int64]  # [K, L], in units of `unit`
     positive: NDArray[np.int64]
-    score_sum: NDArray[np.float64]
+    score_sum: NDArray[np.float64]  # [K, L], each score counted as often as its weight in units
     order: Order
-    uncertainty_edges: Edges
+    uncertainty_edges: Edges  # inner ones
     score_edges: Edges
-    uncertainty_min: Edges
+    uncertainty_min: Edges  # values below count as these
     score_min: Edges
     unit: Unit
 
@@ -156,27 +140,11 @@ def fit_grid(
     order: Order = "uncertainty-score",
     threads: int = 1,
 ) -> Grid:
-    """Return the grid of rows.
+    """Return the grid of rows; those of several uncertainty bins have uncertainties.
 
-    Parameters
-    ----------
-    rows
-        Scores, labels, and uncertainties where there is more than one uncertainty bin.
-    uncertainty_bins, score_bins
-        K and L.
-    strategy
-        ``equal-mass`` (quantile bins, the paper's equi-weight) or ``equal-width`` (equi-span).
-    order
-        Which axis is binned first; equal-width bins do not depend on it.
-    threads
-        How many threads may sort.
-
-    Raises
-    ------
-    UsageError
-        Impossible numbers of bins.
-    DataError
-        Equal-width bins of infinite scores.
+    `strategy`: ``equal-mass`` (quantile bins, the paper's equi-weight) or ``equal-width`` (equi-span);
+    `order`: which axis is binned first; equal-width bins do not depend on it.  Raises `UsageError` for
+    impossible numbers of bins, `DataError` for equal-width bins of infinite scores.
     """
     check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
     if strategy == "equal-width":

@@ -39,15 +39,11 @@ GRID_COLUMNS = (
 
 @dataclass(frozen=True)
 class GridTable:
-    """A grid that was read from a table.
-
-    `grid`: the grid; `columns`: the score and uncertainty columns it was made from; `fingerprint`: a
-    hash of its cells; `source`: where it was read.
-    """
+    """A grid that was read from a table."""
 
     grid: Grid
-    columns: dict[str, Column]
-    fingerprint: str
+    columns: dict[str, Column]  # of score and uncertainty, from which it was made
+    fingerprint: str  # a hash of its cells
     source: Source
 
     @property

@@ -44,22 +44,11 @@ def decimal_bound(
     least: int = 0,
     most: int | None = 1,
 ) -> Bound:
-    """Read a bound from the text typed, or from a float by its shortest decimal.
+    """Read a bound from the text typed, such as ``0.9`` or ``5e-3``, or from a float.
 
-    Parameters
-    ----------
-    value
-        Digits with at most one point and an optional exponent, such as ``0.9`` or ``5e-3``;
-        a float stands for the shortest decimal that reads back as it.
-    name
-        The option, for the message.
-    least, most
-        The closed range the bound must lie in; `most` None leaves it open above.
-
-    Raises
-    ------
-    UsageError
-        For text that is no decimal number, more than nine digits, or a value out of range.
+    A float stands for the shortest decimal that reads back as it; `name` is the option, for the
+    message; the bound must lie in the closed range from `least` to `most` (None: open above).  Raises
+    `UsageError` for text that is no decimal number, more than nine digits, or a value out of range.
     """
     number = _decimal(value, name)
     wanted = f"a number from {least} to {most}" if most is not None else f"at least {least}"

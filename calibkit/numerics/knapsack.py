@@ -39,19 +39,11 @@ class Window:
 
 @dataclass(frozen=True)
 class Band:
-    """The Pareto-optimal choices within a budget of loss.
-
-    Attributes
-    ----------
-    selected, true_positives
-        Totals of each choice, by falling true positives.
-    choices
-        Shape (choices, levels): the point each level takes, -1 for none.
-    """
+    """The Pareto-optimal choices within a budget of loss, by falling true positives."""
 
     selected: Int64s
     true_positives: Int64s
-    choices: Int64s
+    choices: Int64s  # the point each level takes, -1 for none: shape (choices, levels)
 
 
 class Relaxation:
@@ -107,23 +99,9 @@ def pareto_band(
 ) -> Band | None:
     """Return the Pareto-optimal choices within a budget of loss and a window.
 
-    Parameters
-    ----------
-    relaxed
-        The prefixes of all levels.
-    budget
-        How much a choice may lose against the best of all levels.
-    window
-        Other choices may be left out; those inside are complete up to dominated ones.
-    cap
-        How many combinations one level may need.
-    compared
-        What of totals is to be small, and what large: rows and positives, unless it says otherwise.
-
-    Returns
-    -------
-    band
-        None where a level needs more combinations than `cap`.
+    Choices outside the window may be left out; those inside are complete up to dominated ones.
+    `compared` says what of totals is to be small, and what large: rows and positives, unless given.
+    None is returned where a level needs more combinations than `cap`.
     """
     slack = relaxed.rounding
     levels = [_near(relaxed, level, budget + slack, window) for level in range(len(relaxed.losses))]

@@ -41,25 +41,13 @@ _ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where a minimisation ended.
-
-    Attributes
-    ----------
-    point, value
-        The best point and the function there.
-    gradient
-        The largest component of the gradient there, in absolute value.
-    iterations
-        How many steps were taken.
-    converged
-        Whether the gradient is as small as asked, or no step gains anything more.
-    """
+    """Where a minimisation ended: the best point, and the function there."""
 
     point: Floats
     value: float
-    gradient: float
+    gradient: float  # the largest of its components, in absolute value
     iterations: int
-    converged: bool
+    converged: bool  # whether the gradient is as small as asked, or no step gains anything more
 
 
 def newton(

@@ -16,15 +16,9 @@ _SMALL = 1e-13
 def ridge_lines(x: Floats, positive: Floats, rows: Floats, spread: tuple[float, float]) -> Floats:
     """Return intercept a and slope b of ``log-odds = a + (1 + b) x`` in each group, shape (groups, 2).
 
-    Parameters
-    ----------
-    x
-        The log-odds of points, as they are over all groups.
-    positive, rows
-        Positive rows and rows, shape (groups, points).
-    spread
-        The standard deviations of a and b over groups: with normal priors of these the lines are the
-        modes of their posteriors.
+    `x`: the log-odds of points, as they are over all groups; `positive`, `rows`: counts of shape
+    (groups, points); `spread`: the standard deviations of a and b over groups, with normal priors of
+    which the lines are the modes of their posteriors.
     """
     lines = np.zeros((rows.shape[0], 2))
     penalty = 1.0 / np.square(spread)

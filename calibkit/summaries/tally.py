@@ -33,18 +33,14 @@ _NO_SQUARES = np.empty((0, 2), np.int64)
 
 @dataclass(frozen=True)
 class Points:
-    """The prefixes of each level that a boundary may choose, by falling score.
+    """The prefixes of each level that a boundary may choose, by falling score; counts are in units."""
 
-    Rows selected (strictly increasing within a level) and true positives are in units; `entry` is the
-    tally entry, or the column of a grid, of the prefix's lowest score.  Level i has the points
-    ``offsets[i]:ends[i]``.  `gain` is what the rows are worth; empty where the tally has no gains.
-    """
-
-    selected: Int64s
+    selected: Int64s  # strictly increasing within a level
     true_positives: Int64s
-    entry: Int64s
-    offsets: Int64s
+    entry: Int64s  # the tally entry, or the column of a grid, of the prefix's lowest score
+    offsets: Int64s  # level i has the points ``offsets[i]:ends[i]``
     ends: Int64s
+    #: What the rows are worth; empty where the tally has no gains.
     gain: Int64s = field(default_factory=lambda: _NO_GAIN)
 
     @property

@@ -31,14 +31,10 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class Margins:
-    """Where the rows of a deal lie beside the boundaries fitted without their folds.
+    """Where the rows of a deal lie beside the boundaries fitted without their folds."""
 
-    `bins`: of each entry of the dealt tally the bin of its margin, 0 and more where it is selected;
-    `above`: rows and positive rows from each bin up, shape (2, parts, 2 `_BINS`).
-    """
-
-    bins: NDArray[np.int16]
-    above: NDArray[np.int64]
+    bins: NDArray[np.int16]  # of each entry of the dealt tally; 0 and more where it is selected
+    above: NDArray[np.int64]  # rows and positives from each bin up, shape (2, parts, 2 `_BINS`)
 
     def taken(self, cut: int | None) -> NDArray[np.bool_]:
         """Return which entries are selected from a bin up; none for None."""

@@ -160,24 +160,24 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
     if len(plans) == 1:
         return Choice((Tried(summarise(data, plans[0].options)),), ())
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
-        return _choose(*_count_finely(data, plans), shared=True)
+        return _choose(*_count_finely(data, plans))
     return choose_among([summarise(data, planned.options) for planned in plans])
 
 
 def choose_among(summaries: list[Summary]) -> Choice:
     """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
-    return _choose(summaries[0], [(summary, None) for summary in summaries], shared=False)
+    return _choose(summaries[0], [(summary, None) for summary in summaries])
 
 
-def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shared: bool) -> Choice:
-    """Rank candidates by their cross-validation, on a common deal of `base` where they share one."""
+def _choose(base: Summary, counted: list[tuple[Summary, Places | None]]) -> Choice:
+    """Rank candidates by their cross-validation, on a common deal of `base` where they have places."""
     options = base.planned.options
     base.need_classes()
     if not fold_count(base, []):  # of too few rows the fit warns
         return Choice(tuple(Tried(summary) for summary, _ in counted), ())
     goal = base.aim()[1]
     dealt = None
-    if shared:
+    if counted[0][1] is not None:
         parts, counted_on = base.totals().rows // ENOUGH, base
         if base.dealt is None and parts > 1:  # that many are enough, taken at random
             # Another seed than that of the folds: both draws are keyed by score, level and label.
@@ -308,14 +308,12 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate: what it is fitted on, and its cross-validation; None where there was none.
-
-    `folds` are those of its validation, or what they hold with the cut moved to the bin `cut` of its
-    `margins` (None: nothing is selected), which it has where numbers of rows are all that counts.
-    """
+    """A candidate: what it is fitted on, and its cross-validation; None where there was none."""
 
     summary: Summary
     checked: figures.Validation | None = None
+    #: Those of its validation, or what they hold with the cut moved to the bin `cut` (None: nothing is
+    #: selected) of its margins, which it has where numbers of rows are all that counts.
     folds: tuple[figures.Judged, ...] = ()
     margins: at_bound.Margins | None = None
     cut: int | None = 0

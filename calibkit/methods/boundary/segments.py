@@ -42,23 +42,11 @@ OVERALL = ("exact", "st", "stochastic", "mist", "gmt")
 
 
 def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
-    """Fit a boundary with thresholds for each value of a column.
+    """Fit a boundary with thresholds for each value of the column `options.by`.
 
-    Parameters
-    ----------
-    data
-        Rows, the column `options.by` among their others.
-    options
-        What to fit.
-
-    Raises
-    ------
-    UsageError
-        An impossible combination of options.
-    DataError
-        Rows without a segment, or without a class that is needed.
-    InfeasibleError
-        No boundary selects a row and meets the bound.
+    Raises `UsageError` for an impossible combination of options, `DataError` for rows without a
+    segment, or without a class that is needed, `InfeasibleError` where no boundary selects a row and
+    meets the bound.
     """
     if isinstance(data, GridTable):
         raise UsageError("a grid has lost its rows: --by needs them.")

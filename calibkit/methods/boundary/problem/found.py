@@ -39,41 +39,27 @@ class Surface:
 
 @dataclass(frozen=True)
 class Found:
-    """A boundary on a tally.
+    """A boundary on a tally."""
 
-    Attributes
-    ----------
-    thresholds
-        The lowest selected score of each level: NaN where nothing is selected, -inf for always.
-    selected, true_positives
-        What it selects, in units; expected numbers for a randomised boundary.
-    wide, probability
-        Of a randomised boundary: the lowest scores that may be selected, which differ from
-        `thresholds` in one level at most, and how probably those below `thresholds` are.
-    surface, cut
-        Of a logistic surface: the surface, and the log-odds from which on rows are selected; NaN
-        where none is.
-    gain
-        What the selected rows are worth, in units, where that counts.
-    review, reviewed, reviewed_positives
-        Of three-way decisions: the lowest reviewed score of each level, and the rows and positive
-        rows from there up to `thresholds`.
-    leaves
-        Of cells of several uncertainties: the leaf of each.
-    """
-
+    #: The lowest selected score of each level: NaN where nothing is selected, -inf for always.
     thresholds: Floats
+    #: What it selects, in units; expected numbers for a randomised boundary.
     selected: float
     true_positives: float
+    #: Of a randomised boundary: the lowest scores that may be selected, which differ from
+    #: `thresholds` in one level at most, and how probably those below `thresholds` are.
     wide: Floats | None = None
     probability: float = 0.0
+    #: A logistic surface, and the log-odds from which on rows are selected; NaN where none is.
     surface: Surface | None = None
     cut: float = math.nan
-    gain: int = 0
+    gain: int = 0  # what the selected rows are worth, in units, where that counts
+    #: Of three-way decisions: the lowest reviewed score of each level, and the rows and positive
+    #: rows from there up to `thresholds`.
     review: Floats | None = None
     reviewed: int = 0
     reviewed_positives: int = 0
-    leaves: NDArray[np.uint16] | None = None
+    leaves: NDArray[np.uint16] | None = None  # the leaf of each cell of several uncertainties
 
     def spread(self, leaves: NDArray[np.uint16]) -> Found:
         """Return a boundary over leaves as one over the cells that lie in them."""

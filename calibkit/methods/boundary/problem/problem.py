@@ -33,34 +33,18 @@ Floats = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What the methods choose from.
+    """What the methods choose from."""
 
-    Attributes
-    ----------
-    tally
-        Distinct scores, or columns of `grid`, per level.
-    levels
-        The uncertainty levels; None where they depend on the score bin.
-    columns
-        The columns it was made from, by role.
-    grid
-        The score bins, or None.
-    dealt, part
-        Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
-        values, or where `part` is given), and the part of each, if a column decides it.
-    values
-        What each row is worth, where that counts.
-    level
-        The level of each row where `levels` does not say it: segments have levels of their own.
-    """
-
-    tally: Tally
-    levels: Levels | None
-    columns: dict[str, Column]
-    grid: Grid | None = None
+    tally: Tally  # distinct scores, or columns of `grid`, per level
+    levels: Levels | None  # None where they depend on the score bin
+    columns: dict[str, Column]  # that it was made from, by role
+    grid: Grid | None = None  # the score bins
+    #: Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
+    #: values, or where `part` is given), and the part of each, if a column decides it.
     dealt: ScoreRows | None = None
     part: NDArray[np.uint8] | None = None
-    values: Values | None = None
+    values: Values | None = None  # what each row is worth, where that counts
+    #: The level of each row where `levels` does not say it: segments have levels of their own.
     level: NDArray[np.uint16] | None = None
 
     def totals(self) -> Totals:

@@ -21,20 +21,11 @@ from calibkit.summaries.tally import Tally
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Where the values of a column lie.
+    """Where the values of a column lie."""
 
-    Attributes
-    ----------
-    quantiles
-        The smallest value, then the inner edges of bins of equal mass; equal ones stay.
-    counts
-        The rows (sums of weights) in the bins of `place_between`.
-    largest
-        The largest value.
-    """
-
+    #: The smallest value, then the inner edges of bins of equal mass; equal ones stay.
     quantiles: list[float]
-    counts: list[int | float]
+    counts: list[int | float]  # rows (sums of weights) in the bins of `place_between`
     largest: float
 
 

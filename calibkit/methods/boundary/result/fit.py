@@ -34,17 +34,13 @@ from calibkit.summaries.tally import Tally
 
 @dataclass(frozen=True, kw_only=True)
 class FittedBoundary(Fitted[BoundaryModel]):
-    """A fitted boundary, what the user should be told, and its folds one by one.
+    """A fitted boundary, what the user should be told, and its folds one by one."""
 
-    `goal`: that of all rows, in the units of the folds; `checked`: its cross-validation, None
-    without; `row_units`: how many of the units a weight of 1 has before classes are reweighted;
-    `summary`, `thresholds`: what it was fitted on, and what a boundary without a surface would be;
-    None for segments and certificates.
-    """
-
-    goal: Goal
+    goal: Goal  # that of all rows, in the units of the folds
     checked: figures.Validation | None = None
-    row_units: Fraction = Fraction(1)
+    row_units: Fraction = Fraction(1)  # of a weight of 1, before classes are reweighted
+    #: What it was fitted on, and what a boundary without a surface would be; None for segments and
+    #: certificates.
     summary: Summary | None = None
     thresholds: Summary | None = None
 
@@ -65,26 +61,11 @@ class FittedBoundary(Fitted[BoundaryModel]):
 def fit_boundary(
     data: ScoreRows | GridTable, options: BoundaryOptions, *, test: ScoreRows | None = None
 ) -> FittedBoundary:
-    """Fit a decision boundary over score and uncertainty.
+    """Fit a decision boundary over score and uncertainty, on rows or a grid of their counts.
 
-    Parameters
-    ----------
-    data
-        Scores and labels, with uncertainties where there are to be several levels; or a grid of
-        their counts.
-    options
-        What to fit.
-    test
-        Labelled rows on which the boundary is judged; they take no part in the fit.
-
-    Raises
-    ------
-    UsageError
-        An impossible combination of options.
-    DataError
-        Rows without a positive one.
-    InfeasibleError
-        No boundary of this method selects a row and meets the bound.
+    `test`: labelled rows on which the boundary is judged; they take no part in the fit.  Raises
+    `UsageError` for an impossible combination of options, `DataError` for rows without a positive one,
+    `InfeasibleError` where no boundary of this method selects a row and meets the bound.
     """
     return delivered(fit_summary(summarise(data, options)), options, test)
 

@@ -29,16 +29,12 @@ _FIRST_SHARE, _WIDEN = 1 / 256, 2.0
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of the isotonic regressions of all levels, by falling rate of positives.
+    """The blocks of the isotonic regressions of all levels, by falling rate of positives."""
 
-    `selected`, `true_positives`: rows and positive rows of each block; `level`, `point`: the block's
-    level, and the point (prefix) at which the block ends.
-    """
-
-    selected: Int64s
+    selected: Int64s  # rows of each block
     true_positives: Int64s
     level: Int64s
-    point: Int64s
+    point: Int64s  # the prefix at which the block ends
 
     def choice(self, taken: int, levels: int) -> Int64s:
         """Return the choice that takes the first blocks whole."""
@@ -49,18 +45,13 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Solution:
-    """A choice of one point per level, and what is known of it.
+    """A choice of one point per level, and what is known of it."""
 
-    `choice`: the point of each level, -1 for none; `selected`, `true_positives`: its totals;
-    `proven`: whether no choice is better; `ceiling`: an upper bound of the objective over all
-    choices; the objective itself where proven.
-    """
-
-    choice: Int64s
+    choice: Int64s  # -1 for none
     selected: int
     true_positives: int
-    proven: bool
-    ceiling: float
+    proven: bool  # whether no choice is better
+    ceiling: float  # what no choice can exceed; the objective itself where proven
 
 
 def isotonic_blocks(points: Points) -> Blocks:
@@ -86,17 +77,10 @@ def margin(points: Points, goal: CountGoal) -> float:
 
 
 def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Solution:
-    """Return the best choice of one prefix per level.
+    """Return the best choice of one prefix per level; some choice must meet the bound of the goal.
 
-    Parameters
-    ----------
-    points
-        The prefixes of each level.
-    goal
-        What is maximised, subject to what; some choice must meet its bound.
-    cap
-        How many combinations of prefixes one step of the search may hold.  Beyond it the best
-        choice found so far is returned with an upper bound and ``proven=False``.
+    `cap`: how many combinations of prefixes one step of the search may hold.  Beyond it the best
+    choice found so far is returned with an upper bound and ``proven=False``.
     """
     blocks = isotonic_blocks(points)
     taken, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))

@@ -52,27 +52,16 @@ Range = tuple[float, int, int, float]
 
 @dataclass(frozen=True)
 class Segment:
-    """What can be selected of a segment, from nothing to all of it.
+    """What can be selected of a segment, from nothing to all of it."""
 
-    Attributes
-    ----------
-    selected, true_positives
-        Rows and positive rows of each choice, both not falling.
-    counted, whole
-        The rows of which the measure counts a share, of each choice and of all; 0: it has none.
-    points, level
-        The point that each choice but the first adds, and its level within the segment.
-    corners
-        Which choices span the concave hull of all; None where choices are all there are.
-    """
-
-    selected: Int64s
+    selected: Int64s  # rows and positive rows of each choice, both not falling
     true_positives: Int64s
+    #: The rows of which the measure counts a share, of each choice and of all; 0: it has none.
     counted: Int64s
     whole: int
-    points: Int64s
+    points: Int64s  # that each choice but the first adds, and their levels within the segment
     level: Int64s
-    corners: Int64s | None
+    corners: Int64s | None  # choices that span the hull of all; None: choices are all there are
 
     def choice(self, place: int, levels: int) -> Int64s:
         """Return the point of each level, -1 for none."""

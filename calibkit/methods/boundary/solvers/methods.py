@@ -29,46 +29,24 @@ PAPER_SCORE_BINS = 500
 
 @dataclass(frozen=True)
 class Method:
-    """A way to choose one threshold in each level.
+    """A way to choose one threshold in each level; one of `choose` to `surface` is how."""
 
-    Attributes
-    ----------
-    name
-        What it is called; `calibkit.options.boundary.METHODS` says what it does.
-    objectives
-        The objectives it can take: some of `calibkit.options.objective.OPTIONS`.
-    choose
-        Returns the point of each level, -1 for none; for methods on prefixes.
-    take
-        Returns how many of the highest score bins each level takes; for methods on a grid.
-    mix
-        Returns a randomised boundary; for methods that randomise.
-    surface
-        Fits a surface to a tally and returns its best cut; for methods on the scores themselves.
-    score_bins, levels
-        Its default number of score bins, 0 for every distinct score, and of uncertainty levels.
-    together
-        Whether it takes all levels as one.
-    values
-        Whether it can look at what rows are worth.
-    isotonic
-        Whether it fits the share of positive rows in each level.
-    leaves
-        How many leaves the levels, cells of several uncertainties, are gathered in; 0: none.
-    """
-
-    name: str
-    objectives: tuple[str, ...]
+    name: str  # `calibkit.options.boundary.METHODS` says what it does
+    objectives: tuple[str, ...]  # some of `calibkit.options.objective.OPTIONS`
+    #: Returns the point of each level, -1 for none.
     choose: Callable[[Points, Goal], Int64s] | None = None
+    #: Returns how many of the highest score bins each level takes, on a grid.
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
+    #: Returns a randomised boundary.
     mix: Callable[[Tally, Goal, int], Found] | None = None
+    #: Fits a surface to a tally and returns its best cut.
     surface: Callable[..., Found] | None = None
-    score_bins: int = 0
-    levels: int = 3
-    together: bool = False
-    values: bool = False
-    isotonic: bool = False
-    leaves: int = 0
+    score_bins: int = 0  # the default; 0: every distinct score
+    levels: int = 3  # the default
+    together: bool = False  # whether it takes all levels as one
+    values: bool = False  # whether it can look at what rows are worth
+    isotonic: bool = False  # whether it fits the share of positive rows in each level
+    leaves: int = 0  # that the levels, cells of several uncertainties, are gathered in; 0: none
 
     @property
     def needs_grid(self) -> bool:
@@ -76,11 +54,10 @@ class Method:
         return self.take is not None
 
     def find(self, tally: Tally, goal: Goal, *, excluded: int = -1) -> Found:
-        """Find a boundary on a tally.
+        """Find a boundary on a tally of distinct scores, or of the columns of a grid.
 
-        `tally`: distinct scores, or the columns of a grid, per level; `goal`: what to reach; its
-        totals are those of the rows that take part; `excluded`: a part of a dealt tally that takes no
-        part.
+        `goal`: what to reach, with the totals of the rows that take part; `excluded`: a part of a dealt
+        tally that takes none.
         """
         if self.leaves:
             places, other = cross_fitted(tally, goal, self.leaves, excluded)
@@ -194,9 +171,8 @@ METHODS: dict[str, Method] = {
 
 
 def method(name: str, objective: str, worths: str = "") -> Method:
-    """Return a method that can take an objective.
+    """Return a method that can take an objective, one of `calibkit.options.objective.OPTIONS`.
 
-    `objective` is one of `calibkit.options.objective.OPTIONS`;
     `worths` says what makes rows differ in worth (such as ``--value``), if something does.
     """
     if name not in METHODS:

@@ -154,17 +154,12 @@ def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
 
 @dataclass(frozen=True)
 class Stack:
-    """Segments with uncertainty levels of their own, as one problem over all of these.
-
-    `names`, `pooled`: the segments, and the values of the column that share the one of all others;
-    `rows`: the rows of each segment, until they are counted; `levels`: the uncertainty levels of each
-    segment, when they are.
-    """
+    """Segments with uncertainty levels of their own, as one problem over all of these."""
 
     names: tuple[str, ...]
-    pooled: tuple[str, ...]
-    rows: tuple[NDArray[np.int64], ...] = ()
-    levels: tuple[Levels, ...] = ()
+    pooled: tuple[str, ...]  # the values of the column that share the segment of all others
+    rows: tuple[NDArray[np.int64], ...] = ()  # of each segment, until they are counted
+    levels: tuple[Levels, ...] = ()  # of each segment, when they are
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
@@ -174,44 +169,25 @@ class Stack:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(Problem):
-    """All that a fit takes from its data: what its method chooses from, and what is said of the rows.
-
-    Attributes
-    ----------
-    planned
-        What to fit.
-    single
-        A tally on which to find the best single threshold; None where only a grid is known whose
-        score bins differ between levels.
-    shown
-        The uncertainty levels of the model, which a single threshold may show several of; None where
-        they depend on the score bin.
-    rows, positives
-        How many rows there are, whatever they weigh.
-    origin, file
-        The provenance of a model fitted on this, and the first input, for messages.
-    score, uncertainty
-        Their distributions, in quantiles of equal mass; None where only a grid is known.
-    stack
-        The segments whose levels the tally holds one after the other, if it does.
-    resolution
-        How coarse the rows are; None where nothing was lost.
-    cells
-        The grid whose cells are the levels of the tally, of several uncertainties.
-    """
+    """What a fit takes from its data: what its method chooses from, and what is said of the rows."""
 
     planned: Plan
+    #: A tally on which to find the best single threshold; None where only a grid is known whose
+    #: score bins differ between levels.
     single: Tally | None
+    #: The uncertainty levels of the model, which a single threshold may show several of; None where
+    #: they depend on the score bin.
     shown: Levels | None
-    rows: int
+    rows: int  # whatever they weigh
     positives: int
-    origin: Provenance
-    file: str | None
+    origin: Provenance  # of a model fitted on this
+    file: str | None  # the first input, for messages
+    #: Their distributions, in quantiles of equal mass; None where only a grid is known.
     score: quantiles.Quantiles | None = None
     uncertainty: quantiles.Quantiles | None = None
-    stack: Stack | None = None
-    resolution: Resolution | None = None
-    cells: CellGrid | None = None
+    stack: Stack | None = None  # the segments whose levels the tally holds one after the other
+    resolution: Resolution | None = None  # how coarse the rows are; None where nothing was lost
+    cells: CellGrid | None = None  # whose cells are the levels of the tally
 
     def aim(self) -> tuple[Tally, Goal]:
         """Return the rows as the objective counts them, and what is to be reached on them."""

@@ -40,16 +40,12 @@ PAIR_CAP = 2_000_000
 
 @dataclass(frozen=True)
 class Pair:
-    """A point for block and one for review in each level, -1 for none, and what is known of them.
-
-    `block`, `review`: review has the end of what is reviewed, never before that of block; `proven`,
-    `ceiling`: whether no pair is better, and what the objective of none can exceed, or undercut.
-    """
+    """A point for block and one for review in each level, -1 for none, and what is known of them."""
 
     block: Int64s
-    review: Int64s
-    proven: bool
-    ceiling: float
+    review: Int64s  # the end of what is reviewed, never before that of block
+    proven: bool  # whether no pair is better
+    ceiling: float  # what the objective of none can exceed, or undercut
 
 
 def find(
@@ -67,17 +63,10 @@ def find(
 
 
 def solve(points: Points, goal: ThreeWay, cap: int = PAIR_CAP) -> Pair:
-    """Return the best pair of prefixes in each level.
+    """Return the best pair of prefixes in each level; `points` has all of them.
 
-    Parameters
-    ----------
-    points
-        All prefixes of each level.
-    goal
-        What is to be reached, and within which bounds.
-    cap
-        How many pairs of prefixes one step of the search may hold; beyond, the best pair known is
-        returned with a bound.
+    `cap`: how many pairs of prefixes one step of the search may hold; beyond, the best pair known is
+    returned with a bound.
     """
     if goal.asked.costs:
         return _cheapest(points, goal)

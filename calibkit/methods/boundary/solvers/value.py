@@ -35,16 +35,9 @@ _MOST = 2**61
 
 
 def solve(points: Points, goal: Goal, cap: int) -> exact.Solution:
-    """Return the best choice of one prefix per level.
+    """Return the best choice of one prefix per level, for a goal that looks at gains.
 
-    Parameters
-    ----------
-    points
-        The prefixes of each level, with their gains.
-    goal
-        What is maximised, subject to what; one that looks at gains.
-    cap
-        See `calibkit.methods.boundary.solvers.exact.solve`.
+    `cap`: see `calibkit.methods.boundary.solvers.exact.solve`.
     """
     if isinstance(goal, LeastCost):
         return _cheapest(points, goal)
