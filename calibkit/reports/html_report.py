@@ -9,7 +9,7 @@ import polars as pl
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
 from calibkit.measures.result import Difference, Metrics, Number, alike
-from calibkit.models.page import Table
+from calibkit.models.page import Table, some_of
 from calibkit.options.metrics import meaning, stem
 from calibkit.reports import html, html_pictures
 from calibkit.reports.html import NOTHING, Markup, Span
@@ -59,7 +59,7 @@ def report(
     caption = "Two numbers are comparable if their signatures are equal"
     signatures = Table(["metric", "signature"], signed, caption, codes=(0, 1))
     return html.page(
-        f"Evaluation of {_listed(inputs)}",
+        f"Evaluation of {some_of(inputs, 3)}",
         _head(metrics, inputs, confidence),
         html.section("In short", html.paragraphs(short)),
         html.section(
@@ -78,13 +78,8 @@ def report(
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
-
-
 def _head(metrics: Metrics, inputs: Sequence[str], confidence: float | None) -> Markup:
-    of = html.tag("code", _listed(inputs))
+    of = html.tag("code", some_of(inputs, 3))
     heading = html.tag("h1", html.joined(["Evaluation of ", of]))
     line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
     if confidence is not None and metrics.intervals:

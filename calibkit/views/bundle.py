@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from calibkit.models.page import Page
-
-if TYPE_CHECKING:
-    from calibkit.bundles.model import BundleModel
+from calibkit.bundles.model import BundleModel
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.models.applier import PASS
+from calibkit.models.page import Page, some_of
+from calibkit.views import boundary
 
 #: Columns that a line of the table names.
 _SHOWN = 4
@@ -23,8 +22,6 @@ def headline(model: BundleModel) -> str:
 
 def lines(model: BundleModel) -> list[str]:
     """Return the summary of a bundle."""
-    from calibkit.models.applier import PASS
-
     names = [str(step.name) for step in model.steps() if step.decides]
     inputs = _listed([column.name for column in model.columns.values()])
     action = f"action is the first of {', '.join(names)} that fires, else {PASS}."
@@ -35,9 +32,6 @@ def lines(model: BundleModel) -> list[str]:
 
 def view(model: BundleModel, page: Page) -> None:
     """Print a bundle: its summary, a line a part, and what to expect of each decision."""
-    from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.views import boundary
-
     steps = model.steps()
     page.say(*lines(model), "")
     rows = [
@@ -56,5 +50,4 @@ def view(model: BundleModel, page: Page) -> None:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(dict.fromkeys(names[:_SHOWN])) + more
+    return some_of(list(dict.fromkeys(names)), _SHOWN)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from calibkit.methods.watch.watch import Watched
 from calibkit.models.page import Page
-
-if TYPE_CHECKING:
-    from calibkit.methods.watch.watch import Watched
 
 
 def headline(found: Watched) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from calibkit.errors import DataError, UsageError
 from calibkit.models.kinds import view_of
-from calibkit.models.page import Page, Table, cell_text, numeric, printable, table_text
+from calibkit.models.page import Page, Table, cell_text, numeric, printable, some_of, table_text
 from calibkit.runtime.kernels import tell_of_compiling
 
 from .progress import clear_line, show_progress
@@ -157,8 +157,7 @@ class Console:
         if self.output not in (None, "-") and not self.as_json:
             where = outputs[0] if len(outputs) == 1 else self.output
             if len(outputs) > 1:
-                more = f" and {len(outputs) - _NAMED} more" if len(outputs) > _NAMED else ""
-                where = f"{where}: {', '.join(outputs[:_NAMED])}{more}"
+                where = f"{where}: {some_of(outputs, _NAMED)}"
             self.summary(f"{what} written to {where}.")
 
     def say(self, *lines: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from calibkit.models.page import some_of
+
 from .console import SHOWN_ROWS, Console
 
 if TYPE_CHECKING:
@@ -204,9 +206,7 @@ def show_plan(
         told = {"files": source.paths, "rows": source.rows, "columns": dict(columns)}
         console.json({"dry_run": True, **told, "plan": list(plan)})
         return
-    shown = ", ".join(source.paths[:HEAD])
-    more = f" and {len(source.parts) - HEAD} more" if len(source.parts) > HEAD else ""
-    console.say(f"Input: {source.rows:,} rows of {shown}{more}")
+    console.say(f"Input: {source.rows:,} rows of {some_of(source.paths, HEAD)}")
     for role, name in columns.items():
         console.say(f"  {role}: column {name!r} ({source.schema[name]})")
     for step in plan:
