@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
     from calibkit.options.metrics import Settings, Share
+
+
+def _metrics(value: Any, flag: str) -> tuple[str, ...]:
+    """Return names of metrics; a text has commas between them, and between the parameters of one."""
+    if isinstance(value, str):
+        value = [one.strip() for one in re.split(r",(?!\s*[-+.\d])", value) if one.strip()]
+    return listed(value, flag)
 
 
 def _complete_metrics(incomplete: str) -> list[str]:
@@ -68,7 +76,12 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     grid: own.Grid = None
     grid_score: own.GridScore = None
     metrics: shared.Names | None = of_metrics(
-        "Only these metrics.", "LIST", shown="all", many="commas", completes=_complete_metrics
+        "Only these metrics.",
+        "LIST",
+        shown="all",
+        many="commas",
+        completes=_complete_metrics,
+        read=_metrics,
     )
     prevalence: float | str | None = of_metrics(
         "Reweight the classes to this share of positives.",
