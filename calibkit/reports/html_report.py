@@ -182,11 +182,6 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
                 yield html.figure(drawing, words)
 
 
-def _folding(main: Table, summary: str, rest: Table) -> Markup:
-    """Return a table, and one that opens at a click where it has rows."""
-    return html.joined([html.table(main), html.folded(summary, rest)])
-
-
 def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
     """Return the metrics of all rows, a column a score; those of single classes folded away."""
     header, caption = ["metric", *scores], "Metrics on all rows"
@@ -199,7 +194,7 @@ def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
         for of_class in (False, True)
     )
     classes = Table(header, single, f"{caption}, class by class", codes=(0,))
-    return _folding(Table(header, main, caption, codes=(0,)), "Each class", classes)
+    return html.folding(Table(header, main, caption, codes=(0,)), "Each class", classes)
 
 
 def _differences(metrics: Metrics, pair: str) -> Markup:
@@ -220,7 +215,7 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
     title = f"{pair} on all rows: the first less the baseline"
     main = Table(header, own, title, codes=(0,))
     each = Table(["slice", *header], rest, f"{pair} by slice", codes=(0, 1))
-    return _folding(main, "On slices", each)
+    return html.folding(main, "On slices", each)
 
 
 def _verdict(found: Difference) -> str:
@@ -246,4 +241,4 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     caption = f"Every metric of {score} by slice{more}"
     every = Table(["slice", "metric", "value"], full, caption, codes=(0, 1))
     main = Table(["slice", *names], short, f"{score} by slice", codes=(0,))
-    return _folding(main, "Every metric", every)
+    return html.folding(main, "Every metric", every)

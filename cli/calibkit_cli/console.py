@@ -129,7 +129,7 @@ class Console:
         `view` prints it as tables; it is called where it goes to a terminal, without ``-o``.
         """
         if self.as_json or self.output == "-" or (self.output is None and not self.on_terminal):
-            _write(content)
+            self.content(content)
         elif self.output is None:
             view()
 
@@ -186,14 +186,17 @@ class Console:
 
     def content(self, data: bytes) -> None:
         """Print a file's content on standard output as it is."""
-        _write(data)
+        clear_line()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
     def json(self, value: object) -> None:
         """Print one JSON object on standard output."""
         import json
 
         text = json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
-        _write(text.encode(errors="backslashreplace"))
+        self.content(text.encode(errors="backslashreplace"))
 
     def head(
         self, frame: pl.DataFrame, title: str | None = None, *, rows: int | None = None
@@ -271,10 +274,3 @@ def _print(text: str, stream: TextIO) -> None:
     clear_line()
     stream.write(printable(text) + "\n")
     stream.flush()
-
-
-def _write(content: bytes) -> None:
-    clear_line()
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()

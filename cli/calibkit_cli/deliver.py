@@ -160,8 +160,13 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
     console.warn(*made.warnings)
     count = Count()
     if console.output is None and console.on_terminal:
-        head = _first_rows(count.passing(made.frames))
-        console.head(head, rows=count.rows)
+        import polars as pl
+
+        heads: list[pl.DataFrame] = []
+        for frame in count.passing(made.frames):
+            if not heads or sum(head.height for head in heads) < SHOWN_ROWS:
+                heads.append(frame.head(SHOWN_ROWS))
+        console.head(pl.concat(heads), rows=count.rows)
         return
     from calibkit.files.sinks import write_frames
 
@@ -183,19 +188,6 @@ class Count:
         for frame in frames:
             self.rows += frame.height
             yield frame
-
-
-def _first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the first rows of all frames, as many as are shown, after going through them all."""
-    import polars as pl
-
-    kept: list[pl.DataFrame] = []
-    held = 0
-    for frame in frames:
-        if not kept or held < SHOWN_ROWS:
-            kept.append(frame.head(SHOWN_ROWS - held))
-            held += kept[-1].height
-    return pl.concat(kept)
 
 
 def show_plan(
