@@ -101,8 +101,7 @@ def with_classes(model: Model, request: Request, source: Source) -> Request:
 
 def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the columns that the model itself adds to rows."""
-    source = Source.from_frame(frame, "the rows of --check")
-    made = apply_model(model, source, _options(request))
+    made = apply_model(model, Source.from_frame(frame, "the rows of --check"), _options(request))
     return made.frame.select(made.added)
 
 

@@ -281,8 +281,7 @@ def _table(node: Node, longest: int) -> Table | None:
         values.append(tuple(value.levels()))
     if not all(values) or sum(map(len, knots)) <= longest:
         return None
-    places = tuple(Number(float(place)) for place in range(len(values)))
-    index = with_fields(node, values=places)
+    index = with_fields(node, values=tuple(Number(float(place)) for place in range(len(values))))
     return Table(index, first.x, tuple(knots), tuple(values), first.strict)
 
 

@@ -138,8 +138,7 @@ def _confusion(score: str, values: dict[str, Number]) -> Markup:
         html.tag("thead", html.tag("tr", html.tag("td"), *columns)),
         html.tag("tbody", html.joined(lines)),
     ]
-    table = html.tag("table", html.joined(parts), class_="confusion")
-    return html.tag("div", table, class_="wide")
+    return html.tag("div", html.tag("table", html.joined(parts), class_="confusion"), class_="wide")
 
 
 def _pictures(found: Evaluated, pictures: Sequence[Markup], remark: str) -> Markup:

@@ -47,8 +47,7 @@ def view(found: Drift, page: Page) -> None:
             rows.append([metric, value, *limits, at_fit, slices.get(CERTIFICATE, {}).get(metric)])
         for metric, value in slices.get(ESTIMATED, {}).items():
             own_ends = found.metrics.intervals[name][ESTIMATED][metric]
-            label = f"{metric} (estimated)"
-            rows.append([label, value, own_ends.low, own_ends.high, None, None])
+            rows.append([f"{metric} (estimated)", value, own_ends.low, own_ends.high, None, None])
         header = [name, "now", "low", "high", "expected", "certified"]
         kept = 6 if CERTIFICATE in slices else 5
         page.say("")
