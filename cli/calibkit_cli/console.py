@@ -124,10 +124,7 @@ class Console:
                 _print(line, sys.stderr)
 
     def model(self, content: bytes, view: Callable[[], None]) -> None:
-        """Deliver a result (JSON) to ``--json``, to a pipe or as a table; to ``-o`` it went before.
-
-        `view` prints it as tables; it is called where it goes to a terminal, without ``-o``.
-        """
+        """Deliver a result (JSON) to ``--json``, to a pipe or, by `view`, to a terminal without ``-o``."""
         if self.as_json or self.output == "-" or (self.output is None and not self.on_terminal):
             self.content(content)
         elif self.output is None:
@@ -150,10 +147,7 @@ class Console:
         show_progress(quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal)
 
     def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
-        """Say on standard error what went to the output file, unless ``-q`` or ``--json``.
-
-        `outputs`: the files, where the output is a folder.
-        """
+        """Say on standard error what went to the output, or to files in it: not with ``--json``."""
         if self.output not in (None, "-") and not self.as_json:
             where = outputs[0] if len(outputs) == 1 else self.output
             if len(outputs) > 1:
@@ -201,10 +195,7 @@ class Console:
     def head(
         self, frame: pl.DataFrame, title: str | None = None, *, rows: int | None = None
     ) -> None:
-        """Print the first rows of a frame as a table on standard output.
-
-        `rows` is how many there are in all, where the frame does not have them all.
-        """
+        """Print the first rows of a frame as a table on standard output, of so many `rows` in all."""
         rows = frame.height if rows is None else rows
         self.table(frame.columns, frame.head(SHOWN_ROWS).rows(), title=title)
         if rows > SHOWN_ROWS:
@@ -220,8 +211,7 @@ class Console:
     ) -> None:
         """Print a table on standard output (`error`: on standard error, unless ``-q``).
 
-        Cells may be strings, numbers, booleans or None; numbers are aligned right, floats shown
-        with six significant digits.  Plain text off a terminal, so that it can be compared.
+        Off a terminal it is plain text, which can be compared.
         """
         if error and self.quiet:
             return
