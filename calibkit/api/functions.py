@@ -149,17 +149,10 @@ def tell(remarks: Iterable[str], kind: Any) -> None:
     """Warn of each remark once, in Python's words, as the caller of the public function."""
     names = names_of(kind)
     for remark in dict.fromkeys(remarks):
-        warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=_outside())
-
-
-def _outside() -> int:
-    """Return how many calls up the code is that is not calibkit's."""
-    frame, depth = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(
-        ("calibkit", "contextlib")
-    ):
-        frame, depth = frame.f_back, depth + 1
-    return depth
+        frame, depth = inspect.currentframe(), 1
+        while frame and frame.f_globals.get("__name__", "").startswith(("calibkit", "contextlib")):
+            frame, depth = frame.f_back, depth + 1
+        warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=depth)
 
 
 def _signature(kind: type[Options], *, frame: bool) -> inspect.Signature:

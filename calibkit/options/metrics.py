@@ -166,7 +166,12 @@ def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tup
     for text in texts:
         name, _, parameter = text.partition(":")
         if name in bounds:
-            wanted += _bounded(name, parameter, bounds[name])
+            own = bounds[name]
+            if parameter:
+                own.append(_bound(parameter, name))
+            if not own:
+                raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
+            wanted += [f"{name}:{bound}" for bound in (own[-1:] if parameter else own)]
         elif found := _known(text):
             wanted.append(found)
         else:
@@ -176,16 +181,6 @@ def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tup
         hints = "".join(f" {text!r}{nearest(text, known)}" for text in unknown)
         raise UsageError(f"--metrics: not known:{hints}; the metrics are {', '.join(known)}.")
     return tuple(dict.fromkeys(wanted)) if texts else None
-
-
-def _bounded(name: str, parameter: str, bounds: list[Bound]) -> list[str]:
-    """Return a metric with the bound in its name, or with each that its option gave."""
-    if parameter:
-        bounds.append(_bound(parameter, name))
-        return [f"{name}:{bounds[-1]}"]
-    if not bounds:
-        raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
-    return [f"{name}:{bound}" for bound in bounds]
 
 
 def _known(text: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from calibkit.bundles.model import BundleModel
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import PASS
@@ -23,7 +25,7 @@ def headline(model: BundleModel) -> str:
 def lines(model: BundleModel) -> list[str]:
     """Return the summary of a bundle."""
     names = [str(step.name) for step in model.steps() if step.decides]
-    inputs = _listed([column.name for column in model.columns.values()])
+    inputs = _some(column.name for column in model.columns.values())
     action = f"action is the first of {', '.join(names)} that fires, else {PASS}."
     if not names:
         action = f"no part decides: action is {PASS}."
@@ -37,8 +39,8 @@ def view(model: BundleModel, page: Page) -> None:
     rows = [
         (
             *(step.name, step.model.kind, getattr(step.model, "method", None)),
-            _listed([column.name for column in step.reads.values()]),
-            _listed([*step.columns.values()]),
+            _some(column.name for column in step.reads.values()),
+            _some(step.columns.values()),
         )
         for step in steps
     ]
@@ -49,5 +51,5 @@ def view(model: BundleModel, page: Page) -> None:
             page.say(f"{step.name}: {boundary.lines(step.model)[0]}")
 
 
-def _listed(names: list[str]) -> str:
+def _some(names: Iterable[str]) -> str:
     return some_of(list(dict.fromkeys(names)), _SHOWN)

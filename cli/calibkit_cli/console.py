@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from calibkit.errors import DataError, UsageError
+from calibkit.files.formats import suffix_format
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, cell_text, numeric, printable, some_of, table_text
 from calibkit.runtime.kernels import tell_of_compiling
@@ -65,17 +66,11 @@ class Console:
                 check_folder(self.output)
             else:
                 check_output(self.output, table=self.tabular, format=self.output_format)
-                self._check_text(self.output)
-
-    def _check_text(self, output: str) -> None:
-        """Refuse the name of a table for what is none."""
-        if self.tabular or output.endswith(tuple(f".{one}" for one in self.texts)):
-            return
-        from calibkit.files.formats import suffix_format
-
-        if suffix_format(output) is not None:
-            names = " or ".join(f"FILE.{one}" for one in self.texts or ("json",))
-            raise UsageError(f"{output}: the result is JSON, not a table; name it {names}.")
+                named = self.output.endswith(tuple(f".{one}" for one in self.texts))
+                if not self.tabular and not named and suffix_format(self.output) is not None:
+                    names = " or ".join(f"FILE.{one}" for one in self.texts or ("json",))
+                    said = f"{self.output}: the result is JSON, not a table; name it {names}."
+                    raise UsageError(said)
 
     @property
     def on_terminal(self) -> bool:
@@ -124,7 +119,7 @@ class Console:
                 _print(line, sys.stderr)
 
     def model(self, content: bytes, view: Callable[[], None]) -> None:
-        """Deliver a result (JSON) to ``--json``, to a pipe or, by `view`, to a terminal without ``-o``."""
+        """Deliver a result (JSON) to ``--json``, a pipe or, by `view`, a terminal; not to ``-o``."""
         if self.as_json or self.output == "-" or (self.output is None and not self.on_terminal):
             self.content(content)
         elif self.output is None:
@@ -133,14 +128,8 @@ class Console:
     def report_rows(self, rows: int, columns_added: Sequence[str]) -> None:
         """Print the ``--json`` object of a command whose result is rows, if it was asked for."""
         if self.as_json:
-            self.json(
-                {
-                    "rows": rows,
-                    "columns_added": list(columns_added),
-                    "output": self.output,
-                    "warnings": self.said,
-                }
-            )
+            told = {"rows": rows, "columns_added": list(columns_added), "output": self.output}
+            self.json(told | {"warnings": self.said})
 
     def show_progress(self) -> None:
         """Show on a terminal how far the run comes."""
