@@ -13,7 +13,7 @@ from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options import shared
-from calibkit.options.judging import decimals, of_metrics, of_votes
+from calibkit.options.judging import of_metrics, of_numbers, of_votes
 from calibkit.options.option import inside, listed
 
 if TYPE_CHECKING:
@@ -56,17 +56,15 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
     bin_strategy: own.BinStrategy = "equal-width"
-    recall_at_precision: own.Numbers | None = of_metrics(
+    recall_at_precision: own.Numbers | None = of_numbers(
         "The highest recall of one threshold with precision >= P; may be repeated.",
         "P",
-        many="commas",
-        read=decimals,
+        group="Metrics",
     )
-    precision_at_recall: own.Numbers | None = of_metrics(
+    precision_at_recall: own.Numbers | None = of_numbers(
         "The highest precision of one threshold with recall >= R; may be repeated.",
         "R",
-        many="commas",
-        read=decimals,
+        group="Metrics",
     )
     boundary: shared.ModelLike | None = of_metrics(
         "Judge the decisions of a boundary, under the score 'boundary'.", "MODEL"
