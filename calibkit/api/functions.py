@@ -61,19 +61,7 @@ def python_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Source, Asked], R]], FrameFunction[P, R]]:
     """Return a decorator for what a command does with a source and options of a class."""
-    kind: Any = options
-
-    def decorated(work: Callable[[Source, Asked], R]) -> FrameFunction[P, R]:
-        @functools.wraps(work)
-        def function(*rows: Any, **given: Any) -> R:
-            with in_python(names_of(kind)):
-                source, own = _opened(function.__name__, kind, rows, given)
-                return work(source, own)
-
-        found: FrameFunction[P, R] = _described(function, kind)
-        return found
-
-    return decorated
+    return lambda work: _made(work, options, frame=True)
 
 
 def fit_function(
@@ -91,7 +79,8 @@ def fit_function(
             tell(fitted.warnings, options)
             return fitted.model
 
-        return python_function(options)(delivered)
+        found: FrameFunction[P, M] = _made(delivered, options, frame=True)
+        return found
 
     return decorated
 
@@ -100,26 +89,24 @@ def options_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Asked], R]], Callable[P, R]]:
     """Return a decorator for what a command does with its options alone."""
-    kind: Any = options
-
-    def decorated(work: Callable[[Asked], R]) -> Callable[P, R]:
-        @functools.wraps(work)
-        def function(*first: P.args, **given: P.kwargs) -> R:
-            with in_python(names_of(kind)):
-                refuse_unknown(work.__name__, kind, given)
-                return work(options(*first, **given))
-
-        found: Callable[P, R] = _described(function, kind, frame=False)
-        return found
-
-    return decorated
+    return lambda work: _made(work, options, frame=False)
 
 
-def _described(function: Any, kind: type[Options], *, frame: bool = True) -> Any:
+def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     """Return a function with the signature and the docstring that a class of options gives it."""
-    function.__signature__ = signature_of(kind, frame=frame)
-    function.__doc__ = docstring_of(kind, function.__doc__ or "", frame=frame)
-    return function
+    name = work.__name__
+
+    def function(*first: Any, **given: Any) -> Any:
+        with in_python(names_of(kind)):
+            if frame:
+                return work(*_opened(name, kind, first, given))
+            refuse_unknown(name, kind, given)
+            return work(kind(*first, **given))
+
+    found: Any = functools.wraps(work)(function)
+    found.__signature__ = _signature(kind, frame=frame)
+    found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=frame)
+    return found
 
 
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
@@ -162,20 +149,13 @@ def tell(remarks: Iterable[str], kind: Any) -> None:
     """Warn of each remark once, in Python's words, as the caller of the public function."""
     names = names_of(kind)
     for remark in dict.fromkeys(remarks):
-        warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=_outside())
+        frame, depth = inspect.currentframe(), 1
+        while frame and frame.f_globals.get("__name__", "").startswith(("calibkit", "contextlib")):
+            frame, depth = frame.f_back, depth + 1
+        warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=depth)
 
 
-def _outside() -> int:
-    """Return how many calls up the code is that is not calibkit's."""
-    frame, depth = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(
-        ("calibkit", "contextlib")
-    ):
-        frame, depth = frame.f_back, depth + 1
-    return depth
-
-
-def signature_of(kind: type[Options], *, frame: bool = True) -> inspect.Signature:
+def _signature(kind: type[Options], *, frame: bool) -> inspect.Signature:
     """Return the signature of a function of a frame, if it takes one, and the options of a class."""
     plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     first = [inspect.Parameter(_FRAME, plain, default=None)] if frame else []
@@ -192,9 +172,8 @@ def signature_of(kind: type[Options], *, frame: bool = True) -> inspect.Signatur
     return inspect.Signature([*first, *sorted(others, key=lambda one: one.kind)])
 
 
-def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> str:
+def _docstring(kind: type[Options], written: str, *, frame: bool) -> str:
     """Return a docstring with the parameters of a class after what was written before its sections."""
-    written = inspect.cleandoc(written)
     before, section, after = written.partition("\n\nReturns\n")
     if not section:
         before, section, after = written.partition("\n\nExamples\n")

@@ -146,4 +146,4 @@ def export(options: ExportOptions) -> str:
     from calibkit.exports.check import export
 
     rows = options.check_on
-    return export(options, None if rows is None else open_frame(rows, "check_on")).text
+    return export(options, None if rows is None else open_frame(rows, "check_on"))[0]

@@ -101,8 +101,7 @@ def with_classes(model: Model, request: Request, source: Source) -> Request:
 
 def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the columns that the model itself adds to rows."""
-    source = Source.from_frame(frame, "the rows of --check")
-    made = apply_model(model, source, _options(request))
+    made = apply_model(model, Source.from_frame(frame, "the rows of --check"), _options(request))
     return made.frame.select(made.added)
 
 
@@ -237,16 +236,8 @@ def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
     return np.minimum(found * 100.0, 100.0) if column.scale == "percent" else found
 
 
-@dataclass(frozen=True)
-class Exported:
-    """The text of an export, and what a check found."""
-
-    text: str
-    agreement: Agreement | None
-
-
-def export(options: ExportOptions, source: Source | None) -> Exported:
-    """Return a model as code; with rows, the export and the model have to agree on them."""
+def export(options: ExportOptions, source: Source | None) -> tuple[str, Agreement | None]:
+    """Return a model as code, and what a check on rows found: the two have to agree there."""
     model, found = cast(Model, options.model), None
     request = Request(columns=options.elsewhere, key=options.key, seed=options.seed)
     dialect = (options.dialect or "duckdb") if options.to == "sql" else options.to
@@ -256,4 +247,4 @@ def export(options: ExportOptions, source: Source | None) -> Exported:
         if not found.holds:
             path = source.parts[0].path
             raise CheckError(f"{path}: the export is not the model: {found}. Nothing was written.")
-    return Exported(export_model(model, dialect, request, options.table or "scores"), found)
+    return export_model(model, dialect, request, options.table or "scores"), found

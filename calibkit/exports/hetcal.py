@@ -187,10 +187,7 @@ class _Rows:
 
 
 def _moved(program: Program, linear: Node, first: FirstMap | None) -> tuple[Node, float]:
-    """Return a linear score after what it goes through first, and a number of the sign of its slope.
-
-    See `calibkit.methods.hetcal.first.moved`.
-    """
+    """Return a linear score after what it goes through first, and a number of the sign of its slope."""
     if first is None or first.name == "none":
         return linear, 1.0
     one, logit = first.score_map, program.bind("logit", linear)

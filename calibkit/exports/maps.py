@@ -81,8 +81,7 @@ def _score_map(
     """Return what writes the map of the score in a column, and the columns that it adds."""
     column = model.columns["score"]
     if model.out_of_range == "clip":
-        read = Column(column.name, column.dtype, "raw")
-        raw = bind_input(program, "score", name, read)
+        raw = bind_input(program, "score", name, Column(column.name, column.dtype, "raw"))
         score = program.bind("score", clipped(raw, 0.0, 1.0))
     else:
         score = bind_input(program, "score", name, column)
@@ -225,8 +224,7 @@ def translate_alpha(program: Program, model: AlphaModel, request: Request) -> di
     needed, prediction = _read_classes(program, model, model.classes, request)
     probabilities = prediction
     if model.logit_map is not None:
-        logits = _logits_of(program, model, prediction)
-        moved = _moved(model.logit_map, logits)
+        moved = _moved(model.logit_map, _logits_of(program, model, prediction))
         probabilities = _softmax(program, moved)
     elif model.columns["probs"].scale == "logit":
         probabilities = _softmax(program, prediction)

@@ -186,10 +186,11 @@ class DuckDb(Sql):
             for place, (knots, values) in enumerate(zip(node.knots, node.values, strict=True))
             for knot, value in zip((-math.inf, *knots), values, strict=True)
         ]
-        place, knot, value = (_list(column) for column in zip(*rows, strict=True))
-        columns, same = [f'UNNEST({knot}) AS "knot"', f'UNNEST({value}) AS "value"'], ""
+        columns = zip(*rows, strict=True)
+        place, knot, value = (f"'[{', '.join(map(repr, own))}]'::DOUBLE[]" for own in columns)
+        read, same = [f'UNNEST({knot}) AS "knot"', f'UNNEST({value}) AS "value"'], ""
         if node.index is not None:
-            columns.append(f'UNNEST({place}) AS "place"')
+            read.append(f'UNNEST({place}) AS "place"')
             same = f'{self.write(node.index)} = "_calibkit_steps"."place" AND '
         top, *below = source
         return [
@@ -197,7 +198,7 @@ class DuckDb(Sql):
             f"FROM {top}",
             *below[:-1],
             f'{below[-1]} AS "_calibkit_rows"',
-            f'ASOF LEFT JOIN (SELECT {", ".join(columns)}) AS "_calibkit_steps"',
+            f'ASOF LEFT JOIN (SELECT {", ".join(read)}) AS "_calibkit_steps"',
             f"  ON {same}{self.write(node.x)} {'>' if node.strict else '>='} "
             '"_calibkit_steps"."knot"',
         ]
@@ -232,10 +233,6 @@ def _select(everything: str, columns: Sequence[str], source: list[str]) -> list[
 def _inner(lines: list[str]) -> list[str]:
     """Return a select in brackets; a line may hold a name that goes on in the next one."""
     return ["(", *(f"  {line}" for line in lines), ")"]
-
-
-def _list(values: Sequence[float]) -> str:
-    return f"'[{', '.join(map(repr, values))}]'::DOUBLE[]"
 
 
 def _tabled(program: Program, longest: int) -> Program:
@@ -281,8 +278,7 @@ def _table(node: Node, longest: int) -> Table | None:
         values.append(tuple(value.levels()))
     if not all(values) or sum(map(len, knots)) <= longest:
         return None
-    places = tuple(Number(float(place)) for place in range(len(values)))
-    index = with_fields(node, values=places)
+    index = with_fields(node, values=tuple(Number(float(place)) for place in range(len(values))))
     return Table(index, first.x, tuple(knots), tuple(values), first.strict)
 
 

@@ -54,8 +54,7 @@ class Segment:
 
     def matches(self, name: str) -> bool:
         """Return whether a name is meant."""
-        pattern = ".*".join(map(re.escape, self.texts))
-        return re.fullmatch(pattern, name, re.DOTALL) is not None
+        return re.fullmatch(".*".join(map(re.escape, self.texts)), name, re.DOTALL) is not None
 
     def __str__(self) -> str:
         return "*".join(quoted(text) if text else "" for text in self.texts)

@@ -291,9 +291,6 @@ def read_result(path: str) -> Content:
 
     Models and metrics are held to their structure; of any other object (what `calibkit diff` and
     `calibkit drift` write) the numbers are taken as they are.
-
-    Raises `UsageError` for a file that may not be read; `ModelError` for one that is no JSON object,
-    of an unknown kind of model or a newer version.
     """
     from calibkit.measures.result import Metrics
 
@@ -311,9 +308,7 @@ def side_by_side(first: Content, second: Content) -> Content:
 
     Of metrics the values of `metrics` are compared, of anything else every value by its path (lists
     by place).  `a` or `b` is None where only the other has a value; `delta` is b - a, None unless
-    both are numbers.
-
-    Raises `ModelError` for results of different kinds.
+    both are numbers.  Results of different kinds are a `ModelError`.
     """
     kinds = [figures(first).kind, figures(second).kind]
     if kinds[0] != kinds[1]:

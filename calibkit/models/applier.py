@@ -65,11 +65,7 @@ class Applier(Protocol):
 def find_columns(
     model: Model, source: Source, request: Request, roles: Sequence[str]
 ) -> dict[str, str]:
-    """Return the column of each role that a model uses: where the user says, or as the model does.
-
-    Raises `UsageError` for a column that is not there, or a column for a role that the model does
-    not use.
-    """
+    """Return the column of each role that a model uses: where the user says, or as the model does."""
     used: dict[str, str] = {}
     for role in roles:
         if role in model.columns:

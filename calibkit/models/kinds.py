@@ -25,10 +25,7 @@ class View(Protocol):
 
 
 class Kind(Protocol):
-    """One kind of model.
-
-    Models and what applies them are built on this module: their types stand in the registry.
-    """
+    """One kind of model; models and what applies them are built on this module, so are not named."""
 
     def structure(self) -> Any:
         """Return the class of its models, a `calibkit.models.model.Model`."""

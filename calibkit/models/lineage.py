@@ -64,10 +64,7 @@ class Makers:
 
 
 def read_makers(source: Source) -> Makers:
-    """Return who made the columns of a source, as the footers of its Parquet files say.
-
-    Raises `DataError` for a footer that is damaged.
-    """
+    """Return who made the columns of a source, as the footers of its Parquet files say."""
     files: dict[str, dict[str, str]] = {}
     named: Counter[str] = Counter()
     for part in source.split() if len(source.parts) > 1 else [source]:
@@ -93,19 +90,13 @@ def read_makers(source: Source) -> Makers:
 
 
 def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
-    """Write into a model, fitted on a source, which models made its columns, and how text was read.
-
-    Raises `DataError` as `makers_in` does.
-    """
+    """Write into a model, fitted on a source, which models made its columns, and how text was read."""
     names = {role: column.name for role, column in model.columns.items()}
     name_makers(model, makers_in(source, names, said), source.told)
 
 
 def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> None:
-    """Write into a model which models made its columns, by their roles, and how text was read.
-
-    The latter where that is unusual.
-    """
+    """Write into a model which models made its columns, by their roles, and unusual text."""
     if model.provenance is not None and text is not None:
         model.provenance = msgspec.structs.replace(model.provenance, text=text.unusual)
     for role, maker in makers.items():
@@ -126,10 +117,7 @@ def makers_in(
     """Return which model made the column of a role, of those named, where that is known.
 
     Files that do not say who made a column do not count.  `said`: the hash that the user names for
-    the column of a role.
-
-    Raises `DataError` for a column that different models made in different files, or another one
-    than the user says.
+    the column of a role.  A column that different models made is a `DataError`.
     """
     makers, said, found = read_makers(source), said or {}, dict[str, str]()
     for role, name in names.items():
@@ -153,8 +141,6 @@ def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> 
 
     `elsewhere`: the columns of roles that are read under another name than the model's.  Files that do
     not say who made a column are taken as they are.
-
-    Raises `DataError` for a column of another maker.
     """
     made = {role: column for role, column in model.columns.items() if column.made_by is not None}
     if not made:

@@ -341,11 +341,8 @@ def kind_class(kind: str) -> type[Model]:
 def decode(data: bytes, file: str | None = None) -> Model:
     """Return the model that canonical or any other JSON text holds.
 
-    Raises
-    ------
-    ModelError
-        For text that is no model: not JSON, an unknown kind, a newer version, unknown or missing
-        fields, values of the wrong type, numbers that contradict each other.
+    `ModelError` for text that is no model: not JSON, an unknown kind, a newer version, unknown or
+    missing fields, values of the wrong type, numbers that contradict each other.
     """
     if len(data) > MOST_BYTES:
         raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)

@@ -98,6 +98,12 @@ def table_text(table: Table) -> str:
     return printable("\n".join([table.title, *lines] if table.title else lines))
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def numeric(values: Sequence[object]) -> bool:
     """Tell whether a column holds numbers, perhaps with gaps."""
     present = [value for value in values if value is not None]

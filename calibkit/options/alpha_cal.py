@@ -8,7 +8,7 @@ from typing import Final, Literal
 from calibkit.options import shared
 from calibkit.options.maps import Penalties, of_method, one_pattern, penalties
 from calibkit.options.option import listed
-from calibkit.options.shared import of_columns
+from calibkit.options.shared import of_patterns
 
 #: Features that are made of the probabilities themselves.
 OWN_FEATURES: Final = ("probs", "sorted-probs")
@@ -18,12 +18,10 @@ OWN_FEATURES: Final = ("probs", "sorted-probs")
 class AlphaOptions(shared.FitOptions):
     """What `alpha-cal` fits, and on which columns."""
 
-    features: shared.Names | None = of_columns(
+    features: shared.Names | None = of_patterns(
         "What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
         "(the logarithms of the probabilities, sorted).",
-        "PATTERN",
         shown="alpha0 is constant",
-        many="commas",
     )
     map: Literal["none", "temperature", "vector", "matrix"] = of_method(
         "Calibrate the class probabilities first.", default="none"

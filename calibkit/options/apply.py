@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -44,7 +44,11 @@ class ApplyOptions(shared.Elsewhere):
         "With --on-missing null: refuse files with a larger share of them.", "SHARE", read=_share
     )
     probs: shared.ProbsElsewhere = None
-    on_missing: shared.OnMissingApply = "error"
+    on_missing: Literal["error", "null"] = of_input(
+        "Rows with null or NaN where a number is needed: refuse the file, or write null in "
+        "the added columns.",
+        default="error",
+    )
 
     def check(self) -> None:
         """Refuse a share of rows that may be lost where none may."""

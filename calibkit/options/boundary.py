@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
 of_method = partial(option, group="Method")
+of_largest = partial(of_method, shown="twice the largest in the part of the rows that fits")
 
 #: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
 AUTO: Final = "auto"
@@ -150,15 +151,11 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         "C",
         shown="none: nothing is guaranteed",
     )
-    max_weight: Number | None = of_method(
-        "With --confidence: no weight is larger, of no row to come either.",
-        "W",
-        shown="twice the largest in the part of the rows that fits",
+    max_weight: Number | None = of_largest(
+        "With --confidence: no weight is larger, of no row to come either.", "W"
     )
-    max_value: Number | None = of_method(
-        "With --confidence: no value of a positive row is larger.",
-        "V",
-        shown="twice the largest in the part of the rows that fits",
+    max_value: Number | None = of_largest(
+        "With --confidence: no value of a positive row is larger.", "V"
     )
     max_group_rows: int | None = of_method(
         "With --confidence: no group has more rows.",

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options import shared
-from calibkit.options.judging import decimals, of_metrics, of_votes
+from calibkit.options.judging import of_metrics, of_numbers, of_votes
 from calibkit.options.option import inside, listed
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
     from calibkit.options.metrics import Settings, Share
+
+
+def _metrics(value: Any, flag: str) -> tuple[str, ...]:
+    """Return names of metrics; a text has commas between them, and between the parameters of one."""
+    if isinstance(value, str):
+        value = [one.strip() for one in re.split(r",(?!\s*[-+.\d])", value) if one.strip()]
+    return listed(value, flag)
 
 
 def _complete_metrics(incomplete: str) -> list[str]:
@@ -48,17 +56,15 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     min_rows: own.MinRows = 100
     bins: own.Bins = 15
     bin_strategy: own.BinStrategy = "equal-width"
-    recall_at_precision: own.Numbers | None = of_metrics(
+    recall_at_precision: own.Numbers | None = of_numbers(
         "The highest recall of one threshold with precision >= P; may be repeated.",
         "P",
-        many="commas",
-        read=decimals,
+        group="Metrics",
     )
-    precision_at_recall: own.Numbers | None = of_metrics(
+    precision_at_recall: own.Numbers | None = of_numbers(
         "The highest precision of one threshold with recall >= R; may be repeated.",
         "R",
-        many="commas",
-        read=decimals,
+        group="Metrics",
     )
     boundary: shared.ModelLike | None = of_metrics(
         "Judge the decisions of a boundary, under the score 'boundary'.", "MODEL"
@@ -68,7 +74,12 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     grid: own.Grid = None
     grid_score: own.GridScore = None
     metrics: shared.Names | None = of_metrics(
-        "Only these metrics.", "LIST", shown="all", many="commas", completes=_complete_metrics
+        "Only these metrics.",
+        "LIST",
+        shown="all",
+        many="commas",
+        completes=_complete_metrics,
+        read=_metrics,
     )
     prevalence: float | str | None = of_metrics(
         "Reweight the classes to this share of positives.",

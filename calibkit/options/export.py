@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
-from calibkit.options.option import option
 from calibkit.options.shared import named_column, of_output, of_run
 
 
@@ -15,10 +14,7 @@ from calibkit.options.shared import named_column, of_output, of_run
 class ExportOptions(shared.OfModel):
     """Which model becomes code, in which language, and on which rows that is checked."""
 
-    model: Annotated[
-        shared.ModelLike,
-        option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of),
-    ] = field(kw_only=False)
+    model: shared.ModelFile = field(kw_only=False)
     to: Annotated[
         Literal["sql", "polars", "python"],
         of_output("SQL, a Python file for polars frames, or one that needs Python alone."),

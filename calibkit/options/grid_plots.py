@@ -12,7 +12,7 @@ from calibkit.models.scales import measure
 from calibkit.options import judging as own
 from calibkit.options import plot, shared
 from calibkit.options.option import listed
-from calibkit.options.plot import Boundaries, PlotOptions, of_bins, of_picture, read_models
+from calibkit.options.plot import Boundaries, PlotOptions, of_bins, of_boundaries, of_picture
 
 _levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
 _score_bins = partial(of_bins, metavar="L", least=1)
@@ -92,9 +92,7 @@ class HeatmapOptions(GridPlot):
 
     uncertainty_bins: int | None = _levels(shown="10; 1 for rows without uncertainty")
     score_bins: int | None = _score_bins("Score bins.", shown="20, fewer for few rows")
-    boundary: Boundaries = of_bins(
-        "A boundary to draw; may be repeated.", "MODEL", default=(), many="commas", read=read_models
-    )
+    boundary: Boundaries = of_boundaries("A boundary to draw; may be repeated.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +110,7 @@ class RegionsOptions(PlotOptions):
         "test.parquet --boundary boundary.json --uncertainty age,epistemic -o regions.png",
     )
 
-    boundary: Boundaries = of_bins(
-        "The boundary, of several uncertainties.", "MODEL", default=(), read=read_models
-    )
+    boundary: Boundaries = of_boundaries("The boundary, of several uncertainties.", many=None)
     uncertainty: shared.Names | None = shared.named_column(
         "Two of its uncertainties, across and up.",
         shown="the first two",
@@ -155,13 +151,12 @@ class RecallGainOptions(BinnedPlot):
     score: shared.Score = "score"
     scale: shared.Scale = "probability"
     weight_kind: shared.WeightKind = "frequency"
-    precision: own.Numbers = of_bins(
+    precision: own.Numbers = own.of_numbers(
         "Bounds on precision.",
         "LIST",
         default=("0.5", "0.6", "0.7", "0.8", "0.9"),
         shown="0.5,0.6,0.7,0.8,0.9",
-        many="commas",
-        read=own.decimals,
+        group="Bins and boundaries",
     )
     method: shared.Names = of_bins(
         "Methods of `calibkit boundary` to compare with st, one threshold.",

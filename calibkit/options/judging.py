@@ -42,13 +42,15 @@ Baseline = Annotated[
     named_column("The score that the others are compared with.", shown="the first score"),
 ]
 
+#: One number or several.
+of_numbers = partial(option, many="commas", read=decimals)
+
 Top = Annotated[
     Numbers | None,
-    of_slices(
+    of_numbers(
         "Also on the rows with the highest scores: shares such as 0.02,0.1, ties kept whole.",
         "SHARES",
-        many="commas",
-        read=decimals,
+        group="Slices",
     ),
 ]
 
@@ -76,12 +78,11 @@ Decision = Annotated[
 
 Threshold = Annotated[
     Numbers | None,
-    of_metrics(
+    of_numbers(
         "Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
         "repeated. Of several scores the baseline decides.",
         "X",
-        many="commas",
-        read=decimals,
+        group="Metrics",
     ),
 ]
 

@@ -16,10 +16,7 @@ Order = Literal["uncertainty-score", "score-uncertainty"]
 
 
 def edges_of(value: Any, flag: str) -> tuple[float, ...]:
-    """Return inner edges that are given as numbers that rise, as a boundary, or as a file of these.
-
-    `flag`: what messages call them, where they are no file.
-    """
+    """Return inner edges that are given as numbers that rise, as a boundary, or as a file of these."""
     from calibkit.models.model import Model
 
     name = flag

@@ -6,12 +6,12 @@ To add a metric: its function in `calibkit.measures` (of decisions: its entry in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from calibkit.errors import UsageError, nearest
-from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
+from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.confusion import MEASURES
 
 #: What each metric of a score says, in a sentence for readers who do not know its name.
@@ -163,10 +163,15 @@ def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tup
     of decisions may be named as `boundary` does, ``balanced-accuracy`` or ``utility:1,-2,0,0``.
     """
     wanted, unknown = [], []
-    for text in _rejoined(texts):
+    for text in texts:
         name, _, parameter = text.partition(":")
         if name in bounds:
-            wanted += _bounded(name, parameter, bounds[name])
+            own = bounds[name]
+            if parameter:
+                own.append(_bound(parameter, name))
+            if not own:
+                raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
+            wanted += [f"{name}:{bound}" for bound in (own[-1:] if parameter else own)]
         elif found := _known(text):
             wanted.append(found)
         else:
@@ -176,28 +181,6 @@ def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tup
         hints = "".join(f" {text!r}{nearest(text, known)}" for text in unknown)
         raise UsageError(f"--metrics: not known:{hints}; the metrics are {', '.join(known)}.")
     return tuple(dict.fromkeys(wanted)) if texts else None
-
-
-def _rejoined(texts: Sequence[str]) -> Iterator[str]:
-    """Yield names whole: a list cut at its commas has the parameters of one apart."""
-    name = ""
-    for text in texts:
-        if name and ":" in name and is_decimal(text):
-            name += f",{text}"
-        else:
-            yield from [name] if name else []
-            name = text
-    yield from [name] if name else []
-
-
-def _bounded(name: str, parameter: str, bounds: list[Bound]) -> list[str]:
-    """Return a metric with the bound in its name, or with each that its option gave."""
-    if parameter:
-        bounds.append(_bound(parameter, name))
-        return [f"{name}:{bounds[-1]}"]
-    if not bounds:
-        raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
-    return [f"{name}:{bound}" for bound in bounds]
 
 
 def _known(text: str) -> str | None:

@@ -218,10 +218,7 @@ def plain(options: Options) -> dict[str, Any]:
 
 
 def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Asked:
-    """Return the options of a class that a state holds, as `plain` returned them.
-
-    `path`: what messages call the state; `others`: options that it does not decide.
-    """
+    """Return the options that a state, called `path`, holds; `others`: those it does not decide."""
     try:
         if not isinstance(content, dict):
             raise TypeError("no options")

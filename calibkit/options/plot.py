@@ -74,6 +74,9 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
     return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
 
 
+of_boundaries = partial(of_bins, metavar="MODEL", default=(), many="commas", read=read_models)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlotOptions(Options):
     """What every picture takes: how it looks, and rows that lack a value."""
@@ -213,12 +216,8 @@ class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
     uncertainty: shared.Uncertainty = None
-    boundary: Boundaries = own.of_metrics(
-        "Mark where a boundary stands; may be repeated.",
-        "MODEL",
-        default=(),
-        many="commas",
-        read=read_models,
+    boundary: Boundaries = of_boundaries(
+        "Mark where a boundary stands; may be repeated.", group="Metrics"
     )
     decision: own.Decision = None
 

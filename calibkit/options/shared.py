@@ -33,6 +33,11 @@ of_columns, of_input = partial(option, group=COLUMNS), partial(option, group=INP
 of_output, of_run = partial(option, group=OUTPUT), partial(option, group=RUN)
 #: The name of one column.
 named_column = partial(of_columns, metavar="NAME")
+#: Names and globs of several columns.
+of_patterns = partial(of_columns, metavar="PATTERN", many="commas")
+of_seed = partial(of_run, metavar="NUMBER", least=0, most=2**63 - 1)
+#: Files, or what else is typed without a flag.
+arguments = partial(option, argument=True, many="repetition")
 
 #: Several names: one text with commas, or a list.
 Names = str | tuple[str, ...] | list[str]
@@ -54,14 +59,6 @@ OnMissing = Annotated[
     of_input(
         "Rows with null or NaN where a number is needed: refuse the file, or leave them out "
         "and say how many."
-    ),
-]
-
-OnMissingApply = Annotated[
-    Literal["error", "null"],
-    of_input(
-        "Rows with null or NaN where a number is needed: refuse the file, or write null in "
-        "the added columns."
     ),
 ]
 
@@ -128,7 +125,7 @@ By = Annotated[
     str | None, named_column("Column of segments: each of its values by itself.", shown="none")
 ]
 
-Probs = Annotated[Names | None, of_columns(PROBS_HELP, "PATTERN", many="commas")]
+Probs = Annotated[Names | None, of_patterns(PROBS_HELP)]
 
 Counts = Annotated[
     str | None,
@@ -141,11 +138,13 @@ Counts = Annotated[
 
 Features = Annotated[
     Names | None,
-    of_columns(
-        "Feature columns: numbers, text or categories (names and globs; commas or repetition).",
-        "PATTERN",
-        many="commas",
+    of_patterns(
+        "Feature columns: numbers, text or categories (names and globs; commas or repetition)."
     ),
+]
+
+ModelFile = Annotated[
+    ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
 ]
 
 _AS_IN_MODEL: Final = "as the model names it"
@@ -171,9 +170,7 @@ class Elsewhere(Options):
 class OfModel(Elsewhere):
     """What has a model, and may read its columns under other names."""
 
-    model: Annotated[
-        ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
-    ]
+    model: ModelFile
 
     @property
     def fitted(self) -> Model:
@@ -202,25 +199,12 @@ Tags = Annotated[
 ]
 
 Seed = Annotated[
-    int,
-    of_run(
-        "Where randomness begins: same seed, same result.",
-        "NUMBER",
-        least=0,
-        most=2**63 - 1,
-        env="CALIBKIT_SEED",
-    ),
+    int, of_seed("Where randomness begins: same seed, same result.", env="CALIBKIT_SEED")
 ]
 
 SeedElsewhere = Annotated[
     int | None,
-    of_run(
-        "Another seed for the decisions of a stochastic boundary.",
-        "NUMBER",
-        least=0,
-        most=2**63 - 1,
-        shown=_AS_IN_MODEL,
-    ),
+    of_seed("Another seed for the decisions of a stochastic boundary.", shown=_AS_IN_MODEL),
 ]
 
 Threads = Annotated[

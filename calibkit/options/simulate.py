@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, listed, option
-from calibkit.options.shared import Names, of_output, of_run
+from calibkit.options.shared import Names, of_output, of_seed
 
 of_truth, of_model = partial(option, group="Truth"), partial(option, group="Model")
 of_models = partial(option, group="Models")
@@ -61,11 +61,9 @@ class SimulateOptions(Options):
         many="commas",
         read=_keep,
     )
-    seed: int = of_run(
+    seed: int = of_seed(
         "Where randomness begins: same seed, same result.",
-        "NUMBER",
         default=0,
-        least=0,
         most=2**64 - 1,
         env="CALIBKIT_SEED",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from calibkit.errors import ModelError, UsageError
 from calibkit.options import shared
 from calibkit.options.option import listed, option
-from calibkit.options.shared import of_columns
+from calibkit.options.shared import of_patterns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -22,13 +22,11 @@ of_tandem = partial(option, group="In tandem with a calibrator")
 class VadOptions(shared.FitOptions):
     """What `vad` fits, and on which columns."""
 
-    members: shared.Names = of_columns(
+    members: shared.Names = of_patterns(
         "Scores of replicate predictors, first the one in service (names and globs; commas "
         "or repetition).",
-        "PATTERN",
         default=("score_*",),
         shown="score_*",
-        many="commas",
     )
     link: Literal["logit", "identity"] = of_method(
         "The scale on which scores are compared and shrunk.", default="logit"

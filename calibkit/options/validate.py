@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from calibkit.options import shared
 from calibkit.options.option import Options
-from calibkit.options.shared import named_column, of_columns
+from calibkit.options.shared import named_column, of_patterns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +34,9 @@ class ValidateOptions(Options):
     groups: shared.Groups = None
     time: shared.Time = None
     by: shared.By = None
-    members: shared.Names | None = of_columns(
+    members: shared.Names | None = of_patterns(
         "Scores of replicate predictors (names and globs; commas or repetition).",
-        "PATTERN",
         shown="score_*, if the input has them",
-        many="commas",
     )
     probs: shared.Probs = None
     counts: shared.Counts = None

@@ -89,9 +89,6 @@ def _check_start(start: _Start, path: str) -> None:
 
 
 def merge_files(inputs: Sequence[str], expect: int | None = None) -> tuple[list[str], State]:
-    """Return the files that inputs stand for, and the state of the rows of all of them.
-
-    `expect`: how many shards there must be in all; None: any number.
-    """
+    """Return the files that inputs stand for, and the state of the rows of all their shards."""
     paths = [path for path, _ in find_files(inputs)]
     return paths, merge_states([read_state(path) for path in paths], expect)

@@ -39,8 +39,7 @@ def points(source: Source, options: EceAtOptions) -> Points:
     found = grid_of(options.grid)
     if found is not None:
         given, spread = found.grid, found.columns.get("uncertainty")
-        binned = options.grid_score or found.columns["score"].name
-        columns = replace(columns, score=binned)
+        columns = replace(columns, score=options.grid_score or found.columns["score"].name)
         if columns.uncertainty is None and given.shape[0] > 1:
             columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
     others = [name for name in options.names if name != columns.score]

@@ -61,10 +61,8 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     if find_spec("matplotlib") is not None:
         fits = source.memory is None or source.rows <= source.memory.entries
         makers = [partial(_reliability, options, found)] if found.curves is not None else []
-        if fits:
-            makers += [
-                partial(_of_rows, options, source, *asked) for asked in _asked(options, boundary)
-            ]
+        for kind, own in _asked(options, boundary) if fits else ():
+            makers.append(partial(plots.points, source, options.part(kind, **own)))
         for make in makers:
             try:
                 shown = make()
@@ -114,12 +112,6 @@ def _asked(
         score, uncertainty = model.columns["score"], model.columns["uncertainty"].name
         grid = {"score": score.name, "scale": score.scale or "probability"}
         yield HeatmapOptions, grid | {"uncertainty": options.uncertainty or uncertainty}
-
-
-def _of_rows(
-    options: EvaluateOptions, source: Source, kind: type[plot.PlotOptions], own: dict[str, Any]
-) -> Points:
-    return plots.points(source, options.part(kind, **own))
 
 
 def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:

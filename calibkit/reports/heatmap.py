@@ -97,11 +97,8 @@ def points(source: Source, options: HeatmapOptions) -> Points:
                     f"shows {drawn!r}"
                 )
     table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal_relaxed")
-    own, told = (
-        {**cells.words, "axis": axis_of(options, cells)},
-        replace(cells, warnings=tuple(warnings)),
-    )
-    return Points.of("heatmap", table, told, **own, highest=repr(cells.highest))
+    words = {**cells.words, "axis": axis_of(options, cells), "highest": repr(cells.highest)}
+    return Points.of("heatmap", table, replace(cells, warnings=tuple(warnings)), **words)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -117,7 +114,10 @@ def draw(shown: Points, sheet: Sheet) -> None:
     cells = table.filter(pl.col("kind") == "cell", pl.col("score_low").is_not_null())
     regions = table.filter(pl.col("kind") == "boundary")
     left, right = _ends(pl.concat([cells, regions]), shown.words)
-    _draw_cells(panel, cells, left, right, sheet)
+    held = cells.filter(pl.col("count") > 0)
+    across = (np.clip(held[f"score_{end}"].to_numpy(), left, right) for end in ("low", "high"))
+    along = (held[f"rank_{end}"].to_numpy() for end in ("low", "high"))
+    draw_cells(panel, (*across, *along), held["positivity"].to_numpy(), "share of positives", sheet)
     for place, own in enumerate(regions.partition_by("name", maintain_order=True)):
         _draw_outline(panel, own, left, right, place, sheet)
     panel.set(xlim=(left, right), ylim=(0.0, 1.0))
@@ -148,13 +148,6 @@ def _ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
         low, high = max(low, -FARTHEST), min(high, FARTHEST)
     margin = 0.08 * (high - low) or 1.0
     return low - margin, high + margin
-
-
-def _draw_cells(panel: Axes, cells: pl.DataFrame, left: float, right: float, sheet: Sheet) -> None:
-    held = cells.filter(pl.col("count") > 0)
-    across = (np.clip(held[f"score_{end}"].to_numpy(), left, right) for end in ("low", "high"))
-    along = (held[f"rank_{end}"].to_numpy() for end in ("low", "high"))
-    draw_cells(panel, (*across, *along), held["positivity"].to_numpy(), "share of positives", sheet)
 
 
 def draw_cells(

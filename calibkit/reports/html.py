@@ -146,10 +146,10 @@ def section(heading: str, *parts: Markup) -> Markup:
     return tag("section", joined([tag("h2", heading), content])) if content else NOTHING
 
 
-def folded(summary: str, content: Table) -> Markup:
-    """Return a table that opens at a click; nothing where it has no rows."""
-    inside = joined([tag("summary", summary), table(content)])
-    return tag("details", inside) if content.rows else NOTHING
+def folding(main: Table, summary: str, rest: Table) -> Markup:
+    """Return a table, and one that opens at a click where it has rows."""
+    inside = joined([tag("summary", summary), table(rest)])
+    return joined([table(main), tag("details", inside) if rest.rows else NOTHING])
 
 
 def figure(drawing: Markup, caption: str) -> Markup:

@@ -9,7 +9,7 @@ import polars as pl
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
 from calibkit.measures.result import Difference, Metrics, Number, alike
-from calibkit.models.page import Table
+from calibkit.models.page import Table, some_of
 from calibkit.options.metrics import meaning, stem
 from calibkit.reports import html, html_pictures
 from calibkit.reports.html import NOTHING, Markup, Span
@@ -59,7 +59,7 @@ def report(
     caption = "Two numbers are comparable if their signatures are equal"
     signatures = Table(["metric", "signature"], signed, caption, codes=(0, 1))
     return html.page(
-        f"Evaluation of {_listed(inputs)}",
+        f"Evaluation of {some_of(inputs, 3)}",
         _head(metrics, inputs, confidence),
         html.section("In short", html.paragraphs(short)),
         html.section(
@@ -78,13 +78,8 @@ def report(
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
-
-
 def _head(metrics: Metrics, inputs: Sequence[str], confidence: float | None) -> Markup:
-    of = html.tag("code", _listed(inputs))
+    of = html.tag("code", some_of(inputs, 3))
     heading = html.tag("h1", html.joined(["Evaluation of ", of]))
     line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
     if confidence is not None and metrics.intervals:
@@ -143,8 +138,7 @@ def _confusion(score: str, values: dict[str, Number]) -> Markup:
         html.tag("thead", html.tag("tr", html.tag("td"), *columns)),
         html.tag("tbody", html.joined(lines)),
     ]
-    table = html.tag("table", html.joined(parts), class_="confusion")
-    return html.tag("div", table, class_="wide")
+    return html.tag("div", html.tag("table", html.joined(parts), class_="confusion"), class_="wide")
 
 
 def _pictures(found: Evaluated, pictures: Sequence[Markup], remark: str) -> Markup:
@@ -187,11 +181,6 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
                 yield html.figure(drawing, words)
 
 
-def _folding(main: Table, summary: str, rest: Table) -> Markup:
-    """Return a table, and one that opens at a click where it has rows."""
-    return html.joined([html.table(main), html.folded(summary, rest)])
-
-
 def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
     """Return the metrics of all rows, a column a score; those of single classes folded away."""
     header, caption = ["metric", *scores], "Metrics on all rows"
@@ -204,7 +193,7 @@ def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
         for of_class in (False, True)
     )
     classes = Table(header, single, f"{caption}, class by class", codes=(0,))
-    return _folding(Table(header, main, caption, codes=(0,)), "Each class", classes)
+    return html.folding(Table(header, main, caption, codes=(0,)), "Each class", classes)
 
 
 def _differences(metrics: Metrics, pair: str) -> Markup:
@@ -225,7 +214,7 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
     title = f"{pair} on all rows: the first less the baseline"
     main = Table(header, own, title, codes=(0,))
     each = Table(["slice", *header], rest, f"{pair} by slice", codes=(0, 1))
-    return _folding(main, "On slices", each)
+    return html.folding(main, "On slices", each)
 
 
 def _verdict(found: Difference) -> str:
@@ -251,4 +240,4 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     caption = f"Every metric of {score} by slice{more}"
     every = Table(["slice", "metric", "value"], full, caption, codes=(0, 1))
     main = Table(["slice", *names], short, f"{score} by slice", codes=(0,))
-    return _folding(main, "Every metric", every)
+    return html.folding(main, "Every metric", every)

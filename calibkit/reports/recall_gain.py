@@ -89,8 +89,7 @@ def points(source: Source, options: RecallGainOptions) -> Points:
             if name == BASELINE:
                 own = own.at_levels(None)
             with suppress(InfeasibleError):
-                model = fit_boundary(rows, own, test=held).model
-                found[name, bound] = _judged(model, held)
+                found[name, bound] = _judged(fit_boundary(rows, own, test=held).model, held)
     table = []
     for name in options.methods:
         for bound in bounds:

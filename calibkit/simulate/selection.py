@@ -73,8 +73,7 @@ def models_of(options: SelectionOptions) -> Floats:
     found = [_fit(design, label, np.ones(rows))]
     for refit in range(options.refits):
         drawn = stream(seed, _BOOTSTRAP, refit).integers(0, rows, rows)
-        times = np.bincount(drawn, minlength=rows)
-        found.append(_fit(design, label, times.astype(np.float64)))
+        found.append(_fit(design, label, np.bincount(drawn, minlength=rows).astype(np.float64)))
     return np.array(found)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import msgspec
 
 from calibkit.errors import UsageError
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import Candidate, Certificate
 from calibkit.models.page import Page, cell_text
 from calibkit.options.boundary import EVERY_METHOD
 from calibkit.views.answer import (
@@ -20,10 +23,6 @@ from calibkit.views.answer import (
     spread,
 )
 from calibkit.views.answer import doubts as doubts
-
-if TYPE_CHECKING:
-    from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.boundary.result.parts import Candidate, Certificate
 
 #: Levels or segments that one screen has room for.
 _SHOWN = 5
@@ -49,8 +48,6 @@ def lines(model: BoundaryModel) -> list[str]:
 
 def _answer(model: BoundaryModel, page: Page) -> None:
     """Print which rows to flag and what to expect; several thresholds as a table."""
-    import msgspec
-
     page.say(f"{rule(model)} {expectation(model)}")
     reference = model.fit.reference
     rows = reference.rows_per_level if reference else [None] * model.levels

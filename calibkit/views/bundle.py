@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from calibkit.models.page import Page
-
-if TYPE_CHECKING:
-    from calibkit.bundles.model import BundleModel
+from calibkit.bundles.model import BundleModel
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.models.applier import PASS
+from calibkit.models.page import Page, some_of
+from calibkit.views import boundary
 
 #: Columns that a line of the table names.
 _SHOWN = 4
@@ -23,10 +24,8 @@ def headline(model: BundleModel) -> str:
 
 def lines(model: BundleModel) -> list[str]:
     """Return the summary of a bundle."""
-    from calibkit.models.applier import PASS
-
     names = [str(step.name) for step in model.steps() if step.decides]
-    inputs = _listed([column.name for column in model.columns.values()])
+    inputs = _some(column.name for column in model.columns.values())
     action = f"action is the first of {', '.join(names)} that fires, else {PASS}."
     if not names:
         action = f"no part decides: action is {PASS}."
@@ -35,16 +34,13 @@ def lines(model: BundleModel) -> list[str]:
 
 def view(model: BundleModel, page: Page) -> None:
     """Print a bundle: its summary, a line a part, and what to expect of each decision."""
-    from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.views import boundary
-
     steps = model.steps()
     page.say(*lines(model), "")
     rows = [
         (
             *(step.name, step.model.kind, getattr(step.model, "method", None)),
-            _listed([column.name for column in step.reads.values()]),
-            _listed([*step.columns.values()]),
+            _some(column.name for column in step.reads.values()),
+            _some(step.columns.values()),
         )
         for step in steps
     ]
@@ -55,6 +51,5 @@ def view(model: BundleModel, page: Page) -> None:
             page.say(f"{step.name}: {boundary.lines(step.model)[0]}")
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(dict.fromkeys(names[:_SHOWN])) + more
+def _some(names: Iterable[str]) -> str:
+    return some_of(list(dict.fromkeys(names)), _SHOWN)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from calibkit.drift.drift import ALL, CERTIFICATE, ESTIMATED, FIT, Drift, certified_as
 from calibkit.models.page import Page
-
-if TYPE_CHECKING:
-    from calibkit.drift.drift import Drift
 
 #: Left out of the table: they stand beside the figure they belong to.
 _BESIDE = ("_expected", "_p_value")
@@ -20,8 +16,6 @@ def headline(found: Drift) -> str:
 
 def lines(found: Drift) -> list[str]:
     """Return a line a boundary: whether its scores and uncertainties moved beyond chance."""
-    from calibkit.drift.drift import ALL
-
     lines = []
     for name, slices in found.metrics.metrics.items():
         own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
@@ -40,8 +34,6 @@ def lines(found: Drift) -> list[str]:
 
 def view(found: Drift, page: Page) -> None:
     """Print what was found of each boundary."""
-    from calibkit.drift.drift import ALL, CERTIFICATE, ESTIMATED, FIT
-
     page.say(*lines(found))
     for name, slices in found.metrics.metrics.items():
         own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
@@ -55,8 +47,7 @@ def view(found: Drift, page: Page) -> None:
             rows.append([metric, value, *limits, at_fit, slices.get(CERTIFICATE, {}).get(metric)])
         for metric, value in slices.get(ESTIMATED, {}).items():
             own_ends = found.metrics.intervals[name][ESTIMATED][metric]
-            label = f"{metric} (estimated)"
-            rows.append([label, value, own_ends.low, own_ends.high, None, None])
+            rows.append([f"{metric} (estimated)", value, own_ends.low, own_ends.high, None, None])
         header = [name, "now", "low", "high", "expected", "certified"]
         kept = 6 if CERTIFICATE in slices else 5
         page.say("")
@@ -72,8 +63,6 @@ _ASSUMED = {
 
 def _estimate_lines(found: Drift, name: str) -> list[str]:
     """Say what the rates are without labels, and what that rests on."""
-    from calibkit.drift.drift import ESTIMATED
-
     if found.assumes is None:
         return []
     values, ends = found.metrics.metrics[name][ESTIMATED], found.metrics.intervals[name][ESTIMATED]
@@ -89,8 +78,6 @@ def _estimate_lines(found: Drift, name: str) -> list[str]:
 
 def _certificate_lines(found: Drift, name: str) -> list[str]:
     """Say whether labels are at odds with the certificate."""
-    from calibkit.drift.drift import ALL, certified_as
-
     sure = found.certificates.get(name)
     if sure is None:
         return []

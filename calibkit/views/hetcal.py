@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from calibkit.models.page import Page, cell_text
+from calibkit.methods.hetcal.model import (
+    HetcalFit,
+    HetcalModel,
+    LeafMap,
+    PartitionPart,
+    TreeNode,
+)
+from calibkit.models.page import Page, cell_text, some_of
 from calibkit.views.calibrator import choice, compared_view, map_text
-
-if TYPE_CHECKING:
-    from calibkit.methods.hetcal.model import (
-        HetcalFit,
-        HetcalModel,
-        LeafMap,
-        PartitionPart,
-        TreeNode,
-    )
 
 #: Categories that a rule names; of more only their number.
 SHOWN_CATEGORIES = 4
@@ -186,11 +182,9 @@ def _condition(node: TreeNode, side: str) -> str:
     missing = node.missing == side
     if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
         names = node.left_categories if side == "left" else node.right_categories
-        listed = ", ".join(names[:SHOWN_CATEGORIES])
-        more = f" and {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
         if not names:
             return f"{node.feature} missing"
-        text = f"{node.feature} in {{{listed}{more}}}"
+        text = f"{node.feature} in {{{some_of(names, SHOWN_CATEGORIES)}}}"
         return f"({text} or other)" if missing else text
     if not isinstance(node.cut, float):
         return f"{node.feature} {'present' if side == 'left' else 'missing'}"

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from calibkit.measures.result import alike
-from calibkit.models.page import cell_text
-
-if TYPE_CHECKING:
-    from calibkit.measures.result import Metrics
-    from calibkit.models.page import Page
+from calibkit.measures.result import Metrics, alike
+from calibkit.models.page import Page, cell_text
 
 ALL = "all"
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from calibkit.models.page import Page, cell_text
-
-if TYPE_CHECKING:
-    from calibkit.methods.vad.model import VadModel
+from calibkit.methods.vad.model import VadModel
+from calibkit.models.page import Page, cell_text, some_of
 
 #: Segments shown.
 _SHOWN = 20
@@ -55,6 +51,5 @@ def view(model: VadModel, page: Page) -> None:
     own = [(name, part.fit.rows, part.lambda_, part.mean) for name, part in groups.values.items()]
     page.first(_SHOWN, [model.columns["by"].name, "rows", "lambda", "mean"], own)
     if groups.pooled:
-        shown = ", ".join(groups.pooled[:_SHOWN])
-        more = f" and {len(groups.pooled) - _SHOWN} more" if len(groups.pooled) > _SHOWN else ""
-        page.say(f"As all rows together: {shown}{more}, and values not listed.")
+        pooled = some_of(groups.pooled, _SHOWN)
+        page.say(f"As all rows together: {pooled}, and values not listed.")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from calibkit.models.page import Page
-    from calibkit.validation.report import Finding, Report
+from calibkit.models.page import Page
+from calibkit.validation.report import Finding, Report
 
 #: Columns and findings that are shown; the file has them all.
 MOST_COLUMNS, MOST_FINDINGS = 12, 40

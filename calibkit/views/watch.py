@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from calibkit.methods.watch.watch import Watched
 from calibkit.models.page import Page
-
-if TYPE_CHECKING:
-    from calibkit.methods.watch.watch import Watched
 
 
 def headline(found: Watched) -> str:
@@ -48,5 +44,4 @@ def view(found: Watched, page: Page) -> None:
         share = one.moved if one.moved is None else round(one.moved, 4)
         name, e_value = f"{one.name} moved", float(f"{one.e_value:.4g}")
         rows.append([name, share, None, None, one.rows, e_value, one.threshold])
-    header = ["promise", "estimate", "low", "high", "rows", "e-value", "alarm at"]
-    page.table(header, rows)
+    page.table(["promise", "estimate", "low", "high", "rows", "e-value", "alarm at"], rows)

@@ -101,8 +101,7 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
     from calibkit.methods.boundary.compare import compare
 
     check_paths(options, line, console)
-    source = line.open(console)
-    compared = compare(options, source)
+    compared = compare(options, line.open(console))
     tell(console, compared.inputs)
     console.summary(*compared.inputs.notes)
     fitted: FittedBoundary | None = None

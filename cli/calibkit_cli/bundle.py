@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from calibkit.errors import UsageError
-from calibkit.options.option import Options, option
-from calibkit.options.shared import Tags
+from calibkit.options.option import Options
+from calibkit.options.shared import Tags, arguments
 
 from . import declare
 from .console import Console
@@ -47,12 +47,10 @@ class BundleLine(Options):
 
     models: Annotated[
         Any,
-        option(
+        arguments(
             "Model files in the order in which they are applied; a boundary needs a name. A name "
             "takes the place of `calibrated`, and stands at the end of other columns.",
             "[NAME=]MODEL",
-            argument=True,
-            many="repetition",
             read=_split,
         ),
     ]

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from calibkit.errors import DataError, UsageError
+from calibkit.files.formats import suffix_format
 from calibkit.models.kinds import view_of
-from calibkit.models.page import Page, Table, cell_text, numeric, printable, table_text
+from calibkit.models.page import Page, Table, cell_text, numeric, printable, some_of, table_text
 from calibkit.runtime.kernels import tell_of_compiling
 
 from .progress import clear_line, show_progress
@@ -65,17 +66,11 @@ class Console:
                 check_folder(self.output)
             else:
                 check_output(self.output, table=self.tabular, format=self.output_format)
-                self._check_text(self.output)
-
-    def _check_text(self, output: str) -> None:
-        """Refuse the name of a table for what is none."""
-        if self.tabular or output.endswith(tuple(f".{one}" for one in self.texts)):
-            return
-        from calibkit.files.formats import suffix_format
-
-        if suffix_format(output) is not None:
-            names = " or ".join(f"FILE.{one}" for one in self.texts or ("json",))
-            raise UsageError(f"{output}: the result is JSON, not a table; name it {names}.")
+                named = self.output.endswith(tuple(f".{one}" for one in self.texts))
+                if not self.tabular and not named and suffix_format(self.output) is not None:
+                    names = " or ".join(f"FILE.{one}" for one in self.texts or ("json",))
+                    said = f"{self.output}: the result is JSON, not a table; name it {names}."
+                    raise UsageError(said)
 
     @property
     def on_terminal(self) -> bool:
@@ -124,41 +119,28 @@ class Console:
                 _print(line, sys.stderr)
 
     def model(self, content: bytes, view: Callable[[], None]) -> None:
-        """Deliver a result (JSON) to ``--json``, to a pipe or as a table; to ``-o`` it went before.
-
-        `view` prints it as tables; it is called where it goes to a terminal, without ``-o``.
-        """
+        """Deliver a result (JSON) to ``--json``, a pipe or, by `view`, a terminal; not to ``-o``."""
         if self.as_json or self.output == "-" or (self.output is None and not self.on_terminal):
-            _write(content)
+            self.content(content)
         elif self.output is None:
             view()
 
     def report_rows(self, rows: int, columns_added: Sequence[str]) -> None:
         """Print the ``--json`` object of a command whose result is rows, if it was asked for."""
         if self.as_json:
-            self.json(
-                {
-                    "rows": rows,
-                    "columns_added": list(columns_added),
-                    "output": self.output,
-                    "warnings": self.said,
-                }
-            )
+            told = {"rows": rows, "columns_added": list(columns_added), "output": self.output}
+            self.json(told | {"warnings": self.said})
 
     def show_progress(self) -> None:
         """Show on a terminal how far the run comes."""
         show_progress(quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal)
 
     def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
-        """Say on standard error what went to the output file, unless ``-q`` or ``--json``.
-
-        `outputs`: the files, where the output is a folder.
-        """
+        """Say on standard error what went to the output, or to files in it: not with ``--json``."""
         if self.output not in (None, "-") and not self.as_json:
             where = outputs[0] if len(outputs) == 1 else self.output
             if len(outputs) > 1:
-                more = f" and {len(outputs) - _NAMED} more" if len(outputs) > _NAMED else ""
-                where = f"{where}: {', '.join(outputs[:_NAMED])}{more}"
+                where = f"{where}: {some_of(outputs, _NAMED)}"
             self.summary(f"{what} written to {where}.")
 
     def say(self, *lines: str) -> None:
@@ -187,22 +169,22 @@ class Console:
 
     def content(self, data: bytes) -> None:
         """Print a file's content on standard output as it is."""
-        _write(data)
+        clear_line()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
     def json(self, value: object) -> None:
         """Print one JSON object on standard output."""
         import json
 
         text = json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
-        _write(text.encode(errors="backslashreplace"))
+        self.content(text.encode(errors="backslashreplace"))
 
     def head(
         self, frame: pl.DataFrame, title: str | None = None, *, rows: int | None = None
     ) -> None:
-        """Print the first rows of a frame as a table on standard output.
-
-        `rows` is how many there are in all, where the frame does not have them all.
-        """
+        """Print the first rows of a frame as a table on standard output, of so many `rows` in all."""
         rows = frame.height if rows is None else rows
         self.table(frame.columns, frame.head(SHOWN_ROWS).rows(), title=title)
         if rows > SHOWN_ROWS:
@@ -218,8 +200,7 @@ class Console:
     ) -> None:
         """Print a table on standard output (`error`: on standard error, unless ``-q``).
 
-        Cells may be strings, numbers, booleans or None; numbers are aligned right, floats shown
-        with six significant digits.  Plain text off a terminal, so that it can be compared.
+        Off a terminal it is plain text, which can be compared.
         """
         if error and self.quiet:
             return
@@ -272,10 +253,3 @@ def _print(text: str, stream: TextIO) -> None:
     clear_line()
     stream.write(printable(text) + "\n")
     stream.flush()
-
-
-def _write(content: bytes) -> None:
-    clear_line()
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()

@@ -27,10 +27,7 @@ _THREADS = "threads"
 
 
 def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Register:
-    """Return what adds a command with a help; `run` is called with one object of each class of options.
-
-    Of the classes those stand first that matter most.
-    """
+    """Return what adds a command with a help; `run` gets one object of each class of options."""
 
     def register(app: typer.Typer, name: str) -> None:
         known = [option for kind in kinds for option in options_of(kind) if option.typed]

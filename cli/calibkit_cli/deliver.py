@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from calibkit.models.page import some_of
+
 from .console import SHOWN_ROWS, Console
 
 if TYPE_CHECKING:
@@ -158,8 +160,13 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
     console.warn(*made.warnings)
     count = Count()
     if console.output is None and console.on_terminal:
-        head = _first_rows(count.passing(made.frames))
-        console.head(head, rows=count.rows)
+        import polars as pl
+
+        heads: list[pl.DataFrame] = []
+        for frame in count.passing(made.frames):
+            if not heads or sum(head.height for head in heads) < SHOWN_ROWS:
+                heads.append(frame.head(SHOWN_ROWS))
+        console.head(pl.concat(heads), rows=count.rows)
         return
     from calibkit.files.sinks import write_frames
 
@@ -183,19 +190,6 @@ class Count:
             yield frame
 
 
-def _first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the first rows of all frames, as many as are shown, after going through them all."""
-    import polars as pl
-
-    kept: list[pl.DataFrame] = []
-    held = 0
-    for frame in frames:
-        if not kept or held < SHOWN_ROWS:
-            kept.append(frame.head(SHOWN_ROWS - held))
-            held += kept[-1].height
-    return pl.concat(kept)
-
-
 def show_plan(
     console: Console, source: Source, columns: Mapping[str, str], plan: Sequence[str]
 ) -> None:
@@ -204,9 +198,7 @@ def show_plan(
         told = {"files": source.paths, "rows": source.rows, "columns": dict(columns)}
         console.json({"dry_run": True, **told, "plan": list(plan)})
         return
-    shown = ", ".join(source.paths[:HEAD])
-    more = f" and {len(source.parts) - HEAD} more" if len(source.parts) > HEAD else ""
-    console.say(f"Input: {source.rows:,} rows of {shown}{more}")
+    console.say(f"Input: {source.rows:,} rows of {some_of(source.paths, HEAD)}")
     for role, name in columns.items():
         console.say(f"  {role}: column {name!r} ({source.schema[name]})")
     for step in plan:

@@ -170,8 +170,7 @@ def _write_beside(
     if line.plot is not None:
         from calibkit.reports.evaluated import picture_of
 
-        picture = picture_of(options, source, found, line.plot.lower()[-3:])
-        outputs.write_bytes(picture, line.plot)
+        outputs.write_bytes(picture_of(options, source, found, line.plot.lower()[-3:]), line.plot)
     if line.report is not None:
         from calibkit.reports.evaluated import page_of
 

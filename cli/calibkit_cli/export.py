@@ -48,16 +48,16 @@ def run(options: ExportOptions, line: ExportLine) -> None:
     if console.per_input:
         raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
     rows = cast("str | None", options.check_on)
-    made = export(options, None if rows is None else line.source([rows]))
+    text, agreement = export(options, None if rows is None else line.source([rows]))
     if output is not None or not line.as_json:
-        write_bytes(made.text.encode(), output or "-")
+        write_bytes(text.encode(), output or "-")
     if line.as_json:
-        checked = None if made.agreement is None else made.agreement.as_dict()
-        text = made.text if output is None else None
-        told = {"kind": kind, "to": options.to, "output": output, "text": text, "checked": checked}
+        checked = None if agreement is None else agreement.as_dict()
+        shown = text if output is None else None
+        told = {"kind": kind, "to": options.to, "output": output, "text": shown, "checked": checked}
         console.json(told)
-    if made.agreement is not None:
-        console.summary(f"Checked on {made.agreement}.")
+    if agreement is not None:
+        console.summary(f"Checked on {agreement}.")
     console.wrote(f"{kind.capitalize()} as {_LANGUAGES[options.to]}")
 
 

@@ -152,8 +152,7 @@ def _usage_message(error: BaseException) -> str:
         text = f"No such option: {option}{nearest(option, names)}"
     # pydantic, which reads the values for typer, has its own words; typer always names the variable
     text = re.sub(r"Value error, | \(env var: [^)]*\)", "", text).rstrip().rstrip(".")
-    cause = error.__cause__ or error.__context__
-    details = getattr(cause, "errors", None)
+    details = getattr(error.__cause__ or error.__context__, "errors", None)
     if callable(details) and "Input should be" in str(error):  # the value is not in its message
         text += f"; got {details()[0].get('input')!r}"
     param = getattr(error, "param", None)

@@ -80,22 +80,18 @@ def check_paths(options: Options, line: StateLine, console: Console) -> None:
     # What goes into a state of rows is read more than once.
     again = line.partial and getattr(options, "of_rows", False)
     several = console.per_input or line.dask is not None or again or _STDIN in line.inputs
-    for flag, paths in further_files(options).items():
+    for name, paths in further_files(options).items():
         if _STDIN in paths and several:
+            flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"standard input can be read once only; give {flag} a file.")
 
 
 def further_files(options: Options) -> dict[str, list[str]]:
-    """Return the files that options name besides the inputs, by the flag of each."""
-    named = {
-        option.flag: getattr(options, option.name)
-        for option in options_of(type(options))
-        if option.path
-    }
+    """Return the files that options name besides the inputs, by the option."""
+    known = [option.name for option in options_of(type(options)) if option.path]
+    named = {name: value for name in known if (value := getattr(options, name)) is not None}
     return {
-        flag: [value] if isinstance(value, str) else list(value)
-        for flag, value in named.items()
-        if value is not None
+        name: [value] if isinstance(value, str) else list(value) for name, value in named.items()
     }
 
 
@@ -105,16 +101,14 @@ def _travelling(options: Any) -> Any:
 
     from calibkit.files.inputs import Named, find_files, is_remote
 
-    absolute = {}
-    for option in options_of(type(options)):
-        value = getattr(options, option.name)
-        if option.path and value is not None:
-            names = [value] if isinstance(value, str) else list(value)
-            absolute[option.name] = [
-                path if is_remote(path) else Named(str(Path(path).absolute()), path)
-                for path, _ in find_files(names)
-            ]
-    return replace(options, **absolute) if absolute else options
+    absolute = {
+        name: [
+            path if is_remote(path) else Named(str(Path(path).absolute()), path)
+            for path, _ in find_files(paths)
+        ]
+        for name, paths in further_files(options).items()
+    }
+    return replace(options, **absolute)
 
 
 def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:

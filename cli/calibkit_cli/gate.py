@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from calibkit.errors import UsageError
-from calibkit.options.option import option
+from calibkit.options.shared import arguments
 
 from . import declare
 from .console import Console
@@ -31,12 +31,7 @@ class GateLine(Gated):
 
     files: Annotated[
         list[str],
-        option(
-            "Files of metrics, models or other JSON results; - for standard input.",
-            "FILE",
-            argument=True,
-            many="repetition",
-        ),
+        arguments("Files of metrics, models or other JSON results; - for standard input.", "FILE"),
     ]
     as_json: Json = False
     annotate: Annotate = None

@@ -63,10 +63,17 @@ class Page(TyperCommand):
         rare = [] if ctx.meta.get(_ALL) else [param for param in shown if self._is_rare(param)]
         kept = self.help, [(param, dict(vars(param))) for param in shown]
         if rare:
-            self.help = _shortened(self.help or "")
+            # Without most examples, defaults that are told in words, and a panel of the output.
+            before, title, examples = (self.help or "").partition("Examples:")
+            if title:
+                some = [one for one in examples.split("\n\n") if one.strip()][:_EXAMPLES]
+                self.help = "\n\n".join([before + title, *some])
             for param in shown:
                 param.hidden = param in rare
-                _shorten(param)
+                if isinstance(getattr(param, "show_default", None), str):
+                    param.show_default = False
+                if getattr(param, "rich_help_panel", None) == OUTPUT:
+                    param.rich_help_panel = RUN
         super().format_help(ctx, formatter)
         self.help, were = kept
         for param, own in were:
@@ -119,21 +126,6 @@ def _of_every_run() -> tuple[Any, ...]:
 def _place(param: Any) -> int:
     panel = getattr(param, "rich_help_panel", None)
     return 1 + LAST.index(panel) if panel in LAST else -(panel == COLUMNS)
-
-
-def _shorten(param: Any) -> None:
-    """Leave out defaults that are told in words, and the panel of the output for that of the run."""
-    if isinstance(getattr(param, "show_default", None), str):
-        param.show_default = False
-    if getattr(param, "rich_help_panel", None) == OUTPUT:
-        param.rich_help_panel = RUN
-
-
-def _shortened(text: str) -> str:
-    """Return a help without most of its examples."""
-    before, title, examples = text.partition("Examples:")
-    shown = [one for one in examples.split("\n\n") if one.strip()][:_EXAMPLES]
-    return before + title + "\n\n" + "\n\n".join(shown) if title else text
 
 
 def _show_all(ctx: typer.Context, asked: bool) -> None:

@@ -96,10 +96,7 @@ def judge(
     noun: str,
     **more: Any,
 ) -> None:
-    """Judge all inputs together, or (``-o DIR/``) each by itself; `find` says what it found.
-
-    `noun` and `more` as of `deliver_judged`; what is written beside depends on what was found.
-    """
+    """Judge all inputs together, or (``-o DIR/``) each by itself; the rest as of `deliver_judged`."""
     if not console.per_input:
         found = find(source)
         outcomes = gates.outcomes(found.as_dict()) if gates.fail_if else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
-from calibkit.options.shared import TextOptions, of_input, of_output, of_run
+from calibkit.options.shared import TextOptions, arguments, of_input, of_output, of_run
 from calibkit.runtime.memory import memory_budget
 
 from .console import Console
@@ -162,12 +162,10 @@ class Inputs(Reads):
 
     inputs: Annotated[
         list[str],
-        option(
+        arguments(
             "Files, globs, directories (key=value folders become columns) or - for standard "
             "input, all of one schema.",
             "INPUT",
-            argument=True,
-            many="repetition",
         ),
     ]
 

@@ -145,8 +145,8 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
             app.command(name.replace("_", "-"), help=COMMANDS[name])(_listed)
         else:
             import_module(f"calibkit_cli.{name}").register(app, name.replace("_", "-"))
-    complete: list[Any] = [] if brief else [*app.registered_commands, *app.registered_groups]
-    for own in complete:
+    whole: list[Any] = [] if brief else [*app.registered_commands, *app.registered_groups]
+    for own in whole:
         own.help = f"{COMMANDS[str(own.name).replace('-', '_')]}\n\n{own.help}"
     arrange(
         app, {name.replace("_", "-"): purpose for purpose, own in PURPOSES.items() for name in own}
@@ -189,7 +189,11 @@ def run(arguments: list[str]) -> int:
                 raise UsageError(f"no such command {word!r}; {ELSEWHERE[word]}.")
         command = command_of(arguments)
         if COMPLETE in os.environ:
-            return complete(command)
+            from typer.completion import shell_complete
+
+            # The shell's line stands in the environment; the parser's own `main` would look at it.
+            failed = shell_complete(command, {}, "calibkit", COMPLETE, os.environ[COMPLETE])
+            return USAGE if failed else 0
         with command.make_context("calibkit", list(arguments)) as context:
             if arguments[0] not in WITHOUT_ROWS and not {"-h", "--help", "--help-all"}.intersection(
                 arguments
@@ -216,17 +220,6 @@ def run(arguments: list[str]) -> int:
         return report(error, arguments)
     finally:
         end_lines()
-
-
-def complete(command: TyperGroup) -> int:
-    """Print what may come next on the line that a shell is being typed, and return the exit code.
-
-    The shell's line stands in the environment; the parser's own ``main`` would look at it.
-    """
-    from typer.completion import shell_complete
-
-    failed = shell_complete(command, {}, "calibkit", COMPLETE, os.environ[COMPLETE])
-    return USAGE if failed else 0
 
 
 def main() -> None:

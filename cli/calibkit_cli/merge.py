@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calibkit.errors import UsageError
-from calibkit.options.option import option
-from calibkit.options.shared import Threaded, of_input
+from calibkit.options.shared import Threaded, arguments, of_input
 from calibkit.registry.methods import STATES
 
 from . import declare
@@ -55,13 +54,7 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
     """The line of `merge`."""
 
     inputs: Annotated[
-        list[str],
-        option(
-            "State files, globs or folders of them, or -.",
-            "STATE...",
-            argument=True,
-            many="repetition",
-        ),
+        list[str], arguments("State files, globs or folders of them, or -.", "STATE...")
     ]
     expect: int | None = of_input(
         "How many shards there must be in all; another number is an error.",

@@ -8,6 +8,7 @@ program's own modules, and a text that is declared to be text needs no check.  V
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any, Literal, get_args, get_origin
 
 from typer import core
@@ -49,22 +50,19 @@ def _number(value: Any, kind: type[int] | type[float], info: Any) -> Any:
 _TYPER: Any = core
 
 
-class _First:
-    """What converts the value of one parameter: plainly, or as typer does."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        kind = param.type_descriptor
-        found = plain(value, kind.annotation, kind.parameter_info)
-        if found is not NOT_PLAIN:
-            return found
-        return _TYPER.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
+def _coerce(value: Any, param: Any, ctx: Any) -> Any:
+    """Return the value of a parameter, converted plainly or as typer does."""
+    if value is None:
+        return () if param.multiple or param.nargs == -1 else None
+    kind = param.type_descriptor
+    found = plain(value, kind.annotation, kind.parameter_info)
+    if found is not NOT_PLAIN:
+        return found
+    return _TYPER.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
 
 
 def prefer_plain_values() -> None:
     """Put the short way before typer's, where this version of typer has the place for it."""
     parameter: Any = getattr(_TYPER, "_TyperParameter", None)
     if hasattr(parameter, "get_runtime_param") and hasattr(_TYPER, "build_runtime_param"):
-        first = _First()
-        parameter.get_runtime_param = lambda self: first
+        parameter.get_runtime_param = lambda self: SimpleNamespace(coerce=_coerce)

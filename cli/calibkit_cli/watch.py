@@ -44,11 +44,6 @@ class WatchLine(Reading, Results, DryRun):
         "Exit with code 1 if a promise is refuted, tonight or on an earlier night."
     )
 
-    def check(self) -> None:
-        """Refuse a folder for a result."""
-        if (self.output or "").endswith("/"):
-            raise UsageError("watch makes one result of all inputs; give -o a file.")
-
 
 def watch(options: WatchOptions, line: WatchLine) -> None:
     """Count, test, write the state and what was found."""
