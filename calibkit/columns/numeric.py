@@ -39,8 +39,10 @@ def numeric_column(
     They are float32 for float32 and float16, else float64; contiguous and read-only, mostly the
     frame's own memory; -0.0 has become 0.0.  Refused are null and NaN, values outside `low` to `high`
     (ends included; `advice` says what to do), infinities if numbers must be `finite`, other types,
-    and integers that float64 cannot hold.
+    and integers that float64 cannot hold.  A column without rows may be of any type.
     """
+    if not column.len():
+        return read_only(pl.Series(dtype=pl.Float64))
     array = _as_floats(column, where)
     lowest, highest = array.min(), array.max()  # NaN, if there is one
     bottom = -np.inf if low is None else low
@@ -71,20 +73,34 @@ def on_scale(
     """
     low, high = _ENDS.get(scale, (None, None))
     array = numeric_column(column, where, finite=finite, low=low, high=high, advice=advice)
-    array = array.astype(np.float32, copy=False) if single else array
+    if single:
+        array = as_single(array, column, where, finite=finite)
     if scale == "percent":
         array = array / array.dtype.type(100.0)
         array.flags.writeable = False
     return array
 
 
+def as_single(
+    array: FloatArray, column: pl.Series, where: RowFinder, *, finite: bool = True
+) -> NDArray[np.float32]:
+    """Return the numbers of a column as float32; refuse what becomes infinite, if it must not."""
+    with np.errstate(over="ignore"):
+        found = array.astype(np.float32, copy=False)
+    if finite and found is not array and np.isinf(found).any():
+        where.refuse(
+            column,
+            np.isinf(found),
+            "too large for float32, which the model was fitted on",
+            "correct these rows, or fit on float64",
+        )
+    return found
+
+
 def as_fitted(
     column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
 ) -> NDArray[Any]:
     """Return values as numbers in the dtype of the fit, on its scale; see `on_scale`."""
-    single = column.dtype == "float32"
-    if not values.len():
-        return np.empty(0, np.float32 if single else np.float64)
     advice = (
         "the model was fitted on percentages, in [0, 100]: name their column by --score"
         if column.scale == "percent"
@@ -92,6 +108,7 @@ def as_fitted(
         "--score, or fit on these scores with --scale logit or --scale raw"
     )
     scale = column.scale or ""
+    single = column.dtype == "float32"
     return on_scale(values, where, scale, advice, finite=finite, single=single)
 
 

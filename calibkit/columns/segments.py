@@ -43,7 +43,7 @@ def _places(column: pl.Series, distinct: pl.Series, names: tuple[str, ...]) -> N
     place = {name: code for code, name in enumerate(names)}
     codes = [-1 if one is None else place.get(segment_name(one), -1) for one in distinct.to_list()]
     coded = column.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64)
-    found: NDArray[np.int64] = coded.to_numpy()
+    found: NDArray[np.int64] = coded.cast(pl.Int64).to_numpy()  # of no row it is null
     return found
 
 

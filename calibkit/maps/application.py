@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import FloatArray, as_fitted, numeric_column
+from calibkit.columns.numeric import FloatArray, as_fitted, as_single, numeric_column
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
@@ -71,11 +71,11 @@ class CalibratorApplier:
 
     def _scores(self, values: pl.Series, where: RowFinder) -> FloatArray:
         column = self.model.columns["score"]
-        if self.model.out_of_range != "clip" or not values.len():
+        if self.model.out_of_range != "clip":
             return as_fitted(column, values, where)
         array = numeric_column(values, where)
         if column.dtype == "float32":
-            array = array.astype(np.float32, copy=False)
+            array = as_single(array, values, where, finite=False)
         return into_unit_interval(array)[0]
 
     def _mapped(self, one: ScoreMap, score: FloatArray) -> tuple[Floats, ...]:

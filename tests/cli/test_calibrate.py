@@ -186,6 +186,17 @@ def test_out_of_range_is_refused_or_clipped(tmp_path: Path, invoke: Invoke) -> N
     assert invoke("apply", model, path, "-o", tmp_path / "out.csv").code == 3
 
 
+@pytest.mark.parametrize("method", ["centred-isotonic", "spline"])
+def test_scores_that_float32_cannot_hold_are_refused(
+    method: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = simulate(300).cast({"score": pl.Float32})
+    fitted(invoke, write(frame, tmp_path / "a.parquet"), "--scale", "raw", "--method", method)
+    path = write(pl.DataFrame({"score": [0.5, 3.5e38]}), tmp_path / "new.parquet")
+    done = invoke("apply", tmp_path / "cal.json", path, "-o", tmp_path / "out.csv")
+    done.refused(3, "'score': too large for float32", "row 2", "3.5e+38")
+
+
 def test_missing_scores_become_null(tmp_path: Path, invoke: Invoke) -> None:
     fitted(invoke, write(simulate(200), tmp_path / "rows.parquet"), "--method", "venn-abers")
     path = write(scores(score={2: None}), tmp_path / "rows.parquet")

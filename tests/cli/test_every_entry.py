@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 import pytest
 
 from calibkit.options.boundary import METHODS
@@ -25,7 +26,7 @@ from tests.conftest import Invoke
 MODELS = [
     *(name for name in FITS if name in METHODS),
     *("tree", "forest", "boosted", "sequential"),
-    *("vad", "vad by", "alpha", "alpha, vector", "votes, vector", "beta", "bundle"),
+    *("by", "map by", "vad", "vad by", "alpha", "alpha, vector", "votes, vector", "beta", "bundle"),
 ]
 
 
@@ -76,6 +77,23 @@ def test_every_model_goes_round(name: str, folder: Path, invoke: Invoke) -> None
         checked = ("--check", folder / "rows.parquet", "-q", "-o", folder / "export.txt")
         found = invoke("export", model, "--to", language, *key, *checked)
         assert found.code == 0, (language, found.stderr)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_of_one_row_without_values_gets_null(
+    name: str, suffix: str, folder: Path, invoke: Invoke
+) -> None:
+    model, frame = fit(name, folder, invoke), pl.read_parquet(folder / "rows.parquet").head(1)
+    key = ["--key", "row"] if "tie_probability" in model.read_text() else []
+    empty = write(
+        frame.with_columns(pl.when(False).then(cs.float()).name.keep()), folder / f"empty{suffix}"
+    )
+    found = invoke(
+        "apply", model, empty, *key, "--on-missing", "null", "-q", "-o", folder / "nulls.parquet"
+    ).result()
+    added = set(found.columns) - set(frame.columns)
+    assert found.height == 1 and all(found[column][0] is None for column in added), found
 
 
 def fit(name: str, folder: Path, invoke: Invoke) -> Path:

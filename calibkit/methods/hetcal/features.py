@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column
+from calibkit.columns.numeric import as_single, numeric_column
 from calibkit.columns.rows import RowFinder, is_text, missing_mask
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
@@ -195,7 +195,7 @@ def read_features(
         if column.kind != "category":
             numbers = _numbers(series, where)
             if column.dtype == "float32":
-                numbers = numbers.astype(np.float32).astype(np.float64)
+                numbers = as_single(numbers, series, where).astype(np.float64)
             values[place] = numbers
             categories.append(None)
             continue
