@@ -88,14 +88,15 @@ compat: $(EQUIPPED)  ## store models and states of this version, which later ver
 
 line-coverage: $(EQUIPPED)  ## measure which lines and branches the tests reach, kernels without compilation (at least 95 %): docs/evidence/coverage_lines.md
 	rm -rf build/coverage && mkdir -p build/coverage
-	PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 -k 'not third_of_a_second' tests/library tests/cli tests/fuzz tests/compat tests/postgres
-	NUMBA_DISABLE_JIT=1 PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 tests/kernels
+	CI=1 PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -p tests.mutants.reached -n 2 -m 'not more' -k 'not third_of_a_second' tests/library tests/cli tests/fuzz tests/compat tests/postgres
+	CI=1 NUMBA_DISABLE_JIT=1 PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -p tests.mutants.reached -n 2 -m 'not more' tests/kernels
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage json --quiet -o build/coverage/lines.json
 	$(BIN)/python docs/evidence/write_line_coverage.py build/coverage/lines.json
 
-mutants: $(EQUIPPED)  ## change kernels in COUNT places (250); do their tests notice? docs/evidence/mutants.md
-	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.mutants.run --count $(or $(COUNT),250) -o docs/evidence/mutants.md
+mutants: $(EQUIPPED)  ## change library, kernels and command line in COUNT places (1,000); do tests that reach them (make line-coverage) notice? docs/evidence/mutants.md
+	@test -f build/coverage/seconds.json || $(MAKE) line-coverage
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.mutants.run --count $(or $(COUNT),1000) -o docs/evidence/mutants.md
 
 test-postgres: $(EQUIPPED)  ## run exported SQL on a PostgreSQL server started for it (needs Debian's postgresql, or initdb)
 	$(BIN)/python -m pytest tests/postgres -rs

@@ -76,7 +76,7 @@ def serve(address: str) -> None:
     """Fork a process for each command, until standard input ends."""
     import selectors
 
-    _load()
+    load()
     told, tell = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     told.setblocking(False)
     with socket.socket(socket.AF_UNIX) as server, selectors.DefaultSelector() as ready:
@@ -105,7 +105,7 @@ def _wait(options: int) -> None:
             pass
 
 
-def _load() -> None:
+def load() -> None:
     """Import what starts no thread: a lock held by one of polars would stay shut in a fork."""
     from calibkit_cli.processors import same_numbers
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from datetime import date
 from pathlib import Path
 
 from pages import fill, table
@@ -63,6 +64,7 @@ def main() -> int:
     listed = [[f"`{name}`", lines, missed, f"{share} %"] for share, name, lines, missed in low]
     fill(
         "coverage_lines",
+        when=f"Measured on {date.today():%d %B %Y}.",
         parts=table("part|files|statements|reached|share|branches|taken|share", rows, "lr"),
         files=table("file|statements|not reached|share", listed, "lr"),
     )

@@ -1,11 +1,10 @@
-"""Small changes of a kernel's source: one comparison, sign, number, condition or statement each."""
+"""Small changes of a source: one comparison, sign, number, condition or statement each."""
 
 from __future__ import annotations
 
 import ast
 import copy
-import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,10 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
 }
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -34,18 +37,22 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed source: the file's name, the function, the line before and after, the whole text."""
+    """A changed source: its path, the function, the line before and after, the whole text.
+
+    `lines` are the number of the line, and the first and the last one of the function.
+    """
 
     file: str
     function: str
     before: str
     after: str
     text: str
+    lines: tuple[int, int, int]
 
     @property
     def key(self) -> tuple[str, str, str, str]:
         """What names this mutant as long as its line stays as it is."""
-        return self.file, self.function, self.before, self.after
+        return Path(self.file).name, self.function, self.before, self.after
 
 
 class Change:
@@ -53,19 +60,17 @@ class Change:
 
     def __init__(self, node: ast.AST, **fields: object) -> None:
         self.node, self.fields = node, fields
+        self.line = getattr(node, "lineno", 0)
 
     def __call__(self) -> None:
         """Make the edit."""
         for name, value in self.fields.items():
             setattr(self.node, name, value)
 
-
-def sample(path: Path, count: int) -> list[Mutant]:
-    """Return some mutants of a file, the same ones each time."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = sum(1 for _ in _changes(tree))
-    chosen = sorted(random.Random(path.name).sample(range(found), min(count, found)))
-    return [mutant for place in chosen if (mutant := _mutant(path.name, tree, place))]
+    def at(self, node: ast.stmt) -> Change:
+        """Return this edit, of a statement within."""
+        self.line = getattr(node, "lineno", 0)
+        return self
 
 
 def size(path: Path) -> int:
@@ -73,23 +78,36 @@ def size(path: Path) -> int:
     return sum(1 for _ in _changes(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def _mutant(name: str, tree: ast.Module, place: int) -> Mutant | None:
+def mutant(path: Path, name: str, place: int) -> Mutant:
+    """Return a mutant of a file that is called `name`, by its place among them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     changed = copy.deepcopy(tree)
-    function, change = next(pair for k, pair in enumerate(_changes(changed)) if k == place)
+    function, whole, change = next(one for k, one in enumerate(_changes(changed)) if k == place)
     change()
     before, after = ast.unparse(tree).splitlines(), ast.unparse(changed).splitlines()
-    pairs = [(a, b) for a, b in zip(before, after, strict=False) if a != b]
-    return Mutant(name, function, *(line.strip() for line in pairs[0]), "\n".join(after))
+    one, other = next((a, b) for a, b in zip(before, after, strict=False) if a != b)
+    lines = (change.line, whole.lineno, whole.end_lineno or whole.lineno)
+    return Mutant(name, function, one.strip(), other.strip(), "\n".join(after), lines)
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[str, Change]]:
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef):
-            described = ast.get_docstring(function) is not None
-            for statement in function.body[described:]:
-                for node in ast.walk(statement):
-                    for change in _changes_of(node):
-                        yield function.name, change
+def _functions(
+    block: Iterable[ast.stmt], within: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in block:
+        if isinstance(node, ast.FunctionDef):
+            yield within + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node.body, f"{within}{node.name}.")
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, Change]]:
+    for name, function in _functions(tree.body):
+        for statement in function.body:
+            for node in ast.walk(statement):
+                for change in _changes_of(node):
+                    yield name, function, change
+        for change in _left_out(function, "body"):
+            yield name, function, change
 
 
 def _changes_of(node: ast.AST) -> Iterator[Change]:
@@ -117,10 +135,16 @@ def _changes_of(node: ast.AST) -> Iterator[Change]:
         case _:
             pass
     for name in ("body", "orelse"):
-        block = getattr(node, name, None)
-        if isinstance(block, list):
-            for k, inner in enumerate(block):
-                if isinstance(
-                    inner, ast.Expr | ast.Assign | ast.AugAssign | ast.Continue | ast.Break
-                ):
-                    yield Change(node, **{name: [*block[:k], ast.Pass(), *block[k + 1 :]]})
+        yield from _left_out(node, name)
+
+
+def _left_out(node: ast.AST, name: str) -> Iterator[Change]:
+    block = getattr(node, name, None)
+    for k, inner in enumerate(block if isinstance(block, list) else ()):
+        match inner:
+            case ast.Expr(value=ast.Constant()):  # a docstring
+                pass
+            case ast.Expr() | ast.Assign() | ast.AugAssign() | ast.Continue() | ast.Break():
+                yield Change(node, **{name: [*block[:k], ast.Pass(), *block[k + 1 :]]}).at(inner)
+            case _:
+                pass

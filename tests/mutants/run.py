@@ -1,134 +1,224 @@
-"""Change kernels one place at a time and see whether their tests notice.
+"""Change the product one place at a time and see whether its tests notice.
 
-python -m tests.mutants.run [--count 250] [--jobs 2] [-o docs/evidence/mutants.md]
+python -m tests.mutants.run [--count 1000] [--jobs 2] [--only calibkit/files] [-o PAGE]
 
-The tests run interpreted, on copies.  What survives is looked up in ``examined.py``.
+Changes are drawn at random from all functions of the library, the kernels and the command line.  After
+each some of the tests run that reach its line, as `tests.mutants.reached` noted (`make line-coverage`
+comes first): the fastest, and others drawn at random.  Those of kernels run interpreted.  Verdicts are
+kept in build/mutants.jsonl: a run that was stopped goes on where it was.  Each test that notices
+a change is run without it at the end.  What survives is looked up in ``examined.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
+from coverage import CoverageData
+
 from tests.mutants.examined import EQUIVALENT
-from tests.mutants.mutate import Mutant, sample, size
+from tests.mutants.mutate import Mutant, mutant, size
+from tests.mutants.reached import ROOT, SECONDS
 
-ROOT = Path(__file__).parent.parent.parent
-KERNELS = Path("kernels/calibkit_kernels")
-TESTS = Path("tests/kernels")
-FOLDERS = ("kernels", "calibkit", "cli", "tests/kernels", "tests/naive")
-FILES = ("pyproject.toml", "tests/conftest.py", "tests/warm.py", "tests/__init__.py")
-
-
-def tests_of(name: str) -> list[str]:
-    """Return the test files that import a kernel file by name."""
-    word = re.compile(rf"from calibkit_kernels\b.*\b{name}\b")
-    found = [
-        str(TESTS / path.name)
-        for path in sorted((ROOT / TESTS).glob("test_*.py"))
-        if path.name != "test_jit.py"
-        and any(word.search(line) for line in path.read_text(encoding="utf-8").splitlines())
-    ]
-    return sorted(found, key=lambda path: path != f"tests/kernels/test_{name}.py")
+PACKAGES = ("calibkit", "kernels/calibkit_kernels", "cli/calibkit_cli")
+LOG = ROOT / "build/mutants.jsonl"
+#: A file that matters to no test, and its text.
+UNCHANGED = "tests/mutants/__init__.py", ""
+#: Tests that run after a change: so many of the fastest, and others for so many seconds.
+FASTEST, MORE_SECONDS = 20, 60.0
+PASSED, UNREACHED = "passed", "no test reaches it"
 
 
-def copied(folder: Path) -> Path:
-    """Copy what the tests of kernels need."""
-    for part in FOLDERS:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
-    for part in FILES:
-        shutil.copy(ROOT / part, folder / part)
-    return folder
+@cache
+def coverage() -> CoverageData:
+    data = CoverageData(str(SECONDS.parent / "data"))
+    data.read()
+    return data
 
 
-def passes(folder: Path, files: list[str], timeout: float) -> bool:
-    """Run test files interpreted; a run that does not end has noticed the change."""
-    line = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *files]
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "CI": "1", "PYTHONPATH": ""}
-    run = subprocess.Popen(
-        line, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        return run.wait(timeout) == 0
-    except subprocess.TimeoutExpired:
-        run.kill()
-        run.wait()
-        return False
+@cache
+def reaching(file: str) -> dict[int, list[str]]:
+    """Return the tests that reach each line of a file."""
+    name = next((one for one in coverage().measured_files() if one.endswith("/" + file)), file)
+    return coverage().contexts_by_lineno(name)
 
 
-def judge(mutants: list[Mutant], jobs: int) -> list[Mutant]:
-    """Return the mutants that no test notices."""
-    with tempfile.TemporaryDirectory() as place:
-        free: SimpleQueue[Path] = SimpleQueue()
+@cache
+def seconds() -> dict[str, float]:
+    found: dict[str, float] = json.loads(SECONDS.read_text())
+    return found
+
+
+def tests_of(change: Mutant) -> list[str]:
+    """Return tests that reach a change, or else its function, the fastest first."""
+    line, first, last = change.lines
+    kernel = change.file.startswith("kernels/")
+
+    def known(lines: Iterable[int]) -> list[str]:
+        names = {name for line in lines for name in reaching(change.file).get(line, ())}
+        own = [name for name in names if name.startswith("tests/kernels/") == kernel]
+        return sorted(set(own) & set(seconds()), key=lambda name: (seconds()[name], name))
+
+    found = known([line]) or known(range(first, last + 1))
+    chosen, rest, spent = found[:FASTEST], found[FASTEST:], 0.0
+    random.Random(change.file).shuffle(rest)
+    for name in rest:
+        spent += seconds()[name]
+        if spent < MORE_SECONDS:
+            chosen.append(name)
+    return sorted(chosen, key=lambda name: seconds()[name])
+
+
+class Copy:
+    """A copy of the project, with processes that run its tests compiled and interpreted."""
+
+    def __init__(self, folder: Path) -> None:
+        ignored = shutil.ignore_patterns(".*", "build", "dist", "__pycache__")
+        self.folder = shutil.copytree(ROOT, folder, ignore=ignored)
+        self.servers: dict[bool, subprocess.Popen[str]] = {}
+
+    def outcome(self, file: str, text: str, tests: list[str]) -> str:
+        """Return what becomes of tests where a file has a text."""
+        kernels = tests[0].startswith("tests/kernels/")
+        if kernels not in self.servers:
+            self.servers[kernels] = self._server(kernels)
+            if (said := self.outcome(*UNCHANGED, tests)) != PASSED:
+                raise SystemExit(f"{said}: fails without any change.")
+        server = self.servers[kernels]
+        assert server.stdin is not None
+        assert server.stdout is not None
+        limit = 60.0 + 4.0 * sum(seconds()[name] for name in tests)
+        asked = {"file": file, "text": text, "tests": tests, "seconds": limit}
+        print(json.dumps(asked), file=server.stdin, flush=True)
+        found: str = json.loads(server.stdout.readline())
+        return found
+
+    def _server(self, kernels: bool) -> subprocess.Popen[str]:
+        floors = (self.folder / part for part in (".", "kernels", "cli"))
+        environment = {**os.environ, "CI": "1", "PYTHONPATH": os.pathsep.join(map(str, floors))}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants.server"],
+            cwd=self.folder,
+            env={**environment, "NUMBA_DISABLE_JIT": str(int(kernels))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+class Judges:
+    """As many copies as may work at once."""
+
+    def __init__(self, place: Path, jobs: int) -> None:
+        self.free: SimpleQueue[Copy] = SimpleQueue()
         for job in range(jobs):
-            free.put(copied(Path(place) / str(job)))
-        took: dict[str, float] = {}
+            self.free.put(Copy(place / str(job)))
 
-        def unharmed(name: str) -> None:
-            folder, start = free.get(), time.monotonic()
-            if not passes(folder, tests_of(Path(name).stem), 600):
-                raise SystemExit(f"The tests of {name} fail without any change.")
-            took[name] = time.monotonic() - start
-            free.put(folder)
-
-        def survives(mutant: Mutant) -> bool:
-            folder = free.get()
-            path = folder / KERNELS / mutant.file
-            good = path.read_bytes()
-            path.write_text(mutant.text, encoding="utf-8")
-            try:
-                files = tests_of(path.stem)
-                survived = passes(folder, files, 30 + 4 * took[mutant.file])
-            finally:
-                path.write_bytes(good)
-                free.put(folder)
-            if survived:
-                print(mutant.key, flush=True)
-            return survived
-
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(unharmed, sorted({mutant.file for mutant in mutants})))
-            kept = list(pool.map(survives, mutants))
-    return [mutant for mutant, survived in zip(mutants, kept, strict=True) if survived]
+    def outcome(self, file: str, text: str, tests: list[str]) -> str:
+        copy = self.free.get()
+        try:
+            return copy.outcome(file, text, tests)
+        finally:
+            self.free.put(copy)
 
 
-def page(mutants: list[Mutant], survivors: list[Mutant], count: int) -> str:
+def drawn(count: int, only: str) -> list[tuple[str, int]]:
+    """Return files with the places of changes in them, the same ones each time."""
+    every = [
+        (str(path.relative_to(ROOT)), place)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for place in range(size(path))
+    ]
+    random.Random(1).shuffle(every)
+    return [one for one in every if one[0].startswith(only)][:count]
+
+
+def judged() -> dict[tuple[str, ...], str]:
+    """Return the verdicts that are known, by file and key of each change."""
+    lines = LOG.read_text().splitlines() if LOG.exists() else ()
+    return {tuple(one): verdict for one, verdict in map(json.loads, lines)}
+
+
+def note(name: tuple[str, ...], verdict: str) -> None:
+    LOG.parent.mkdir(exist_ok=True)
+    with LOG.open("a") as log:
+        print(json.dumps([name, verdict]), file=log)
+
+
+def judge(places: list[tuple[str, int]], jobs: int) -> dict[tuple[str, ...], str]:
+    """Return what became of each change: the test that noticed it, or that all passed."""
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(jobs) as pool:
+        judges, known = Judges(Path(place), jobs), judged()
+
+        def look(where: tuple[str, int]) -> tuple[tuple[str, ...], str]:
+            change = mutant(ROOT / where[0], *where)
+            name = (change.file, *change.key)
+            if name in known:
+                return name, known[name]
+            tests = tests_of(change)
+            verdict = judges.outcome(change.file, change.text, tests) if tests else UNREACHED
+            note(name, verdict)
+            if verdict in (PASSED, UNREACHED):
+                print(*name, verdict, sep=" | ", flush=True)
+            return name, verdict
+
+        found = dict(pool.map(look, places))
+        for verdict in sorted({one for one in found.values() if "::" in one}):
+            if judges.outcome(*UNCHANGED, [verdict]) != PASSED:
+                raise SystemExit(f"{verdict} fails without any change.")
+    return found
+
+
+def page(found: dict[tuple[str, ...], str]) -> str:
     """Return the results as a page."""
-    tried = Counter(mutant.file for mutant in mutants)
-    left = Counter(mutant.file for mutant in survivors)
-    known = Counter(mutant.file for mutant in survivors if mutant.key in EQUIVALENT)
+    survivors = [name for name, verdict in found.items() if verdict in (PASSED, UNREACHED)]
+    known = [name for name in survivors if name[1:] in EQUIVALENT]
+    parts = {
+        name: "/".join(Path(name[0]).parts[:2]) if name[0].startswith("calibkit/") else package
+        for package in PACKAGES
+        for name in found
+        if name[0].startswith(package)
+    }
+    counts = [Counter(parts[name] for name in names) for names in (found, survivors, known)]
     rows = [
-        f"| `{name}` | {tried[name]} | {tried[name] - left[name]} | {known[name]} "
-        f"| {left[name] - known[name]} |"
-        for name in sorted(tried)
+        f"| `{part}` | {every} | {every - left} | {same} | {left - same} |"
+        for part in sorted(set(parts.values()))
+        for every, left, same in [[count[part] for count in counts]]
     ]
-    noticed = len(mutants) - len(survivors)
     listed = [
-        f"| `{mutant.file}` `{mutant.function}` | {_code(mutant.before)} | {_code(mutant.after)} "
-        f"| {EQUIVALENT.get(mutant.key, 'not examined')} |"
-        for mutant in survivors
+        f"| `{name[0]}` `{name[2]}` | {_code(name[3])} | {_code(name[4])} "
+        f"| {EQUIVALENT.get(name[1:], 'not examined')} |"
+        for name in sorted(survivors)
     ]
-    return f"""# Do the tests of the kernels notice a change?
+    changing = len(found) - len(known)
+    noticed = len(found) - len(survivors)
+    return f"""# Do the tests notice a change?
 
-<!-- Written by `make mutants`: python -m tests.mutants.run --count {count} -->
+<!-- Written by `make mutants`: python -m tests.mutants.run --count {len(found)} -->
 
-{len(mutants)} changes of one place each, drawn at random from all kernel files: a comparison, a sign
-or an operator, a number, a condition, a statement left out. After each the file's own tests in
-`tests/kernels` ran, interpreted. They noticed {noticed}; {sum(known.values())} change nothing that
-a result could show, for the reason given below; {len(survivors) - sum(known.values())} went unnoticed.
+{len(found)} changes of one place each, drawn at random from all functions of the library, the kernels
+and the command line ({date.today():%d %B %Y}): a comparison, a sign or an operator, a number, a
+condition, a statement left out. After each some of the tests ran that reach its line, those of
+kernels interpreted. They noticed {noticed}; {len(known)} change nothing that a result could show, for
+the reason given below; {changing - noticed} went unnoticed.
+Of those that change something {noticed / max(changing, 1):.1%} were noticed.
 
-| kernel file | changes | noticed | without effect | unnoticed |
+| part | changes | noticed | without effect | unnoticed |
 | --- | --: | --: | --: | --: |
 {chr(10).join(rows)}
 
@@ -147,27 +237,17 @@ def _code(line: str) -> str:
 def main() -> int:
     """Judge a sample and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=250)
+    parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", nargs="*", default=[], help="kernel files, without .py")
+    parser.add_argument("--only", default="", help="what the paths of files begin with")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    paths = [
-        path
-        for path in sorted((ROOT / KERNELS).glob("*.py"))
-        if not path.name.startswith("_") and path.stem in (options.only or [path.stem])
-    ]
-    every = sum(map(size, paths))
-    mutants = [
-        mutant
-        for path in paths
-        for mutant in sample(path, max(3, round(options.count * size(path) / every)))
-    ]
-    survivors = judge(mutants, options.jobs)
-    print(f"{len(mutants)} tried, {len(survivors)} survived")
+    found = judge(drawn(options.count, options.only), options.jobs)
+    left = [name for name, verdict in found.items() if verdict in (PASSED, UNREACHED)]
+    print(f"{len(found)} tried, {len(left)} survived")
     if options.output:
-        options.output.write_text(page(mutants, survivors, options.count), encoding="utf-8")
-    return int(any(mutant.key not in EQUIVALENT for mutant in survivors))
+        options.output.write_text(page(found), encoding="utf-8")
+    return int(any(name[1:] not in EQUIVALENT for name in left))
 
 
 if __name__ == "__main__":
