@@ -52,12 +52,12 @@ class EvaluateLine(StateLine, Gated):
         "FILE",
     )
     plot: str | None = of_output(
-        "Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
-        "disagreement, of raw scores the ROC curve.",
+        "Also draw a reliability diagram (.svg, .png, .pdf): for votes that of the "
+        "disagreement, for raw scores the ROC curve.",
         "FILE",
     )
     report: str | None = of_output(
-        "A page for people: all figures, pictures and the story of the boundary in one file.",
+        "An HTML report of all figures, pictures and the boundary, in one file.",
         "FILE.html",
     )
 
