@@ -83,10 +83,10 @@ class _Rows:
     def __init__(self, program: Program, model: BoundaryModel, request: Request) -> None:
         """Bind the columns."""
         self.program, self.model = program, model
-        name, column = str(request.column(model, "score")), model.columns["score"]
+        name, column = request.column(model, "score"), model.columns["score"]
         self.score = bind_input(program, "score", name, column, finite=False)
         self.uncertainties = [
-            bind_input(program, role, str(request.column(model, role)), model.columns[role])
+            bind_input(program, role, request.column(model, role), model.columns[role])
             for role in model.spreads
         ]
         self.uncertainty = self.uncertainties[0] if self.uncertainties else None

@@ -65,7 +65,7 @@ Leaf = Callable[[int], Node]
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
     request.refuse_key(model)
-    rows = _Rows(program, model, str(request.column(model, "score")))
+    rows = _Rows(program, model, request.column(model, "score"))
     parts = model.parts()
     leaf = program.bind("leaf", rows.tree(parts[0], Whole))
     if model.final is not msgspec.UNSET:

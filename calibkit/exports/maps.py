@@ -59,7 +59,7 @@ def translate_calibrator(
         logits = _moved(model.logit_map, _logits_of(program, model, prediction))
         found = _named("calibrated", model.classes, _softmax(program, logits))
         return {column: program.result(needed, value) for column, value in found.items()}
-    name = str(request.column(model, "score"))
+    name = request.column(model, "score")
     maker, outputs = _score_map(program, model, name)
     method = METHODS[model.method]
     rises = method.rises
@@ -187,7 +187,7 @@ def _softmax(program: Program, logits: Sequence[Node]) -> list[Ref]:
 def translate_vad(program: Program, model: VadModel, request: Request) -> dict[str, Node]:
     """Return `calibrated`."""
     request.refuse_key(model)
-    column, name = model.columns["score"], str(request.column(model, "score"))
+    column, name = model.columns["score"], request.column(model, "score")
     scale = column.measure
     if model.calibrator is None:
         score = bind_input(program, "score", name, column)

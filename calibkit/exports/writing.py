@@ -42,10 +42,8 @@ class Request(Asked):
                 "identifies a row."
             )
 
-    def column(self, model: Model, role: str) -> str | None:
-        """Return the column of a role, None where the model has no such role."""
-        if role not in model.columns:
-            return None
+    def column(self, model: Model, role: str) -> str:
+        """Return the column of a role."""
         return self.columns.get(role, model.columns[role].name)
 
     def refuse_key(self, model: Model) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
-from calibkit.numerics.bounds import decimal_bound
+from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
 from calibkit.options.levels import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
@@ -17,7 +17,6 @@ from calibkit.options.shared import named_column, of_columns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
-    from calibkit.numerics.bounds import Bound
 
 of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
 of_method = partial(option, group="Method")
@@ -272,12 +271,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     @property
     def limits(self) -> dict[str, float]:
         """What a certificate may take to be the largest weight, value and group, as far as said."""
-        given = {name: getattr(self, name) for name in LIMITS}
-        return {
-            name: float(decimal_bound(limit, most=None))
-            for name, limit in given.items()
-            if limit is not None
-        }
+        given = [name for name in LIMITS if getattr(self, name) is not None]
+        return {name: float(decimal_bound(getattr(self, name), most=None)) for name in given}
 
     def _check_alone(self, what: str, others: Mapping[str, Any] | None = None) -> None:
         """Refuse what neither several uncertainties nor three-way decisions go with, and others."""
@@ -325,13 +320,11 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     @cached_property
     def target(self) -> Target:
         """The objective."""
-        given = {name: getattr(self, name) for name in OPTIONS}
-        review = {name: getattr(self, name) for name in ("review_capacity", "review_cost")}
         target = read_target(
-            given,
+            {name: getattr(self, name) for name in OPTIONS},
             value=self.value,
             prevalence=self.prevalence,
-            review=review,
+            review={name: getattr(self, name) for name in ("review_capacity", "review_cost")},
             several=self.confidence is not None,
         )
         return replace(target, gap=read_gap(self.max_gap))

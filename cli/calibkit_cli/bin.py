@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from .fitting import check_paths, run_states
 from .lines import OutputFormat, StateLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from calibkit.bins.run import Binned
     from calibkit.files.sources import Source
 

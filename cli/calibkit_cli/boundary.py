@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from .fitting import check_paths, deliver, run_states, tell, write_models
 from .lines import FitLine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from calibkit.files.sinks import Transaction
     from calibkit.methods.boundary.compare import Compared
     from calibkit.methods.boundary.result.fit import FittedBoundary

@@ -73,7 +73,7 @@ def bundle(line: BundleLine) -> None:
     from calibkit.bundles.model import misread
     from calibkit.models.model import load
 
-    console = Console(line.output, line.as_json, line.quiet, warnings=line.warnings)
+    console = line.part(Console)
     if console.per_input:
         said = f"{line.output}: is a folder; a bundle is one file, name it."
         raise UsageError(said, file=line.output)

@@ -52,7 +52,7 @@ def gate(line: GateLine) -> None:
     """Judge, print."""
     from calibkit.gates.figures import check_files, read_result
 
-    console = Console(as_json=line.as_json, quiet=line.quiet)
+    console = line.part(Console)
     judged = check_files({file: read_result(file) for file in line.files}, line.fail_if)
     if line.as_json:
         failed = sum(outcome.failed for _, outcome in judged)

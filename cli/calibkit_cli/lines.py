@@ -97,9 +97,7 @@ class Results(Voice):
 
     def console(self, **settings: Any) -> Console:
         """Return what speaks for the run."""
-        return Console(
-            self.output, self.as_json, self.quiet, self.verbose, self.warnings, **settings
-        )
+        return self.part(Console, **settings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ def show(line: ShowLine) -> None:
     """Load, print."""
     from calibkit.models.model import load
 
-    console = Console(as_json=line.as_json, everything=line.everything)
+    console = line.part(Console)
     if line.schema is not None:
         from calibkit.registry.methods import schemas
 

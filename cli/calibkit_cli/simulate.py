@@ -39,14 +39,7 @@ class SimulateLine(DryRun):
 
 def run(options: SimulateOptions, line: SimulateLine) -> None:
     """Simulate, and write the rows, or show the first of them."""
-    console = Console(
-        line.output,
-        line.as_json,
-        line.quiet,
-        warnings=line.warnings,
-        tabular=True,
-        output_format=line.output_format,
-    )
+    console = line.part(Console, tabular=True)
     if line.dry_run:
         frame = simulate(replace(options, rows=min(options.rows, HEAD)))
         if console.as_json:

@@ -32,7 +32,7 @@ class WarmupLine(Threaded):
 
 def warmup(line: WarmupLine) -> None:
     """Compile, count."""
-    console = Console(as_json=line.as_json, quiet=line.quiet)
+    console = line.part(Console)
     tell_of_compiling(None)
     done = compile_all(line.workers)
     if done.kept < done.kernels:
