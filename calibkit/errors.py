@@ -132,10 +132,25 @@ class CalibkitWarning(UserWarning):
     """What a user should know of a result: ``warnings.simplefilter("error", …)`` stops at it."""
 
 
+#: What other fields call metrics and bounds: no spelling leads from one name to the other.
+SYNONYMS = {
+    "sensitivity": "recall",
+    "tpr": "recall",
+    "ppv": "precision",
+    "tnr": "specificity",
+    "roc_auc": "auc",
+    "auprc": "pr_auc",
+    "brier_score": "brier",
+}
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean …?)"`` for the known names near `name`, else an empty string."""
-    lowered = {other.lower(): other for other in known}
-    found = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
+    lowered, asked = {other.lower(): other for other in known}, name.lower()
+    word = asked.lstrip("-")
+    same = asked.removesuffix(word) + SYNONYMS.get(word, word)
+    close = difflib.get_close_matches(asked, lowered, n=3, cutoff=0.6)
+    found = [same] if same in lowered else close
     if not found:
         return ""
     return " (did you mean " + ", ".join(repr(lowered[match]) for match in found) + "?)"

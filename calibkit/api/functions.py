@@ -144,7 +144,7 @@ def _opened(
             f"{name}: takes a frame, and all else by keyword; arrays too: {name}(score=…, label=…)"
         )
     if rows and _FRAME in given:
-        raise UsageError(f"{name}: there are two frames; keep one")
+        raise UsageError(f"{name}: got two frames; give one")
     frame = rows[0] if rows else given.pop(_FRAME, None)
     said = {one.name: given.pop(one.name) for one in options_of(TextOptions) if one.name in given}
     of_files = said.keys() - {"date_format"}

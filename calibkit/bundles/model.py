@@ -130,7 +130,7 @@ class BundleModel(Model):
                 )
         random = any(step.random for step in self.steps())
         if not random and (request.key is not None or request.seed is not None):
-            raise UsageError("this bundle decides without chance; leave --key and --seed out.")
+            raise UsageError("this bundle is not stochastic; leave --key and --seed out.")
 
     def steps(self) -> list[Step]:
         """Return the parts, decoded; refuse one that is no model of this version."""

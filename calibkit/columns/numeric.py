@@ -121,7 +121,7 @@ def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
             column,
             array == largest,
             "weights too large or too small to be summed",
-            "scale the weights, their ratios alone count",
+            "scale the weights; only their ratios matter",
         )
     return array.astype(np.float64, copy=False)
 

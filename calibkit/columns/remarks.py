@@ -118,7 +118,7 @@ def of_tally(
         ends = ends[:1]
     said = [far_apart(int(rows.sum()), int(hits.sum()))]
     if ends.size == 1 and size >= FEWEST:
-        said.append(f"column {name!r}: one score in all rows, which tells no two of them apart")
+        said.append(f"column {name!r}: every row has the same score")
     elif size >= FEWEST:
         low, high = (float(end) * (100.0 if scale == "percent" else 1.0) for end in ends[[0, -1]])
         said.append(looks_like_probabilities(name, low, high, scale))

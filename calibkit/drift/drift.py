@@ -192,7 +192,7 @@ def _blind(one: Watched, options: DriftOptions) -> list[str]:
     if own is None or (maker is not None and own.name in {c.name for c in maker.columns.values()}):
         return []
     return [
-        f"{one.name} decides by {own.name!r} too, which the probabilities do not know: where positives "
+        f"{one.name} decides by {own.name!r} too, which the probabilities ignore: where positives "
         "at a score depend on it, the estimated precision and recall are off. Give --calibrator a "
         f"model of `calibkit hetcal` with {own.name!r} among its --features."
     ]

@@ -97,8 +97,8 @@ def evaluate_votes(
                 findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
     total, several = rows.votes.size, int(np.count_nonzero(rows.votes >= 2))
     notes = (
-        f"{several:,} of {total:,} rows have two votes and more: epistemic and dispersion loss and "
-        "all metrics of disagreement use these alone.",
+        f"{several:,} of {total:,} rows have two or more votes; only these count for epistemic "
+        "and dispersion loss and for disagreement.",
     )
     return findings.evaluated(total, rows.warnings, notes if several < total else ())
 

@@ -365,7 +365,7 @@ def grid_of(grid: FrameLike | None) -> GridTable | None:
     table = open_source(grid) if isinstance(grid, list) else open_frame(grid, "grid")
     if not is_grid_table(table):
         file = table.parts[0].path
-        raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
+        raise UsageError(f"{file}: is not a table of `calibkit bin`.", file=file)
     return read_grid_table(table, ScoreColumns())
 
 

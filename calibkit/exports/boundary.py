@@ -47,7 +47,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
             "table that identifies a row (integers or text) by --key."
         )
     if not random and (request.key is not None or request.seed is not None):
-        raise UsageError("this model decides without chance; leave --key and --seed out.")
+        raise UsageError("this model is not stochastic; leave --key and --seed out.")
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)

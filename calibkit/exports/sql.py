@@ -359,7 +359,9 @@ class Postgres(Sql):
     def text(self, value: str) -> str:
         """Return a text literal that means the same under all settings of backslashes."""
         if "\0" in value:
-            raise UsageError(f"{value!r} holds a null character, which PostgreSQL has no text for.")
+            raise UsageError(
+                f"{value!r} holds a null character, which PostgreSQL text cannot hold."
+            )
         quoted = "'" + value.replace("'", "''") + "'"
         return "E" + quoted.replace("\\", "\\\\") if "\\" in value else quoted
 

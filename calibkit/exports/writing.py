@@ -52,7 +52,7 @@ class Request(Asked):
         """Refuse a key or a seed for a model that decides nothing at random."""
         if self.key is not None or self.seed is not None:
             raise UsageError(
-                f"a model of kind {model.kind!r} decides nothing by chance; leave --key and --seed out."
+                f"a model of kind {model.kind!r} is not stochastic; leave --key and --seed out."
             )
 
 

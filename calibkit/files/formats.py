@@ -80,7 +80,7 @@ def known_suffixes() -> str:
 def unknown_suffix(path: str, option: str) -> UsageError:
     """Return the error for a table whose name tells no format; `option` would."""
     return UsageError.of(
-        path, f"the suffix tells no format; name it by {option}, or use one of " + known_suffixes()
+        path, f"the suffix names no known format; give {option}, or use one of " + known_suffixes()
     )
 
 

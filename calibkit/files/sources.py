@@ -167,7 +167,7 @@ class Source:
                     found.append(name)
         if not found:
             return ""
-        return f"; of 0 and 1 are {', '.join(map(repr, found))}: name the label by --label"
+        return f"; columns of 0 and 1: {', '.join(map(repr, found))} (use --label {found[0]})"
 
     def _put(self, tables: Iterator[Table]) -> None:
         self._tables = tuple(tables)
@@ -307,9 +307,9 @@ def _misread(names: Sequence[str]) -> str:
     if all(map(_is_number, names)):
         return "; is the header line missing?"
     if len(names) == 1 and "\t" in names[0]:
-        return "; are the columns parted by tabs? then add --input-format tsv"
+        return "; if tabs separate the columns, add --input-format tsv"
     if len(names) == 1 and ";" in names[0]:
-        return "; the columns are parted by semicolons: write commas or tabs"
+        return "; if semicolons separate the columns, add --delimiter ';'"
     return ""
 
 

@@ -325,7 +325,7 @@ def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
     for what, names in (
         ("decimal commas", [name for name, one in kinds.items() if one.decimal == ","]),
         ("marks of thousands", [name for name, one in kinds.items() if one.grouped]),
-        ("NA and the like among the numbers", [name for name, one in kinds.items() if one.marked]),
+        ("missing values such as NA", [name for name, one in kinds.items() if one.marked]),
     ):
         if names:
             more = f" and {len(names) - 3} more columns" if len(names) > 3 else ""

@@ -122,7 +122,7 @@ def parse(text: str) -> Expression:
         raise _refuse(text, "it has more than one comparison; repeat --fail-if instead")
     if not before or not after:
         side = "right" if before else "left"
-        raise _refuse(text, f"nothing stands to the {side} of {comparison}")
+        raise _refuse(text, f"nothing is to the {side} of {comparison}")
     left = _address(before, text)
     plain = "".join(char for char, _ in after)
     if not any(quote for _, quote in after):

@@ -100,7 +100,7 @@ class Measured:
     judged
         The predictor.
     several
-        Which rows have two votes and more.
+        Which rows have two or more votes.
     values
         Each metric, None where no row can tell; a metric of one class is named ``metric[class]``.
     influence

@@ -29,17 +29,17 @@ class AlphaOptions(shared.FitOptions):
         "Calibrate the class probabilities first.", default="none"
     )
     map_regularization: Penalties = of_method(
-        "Penalties of --map vector and matrix; cv: chosen by cross-validation.",
+        "Penalties for --map vector and matrix; cv: chosen by cross-validation.",
         "INTERCEPT[,OFF]|cv",
         default="cv",
         read=penalties,
         shown="cv",
     )
     regularization: float = of_method(
-        "Penalty of (ln alpha0)^2, a row.", "NUMBER", default=0.005, least=0
+        "Penalty on (ln alpha0)^2, per row.", "NUMBER", default=0.005, least=0
     )
     disagreement_map: Literal["none", "isotonic"] = of_method(
-        "A rising step function on predicted disagreement, which may raise it too.", default="none"
+        "Correct predicted disagreement, up or down, by a rising step function.", default="none"
     )
     of_rows = True  # the fit goes through them many times
     probs: shared.Probs = None

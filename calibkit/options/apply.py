@@ -25,14 +25,16 @@ class ApplyOptions(shared.Elsewhere):
     keep: shared.Names | None = of_output(
         "Columns to keep (globs; commas or repetition).", "PATTERN", shown="all", many="commas"
     )
-    selected: bool = of_output("Only rows decided positive, or any but pass.", default=False)
+    selected: bool = of_output(
+        "Only rows decided positive, or with any action but pass.", default=False
+    )
     add_level: bool = of_output(
-        "Of a boundary: also the uncertainty level of each row (from 0), and of mist the "
+        "For a boundary: also add the uncertainty level of each row (from 0), and for mist the "
         "probability of its block.",
         default=False,
     )
     column: str | None = of_output(
-        "A name for the added column (of several: the first).", "NAME", shown="decision, calibrated"
+        "Name of the added column (the first, if several).", "NAME", shown="decision, calibrated"
     )
     overwrite_columns: bool = of_output("Replace columns of the same names.", default=False)
     key: str | None = named_column(

@@ -20,7 +20,7 @@ class BinOptions(LevelOptions, LabelledColumns, Threaded):
         "Uncertainty bins.", "K", least=1, shown="3; 1 for rows without uncertainty"
     )
     score_bins: int = of_bins("Score bins.", "L", default=500, least=1)
-    strategy: Strategy = of_bins("Bins of equal mass or of equal width.", default="equal-mass")
+    strategy: Strategy = of_bins("Bins equal in rows, or equally wide.", default="equal-mass")
     order: Order = of_bins(
         "The axis binned first; the other is binned within its bins.", default="uncertainty-score"
     )

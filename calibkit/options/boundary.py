@@ -105,22 +105,25 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     )
     minimize: str | None = of_objective("Least expected cost; numbers or columns.", "cost:FP,FN")
     max_gap: str | None = of_objective(
-        "With --by: how far apart recall or fpr of segments may lie (recall:0.05).", "MEASURE:EPS"
+        "With --by: how far apart the recall or fpr of segments may be (recall:0.05).",
+        "MEASURE:EPS",
     )
     review_capacity: Number | None = of_objective(
         "Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
-        "--precision binds block, --recall block with review. With one of them most of the other; "
-        "with both the least review, and N is a check. Without N, both do the same.",
+        "--precision binds block, --recall block with review. With one of them the most of the "
+        "other; with both the least review, which must not exceed N if given.",
         "N",
     )
     review_cost: Number | None = of_objective(
         "Block, review or pass at least cost, C a review; with --minimize cost:FP,FN.", "C"
     )
     prevalence: Number | None = of_method(
-        "Reweight classes to this base rate; all rates are at it.", "P", shown="that of the rows"
+        "Reweight the classes to this base rate; all rates refer to it.",
+        "P",
+        shown="that of the rows",
     )
     method: str = of_method(
-        "How: auto chooses; --help-all says what each is.",
+        "Method; auto chooses one; --help-all explains each.",
         "METHOD",
         default=AUTO,
         completes=_one_of(list(METHODS)),
@@ -137,7 +140,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         least=0,
         shown="0; 500 for the -dpmt methods and staircase",
     )
-    strategy: Strategy = of_method("Bins of equal mass or of equal width.", default="equal-mass")
+    strategy: Strategy = of_method("Bins equal in rows, or equally wide.", default="equal-mass")
     order: Order = of_method("Which axis is binned first.", default="uncertainty-score")
     randomise: Literal["block", "tie"] = of_method(
         "With --method stochastic: random over a block of scores in one level (the "
@@ -151,7 +154,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         shown="none: nothing is guaranteed",
     )
     max_weight: Number | None = of_method(
-        "With --confidence: no weight is larger, of no row to come either.",
+        "With --confidence: no weight is larger, in future rows either.",
         "W",
         shown="twice the largest in the part of the rows that fits",
     )
@@ -166,7 +169,9 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         least=1,
         shown="twice the most in the part of the rows that fits",
     )
-    test: shared.FrameLike | None = of_method("Labelled rows to judge it on.", "FILE", path=True)
+    test: shared.FrameLike | None = of_method(
+        "Labelled rows to judge the boundary.", "FILE", path=True
+    )
     value: str | None = named_column(
         "Column of values: recall is the share of its sum among the positives.",
         shown="none: recall counts rows",
@@ -190,8 +195,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         shown="50 with --bound each, else 0",
     )
     calibrator: shared.ModelLike | None = of_columns(
-        "The model that made the score column: scores of any other are refused from then "
-        "on. Parquet files that apply wrote say it themselves.",
+        "The model that made the score column: scores made by another are refused from then "
+        "on. Parquet files written by apply record it themselves.",
         "MODEL",
         read=shared.model_of,
     )
@@ -224,8 +229,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
             )
         if self.confidence is not None and self.method != AUTO:
             raise UsageError(
-                "--uncertainty-bins auto chooses by cross-validation, which --confidence has none "
-                "of."
+                "--uncertainty-bins auto chooses by cross-validation, which --confidence does "
+                "without."
             )
 
     def _check_several(self) -> None:

@@ -31,10 +31,10 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         shown="auto; temperature with --probs",
     )
     optimize: Literal["log_loss", "brier"] | None = of_method(
-        "What auto compares candidates by, on rows that they were not fitted on.", shown="log_loss"
+        "The loss by which auto compares candidates, on held-out rows.", shown="log_loss"
     )
     regularization: maps.Penalties | None = of_method(
-        "Penalties of vector and matrix; cv: chosen by cross-validation.",
+        "Penalties for vector and matrix scaling; cv: chosen by cross-validation.",
         "INTERCEPT[,OFF]|cv",
         read=maps.penalties,
         shown="cv",
@@ -46,7 +46,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
     )
     clip: float | None = of_method(
-        "Keep results so far inside (0, 1); 0: as they are.", "EPS", least=0, shown="1/(rows+2)"
+        "Keep results this far from 0 and 1; 0: as they are.", "EPS", least=0, shown="1/(rows+2)"
     )
     out_of_range: Literal["error", "clip"] | None = of_input(
         "Probabilities outside [0, 1], now and when applied: refuse or clip them.", shown="error"

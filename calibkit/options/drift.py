@@ -35,14 +35,14 @@ class DriftOptions(shared.OfModel, shared.Threaded):
         "Estimate precision, recall and AUC without labels, from calibrated scores.", default=False
     )
     calibrator: Any = of_estimate(
-        "The model that makes probabilities of scores (of calibrate or hetcal).",
+        "The model that turns scores into probabilities (of calibrate or hetcal).",
         "FILE",
         shown="none: the score is a probability",
         read=shared.model_of,
     )
     assume: Literal["covariate", "prior"] | None = of_estimate(
         "What has not changed: the probability of a positive at a score (covariate), or the "
-        "scores of positives and of negatives, of which there are more or fewer (prior).",
+        "scores of positives and of negatives, while their shares may change (prior).",
         shown="covariate",
     )
 

@@ -21,12 +21,11 @@ class ExportOptions(shared.OfModel):
     ] = field(kw_only=False)
     to: Annotated[
         Literal["sql", "polars", "python"],
-        of_output("SQL, a Python file for polars frames, or one that needs Python alone."),
+        of_output("SQL, a Python file for polars frames, or one for plain Python."),
     ]
     dialect: Literal["duckdb", "postgres"] | None = of_output("Of SQL.", shown="duckdb")
     table: str | None = of_output(
-        "Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
-        "double quotes.",
+        "For SQL: the table to read. A dot separates its schema, unless in double quotes.",
         "NAME",
         shown="scores",
     )

@@ -38,11 +38,11 @@ class GridPlot(BinnedPlot):
     score: shared.Score = "score"
     scale: shared.Scale = "probability"
     strategy: Literal["equal-mass", "equal-width"] = of_bins(
-        "Bins of equal mass or of equal width.", default="equal-mass"
+        "Bins equal in rows, or equally wide.", default="equal-mass"
     )
     axis: Literal["auto", "value", "logit"] = of_picture(
-        "Where scores stand: at their value, or at their log-odds; auto: at these where all "
-        "limits of bins are probabilities below 0.1, or all above 0.9.",
+        "Axis of scores: their values or their log-odds; auto: log-odds where all limits of bins "
+        "are probabilities below 0.1, or all above 0.9.",
         default="auto",
     )
     uncertainty_bins: int | None = None
@@ -174,7 +174,7 @@ class RecallGainOptions(BinnedPlot):
         "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
     )
     uncertainty_bins: int | None = _levels(shown="3 (logistic: 100); 1 without uncertainty")
-    score_bins: int | None = _score_bins("Score bins of the methods that need some.", shown="500")
+    score_bins: int | None = _score_bins("Score bins, for methods that need them.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: shared.Seed = 0
     confidence: own.Confidence = 0.95

@@ -38,8 +38,8 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     )
     partition: Literal["tree", "forest", "boosted", "sequential", "auto"] = of_partition(
         "One tree, whose leaves can be read; the mean of a forest; many shallow trees in "
-        "turn, each a small step; a few in turn, each a map of its own for every leaf; or what rows "
-        "held out choose among these.",
+        "turn, each a small step; a few in turn, each with a map for every leaf; auto: chosen "
+        "among these on held-out rows.",
         default="tree",
     )
     criterion: Literal["gini", "entropy", "auc"] = of_partition(
@@ -53,14 +53,14 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         shown="0 to 8 by cross-validation; boosted: 5; sequential: 3",
     )
     min_leaf: int | None = of_partition(
-        "Rows of a leaf, at least.",
+        "Fewest rows in a leaf.",
         "N",
         least=1,
         most=2**31,
         shown="100 to 2000 by cross-validation; boosted: 20; sequential: 200",
     )
     trees: int | None = of_partition(
-        "Trees of a forest; of partitions in turn at most.",
+        "Trees of a forest; the most partitions in turn.",
         "N",
         least=1,
         most=100_000,
@@ -78,14 +78,14 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     )
     shrinkage: float | None = of_maps(
         "Average the map of a leaf of n rows with that of all rows, weights n and R; "
-        "0: each leaf its own.",
+        "0: the leaf's own map alone.",
         "R",
         least=0,
         most=1e12,
         shown="0 to 10,000 by cross-validation",
     )
     precalibrate: Literal["platt", "auto", "none"] = of_maps(
-        "What all scores go through first; auto: the map that held-out rows choose.",
+        "The map applied to all scores first; auto: chosen on held-out rows.",
         default="platt",
     )
     clip: float = of_maps(

@@ -45,7 +45,7 @@ Baseline = Annotated[
 Top = Annotated[
     Numbers | None,
     of_slices(
-        "Also on the rows with the highest scores: shares such as 0.02,0.1, ties kept whole.",
+        "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
         "SHARES",
         many="commas",
         read=decimals,
@@ -57,7 +57,7 @@ TopBy = Annotated[
 ]
 
 MinRows = Annotated[
-    int, of_slices("Metrics of values of --by with fewer rows are null.", "ROWS", least=0)
+    int, of_slices("Metrics of a --by value with fewer rows are null.", "ROWS", least=0)
 ]
 
 Bins = Annotated[int, of_metrics("Bins of ece and mce.", "M", least=1, most=65_535)]

@@ -66,7 +66,7 @@ _PLUGIN = "as without _plugin, with observed shares in place of true ones: biase
 #: Metrics of class probabilities judged by votes; those over classes also have one a class.
 OF_VOTES: Final = {
     "rows_used": "rows with a vote",
-    "rows_two_raters": "rows with two votes and more, which tell how far raters disagree",
+    "rows_two_raters": "rows with two or more votes, which tell how far raters disagree",
     "squared_loss": "mean squared distance of the prediction and one rater's vote",
     "epistemic_loss": "mean squared distance of the prediction and what raters say on average",
     "epistemic_loss_plugin": _PLUGIN,

@@ -76,8 +76,7 @@ Score = Annotated[str, named_column(SCORE_HELP)]
 Scale = Annotated[
     Literal["probability", "percent", "logit", "raw"],
     of_columns(
-        "What the scores hold; percent: 0 to 100; raw: any real number, of which only the order "
-        "counts."
+        "Scale of the scores; percent: 0 to 100; raw: any real number, only the order counts."
     ),
 ]
 
@@ -124,9 +123,7 @@ Time = Annotated[
     ),
 ]
 
-By = Annotated[
-    str | None, named_column("Column of segments: each of its values by itself.", shown="none")
-]
+By = Annotated[str | None, named_column("Column of segments: each value separately.", shown="none")]
 
 Probs = Annotated[Names | None, of_columns(PROBS_HELP, "PATTERN", many="commas")]
 
@@ -186,7 +183,7 @@ class OfModel(Elsewhere):
 Provenance = Annotated[
     Literal["hash", "names", "none"],
     of_output(
-        "What the model says of its input: a hash of the rows, also the file names, nothing."
+        "What the model records of its input: a hash of the rows, also the file names, or nothing."
     ),
 ]
 
@@ -204,7 +201,7 @@ Tags = Annotated[
 Seed = Annotated[
     int,
     of_run(
-        "Where randomness begins: same seed, same result.",
+        "Random seed: same seed, same result.",
         "NUMBER",
         least=0,
         most=2**63 - 1,
@@ -316,13 +313,13 @@ class TextOptions(Options):
     """How text inputs are written."""
 
     delimiter: str | None = of_input(
-        "What stands between the fields of CSV: a character, or tab.",
+        "The separator of CSV fields: a character, or tab.",
         "CHARACTER",
         read=lambda value, flag: separator(str(value)),
-        shown="told from the first lines: , ; tab or |",
+        shown="from the first lines: , ; tab or |",
     )
     decimal: Literal[".", ","] | None = of_input(
-        "The decimal mark of numbers in CSV; the other one stands between thousands.",
+        "The decimal mark of numbers in CSV; the other mark separates thousands.",
         shown="told from all values",
     )
     null_values: tuple[str, ...] | None = of_input(
@@ -337,14 +334,14 @@ class TextOptions(Options):
         "The encoding of text, such as latin-1 or utf-16.",
         "NAME",
         read=lambda value, flag: codec(str(value)),
-        shown="told from the text: UTF-8, UTF-16, else Windows-1252",
+        shown="from the text: UTF-8, UTF-16, else Windows-1252",
     )
 
     date_format: str | None = of_input(
-        "How dates in text are written, such as '%d.%m.%Y'; text: in the order of text.",
+        "Format of dates in text, such as '%d.%m.%Y'; text: sort them as text.",
         "FORMAT|text",
         read=_date_format,
-        shown="told from all values: ISO 8601, else days and months where there is no doubt",
+        shown="from all values: ISO 8601, else days and months where there is no doubt",
     )
 
     @property

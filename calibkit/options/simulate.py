@@ -62,7 +62,7 @@ class SimulateOptions(Options):
         read=_keep,
     )
     seed: int = of_run(
-        "Where randomness begins: same seed, same result.",
+        "Random seed: same seed, same result.",
         "NUMBER",
         default=0,
         least=0,
@@ -206,7 +206,7 @@ class RatersOptions(SimulateOptions):
     )
 
     design: Literal["ideal", "modes"] = of_truth(
-        "What the raters and the model are like.", default="ideal"
+        "How raters and the model behave.", default="ideal"
     )
     raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=_MOST_RATERS)
 
@@ -232,7 +232,7 @@ class PartitionsOptions(SimulateOptions):
         "New rows, or those the model was trained on.", default="new"
     )
     weight: float = of_model(
-        "What the pattern adds to the linear score; new rows ask for 3.6 to 4.4.",
+        "What the pattern adds to the linear score; new rows need 3.6 to 4.4.",
         "W",
         default=1.8,
         flags=("--pattern-weight",),

@@ -39,15 +39,15 @@ class VadOptions(shared.FitOptions):
         default="exchangeable",
     )
     min_rows: int = of_method(
-        "With --by: values of fewer rows are shrunk as all together.", "N", default=100, least=2
+        "With --by: values with fewer rows use the fit of all rows.", "N", default=100, least=2
     )
     calibrator: shared.ModelLike | None = of_tandem(
-        "A calibrator to apply to the first member before; it becomes part of the model.",
+        "A calibrator to apply to the first member beforehand; it becomes part of the model.",
         "MODEL",
         read=shared.model_of,
     )
     calibrated: str | None = of_tandem(
-        "Or the column of calibrated probabilities, which is then what apply reads.", "NAME"
+        "Alternatively, the column of calibrated probabilities, which apply then reads.", "NAME"
     )
     train_input: shared.FrameLike | None = of_tandem(
         "Unlabelled rows with the same members, distributed as in training.", "FILE", path=True

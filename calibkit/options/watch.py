@@ -32,21 +32,21 @@ class WatchOptions(shared.OfModel, shared.Labelled):
         shared.ModelLike, option("A boundary (JSON).", "MODEL", argument=True, read=shared.model_of)
     ]
     state: Annotated[
-        str, of_output("What was counted so far: read if it is there, and written.", "FILE")
+        str, of_output("File of the counts so far: read if it exists, then written.", "FILE")
     ]
     precision: Any = _promise("P", "Each night's precision is at least this.")
     recall: Any = _promise("R", "Each night's recall is at least this.")
     fpr: Any = _promise("A", "Each night's false positive rate is at most this.")
     calibration: bool = of_promises(
-        "Each score is the probability of a positive: watch that, too.", default=False
+        "Also test that each score is the probability of a positive.", default=False
     )
     drift: bool = of_promises(
-        "Say from when on scores and uncertainties no longer look as those of the fitting rows; rows "
-        "without a label count, too. It never alarms.",
+        "Say from which night scores and uncertainties differ from those of the fitting rows; rows "
+        "without a label count too. It never raises an alarm.",
         default=False,
     )
     confidence: Any = of_promises(
-        "The chance that there is never a false alarm, for all promises together.",
+        "Probability that no promise ever raises a false alarm.",
         "C",
         shown="that of the model's certificate, else 0.95",
         read=inside,

@@ -199,7 +199,9 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
         values = with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
         one = _only_threshold(own.model) if own.model is not None else None
         if one is None and options.KIND == "threshold":
-            raise UsageError(f"{shown}: has not one threshold; plot heatmap draws boundaries.")
+            raise UsageError(
+                f"{shown}: does not have one threshold; plot heatmap draws boundaries."
+            )
         found.append({"name": shown, "curve": "decisions", "threshold": one, **values})
     return pl.DataFrame(found, schema=_SCHEMA)
 

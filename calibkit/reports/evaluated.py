@@ -187,7 +187,7 @@ def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None
     share = f" ({hundredths(found / (found + missed))} %)" if found + missed else ""
     return [
         f"{column.name}: {_amount(found)} of the {_amount(found + missed)} in the positives is caught"
-        f"{share}, {_amount(missed)} is missed; {_amount(wrong)} lies in false alarms."
+        f"{share}, {_amount(missed)} is missed; {_amount(wrong)} is in false alarms."
     ]
 
 

@@ -95,7 +95,7 @@ def cell_text(cell: object) -> Markup:
 def table(content: Table) -> Markup:
     """Return a table in a box of its own, which scrolls sideways where the page is narrow.
 
-    The first cell of each row is its heading.  Without a title it is called by its columns.
+    The first cell of each row is its heading.  Without a title it has no caption.
     """
     looks = [
         {"class_": "number"}
@@ -116,7 +116,8 @@ def table(content: Table) -> Markup:
         lines.append(tag("tr", *shown))
     first, *others = content.header
     title = content.title or f"{first or 'figures'}: {', '.join(others)}"
-    heading = [tag("caption", title), tag("thead", tag("tr", *head))]
+    caption = tag("caption", content.title) if content.title else NOTHING
+    heading = [caption, tag("thead", tag("tr", *head))]
     inside = joined([*heading, tag("tbody", joined(lines))])
     box = {"class_": "wide", "role": "region", "aria_label": title, "tabindex": "0"}
     return tag("div", tag("table", inside), **box)

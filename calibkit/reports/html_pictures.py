@@ -185,8 +185,7 @@ _WORDS = {
     "bands are intervals.",
     "precision-recall": "What each threshold would reach: precision against recall.",
     "roc": "Recall against the false positive rate; the diagonal is chance.",
-    "heatmap": "How often rows are positive over score and uncertainty, and the line from which on "
-    "the boundary selects.",
+    "heatmap": "Share of positives over score and uncertainty, with the boundary.",
     "dispersion": "What the distance from the raters consists of: calibration, which a map can "
     "correct, and dispersion, which it cannot.",
     "disagreement": "How often two raters differ, against the predicted chance that they do.",

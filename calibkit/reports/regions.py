@@ -51,7 +51,7 @@ def _model(options: RegionsOptions) -> tuple[BoundaryModel, list[int]]:
     ((name, given),) = options.boundaries
     model = boundary_of(name, given)
     if model.partition is msgspec.UNSET:
-        raise UsageError(f"{name}: has no several uncertainties; plot heatmap draws it.", file=name)
+        raise UsageError(f"{name}: has one uncertainty or none; plot heatmap draws it.", file=name)
     known = [model.columns[role].name for role in model.spreads]
     for one in options.names:
         if one not in known:

@@ -58,7 +58,7 @@ def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
     table, votes = found.curves, spec.counts is not None
     of_classes = table is not None and "classes" in table["curve"]
     if votes and not of_classes and (table is None or not table["count"].sum()):
-        raise DataError("no row has two votes, without which raters cannot be seen to differ")
+        raise DataError("no row has two votes, so disagreement between raters cannot be seen")
     if table is None or not table.height:
         raise DataError(
             "a reliability diagram needs scores that are probabilities, but these are raw or "

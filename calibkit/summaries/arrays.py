@@ -49,8 +49,8 @@ class Arrays:
         if self._memory is None or not _in_memory(tempfile.gettempdir()):
             return ()
         return (
-            f"{tempfile.gettempdir()} is held in memory (tmpfs): what does not fit into --memory is "
-            "memory all the same there; name a folder on a disk by TMPDIR",
+            f"{tempfile.gettempdir()} is held in memory (tmpfs), so rows that do not fit into "
+            "--memory take memory there too; name a folder on a disk by TMPDIR",
         )
 
     @property

@@ -61,7 +61,7 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
         known = ", ".join(repr(name) for name in sorted(source.schema, key=natural_key)[:20])
         raise UsageError.of(
             source.parts[0].path,
-            f"no column to look at: none is named and none has a default "
+            f"no column to check: none is named and none has a default "
             f"name such as 'score' or 'label'; the columns are {known}",
         )
     return {role: columns for role, columns in found.items() if columns}
@@ -209,7 +209,7 @@ class Findings:
         reach = f"[{low:g}, {high:g}{']' if np.isfinite(high) else ')'}"
         self.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
         what = (
-            "correct these rows" if infinite == ERROR else "only the order of these scores counts"
+            "correct these rows" if infinite == ERROR else "only the order of these scores matters"
         )
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
@@ -219,7 +219,7 @@ class Findings:
         column = values.column
         if column.len() < 2 or column.dtype.is_nested() or column.n_unique() > 1:
             return False
-        said = f"the {role} is {column[0]} in all rows: it tells no two of them apart"
+        said = f"the {role} is {column[0]} in all rows, so it separates none of them"
         self.add(WARNING, "constant", said, column.name, column.len())
         return True
 

@@ -127,7 +127,7 @@ def _ties(findings: Findings, name: str, array: FloatArray) -> None:
         most = int(counts.argmax())
         said = (
             f"{counts[most] / array.size:.1%} of the rows share the score {distinct[most]:g}: no "
-            "threshold parts them"
+            "threshold separates them"
         )
         findings.add(WARNING, "ties", said, name, int(counts[most]))
 
@@ -339,7 +339,7 @@ def _votes(findings: Findings, matched: Matched) -> None:
     shown = Values(pl.Series(matched.pattern, total), where, every)
     for count, level, said in (
         (0, WARNING, "no vote: left out"),
-        (1, NOTE, "one vote only: it says nothing of how much raters agree"),
+        (1, NOTE, "one vote only: it says nothing about how much raters agree"),
     ):
         findings.rows(level, "votes", shown, (total == count) & ~odd, said)
 

@@ -47,7 +47,7 @@ def lines(model: AlphaModel) -> list[str]:
         said,
         f"Objective {model.objective:.6g}: mean over rows of negative log-likelihood + "
         f"{model.regularization:g} (ln alpha0)^2; {fit.rows:,} rows, {fit.votes:,} votes, "
-        f"{fit.rows_two_raters:,} rows with two votes and more.",
+        f"{fit.rows_two_raters:,} rows with two or more votes.",
     ]
     if fit.disagreement_loss is not None and fit.disagreement_loss_before is not None:
         lines.append(

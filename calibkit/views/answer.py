@@ -150,7 +150,9 @@ def rule(model: BoundaryModel) -> str:
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
     which = str(level_rows(model, [None])[0][-1])
-    return f"Flag rows {which}." if which in ("never", "always") else f"Flag rows with {which}."
+    return {"never": "Flag no row.", "always": "Flag every row."}.get(
+        which, f"Flag rows with {which}."
+    )
 
 
 def figure_name(model: BoundaryModel) -> str:
@@ -183,8 +185,9 @@ def expectation(model: BoundaryModel) -> str:
     caveat = f"; {bounds} {verb} not guaranteed there" if bounds else ""
     if judged is None:
         return (
-            f"On new data expect less than precision {rate(fit.in_sample.precision)}, recall "
-            f"{rate(fit.in_sample.recall)} of the fitting rows: not judged on others{caveat}."
+            f"On new data expect less than on the fitting rows (precision "
+            f"{rate(fit.in_sample.precision)}, recall {rate(fit.in_sample.recall)}): not judged on "
+            f"others{caveat}."
         )
     how = "test rows" if fit.test else "cross-validated"
     own = ""
@@ -281,15 +284,15 @@ def doubts(model: BoundaryModel) -> list[str]:
             if seen is not None and (seen < share if least else seen > share):
                 sign = ">=" if least else "<="
                 found.append(
-                    f"{_NAMES.get(name, name)} {rate(seen)} is what to expect on new data, which "
-                    f"misses the bound {name} {sign} {bound:g}; --confidence certifies one"
+                    f"expect {_NAMES.get(name, name)} {rate(seen)} on new data, which misses the "
+                    f"bound {name} {sign} {bound:g}; --confidence certifies a bound"
                 )
     if fit.gap and model.objective.max_gap:
         ((measure, most),) = model.objective.max_gap.items()
         apart = fit.gap.cross_validated if fit.gap.test is None else fit.gap.test
         if apart is not None and apart > most:
             found.append(
-                f"on new data {measure} of segments is to be expected {rate(apart)} apart, more than "
+                f"expect {measure} of segments to be {rate(apart)} apart on new data, more than "
                 f"--max-gap {measure}:{most:g}"
             )
     if model.bound == "each" and model.groups:

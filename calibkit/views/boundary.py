@@ -114,7 +114,9 @@ def _how(model: BoundaryModel) -> list[str]:
             f"{what} rounded by less than 1e-12 of their sum; bounds are met with a margin of 1e-12."
         )
     if model.clipped:
-        lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
+        lines.append(
+            f"{cell_text(model.clipped)} scores within 1e-6 of 0 or 1 count as 1e-6 from it."
+        )
     if "value" in model.columns:
         of = model.columns["value"].name
         lines.append(f"Recall is the share of the sum of {of} over the positive rows.")
@@ -135,11 +137,11 @@ def _how(model: BoundaryModel) -> list[str]:
         beside.append(f"Chosen by cross-validation among {among} with {levels} levels.")
         beside += _why(model)
     if model.method != "st" and single is not None and fit.certificate is None:
-        one = "One threshold each" if model.review_thresholds else "A single threshold"
+        one = "one threshold each" if model.review_thresholds else "a single threshold"
         beside.append(
-            f"{one} reaches {name} {rate(single.objective_value)} there."
+            f"On the fitting rows {one} reaches {name} {rate(single.objective_value)}."
             if single.selected or model.review_thresholds
-            else "A single threshold selects nothing there."
+            else "On the fitting rows a single threshold selects nothing."
         )
     return [*lines, " ".join(beside)] if beside else lines
 
@@ -169,7 +171,7 @@ def _why(model: BoundaryModel) -> list[str]:
             f"standard error of the gap to the best {best.gap_standard_error:.4f})."
         )
     return [
-        f"{best.method} found more there, recall {rate(best.recall)} at precision "
+        f"{best.method} found more, recall {rate(best.recall)} at precision "
         f"{rate(best.precision)}, {own.method} {rate(own.recall)} at {rate(own.precision)}: {said}"
     ]
 
@@ -327,7 +329,7 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     kind = "the bound is one on all rows together"
     if model.bound == "each":
         missing = any(own.fit.in_sample is None for own in model.groups.values())
-        kind = f"each{' that selects rows' if missing else ''} meets the bound by itself"
+        kind = f"each{' that selects rows' if missing else ''} meets the bound on its own"
     elif not model.objective.subject_to:
         kind = "the objective is that of all rows together"
     lines = [f"Thresholds for {count}; {kind}."]
@@ -344,11 +346,11 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
         seen += f", {rate(gap.cross_validated)} cross-validated"
     if gap.test is not None:
         seen += f", {rate(gap.test)} on the test rows"
-    text = f"Their {measure} lies at most {most:g} apart: {seen}."
+    text = f"Their {measure} is at most {most:g} apart: {seen}."
     if model.fit.certificate is not None:
         return [*lines, text]
     if gap.without_limit is None or gap.without_limit <= most:
-        return [*lines, f"{text} It would without --max-gap."]
+        return [*lines, f"{text} So they are without --max-gap."]
     free = rate(gap.prices[-1].objective_value)
     return [*lines, f"{text} Without --max-gap: {name} {free}, {rate(gap.without_limit)} apart."]
 

@@ -84,7 +84,7 @@ def _estimate_lines(found: Drift, name: str) -> list[str]:
         if value is not None
     )
     basis = f"without labels, {_ASSUMED[found.assumes]}"
-    return [f"{name}: {basis}: {told}. Whether it is so, only labels tell."] if told else []
+    return [f"{name}: {basis}: {told}. Only labels can confirm it."] if told else []
 
 
 def _certificate_lines(found: Drift, name: str) -> list[str]:

@@ -27,8 +27,8 @@ def lines(model: VadModel) -> list[str]:
     lines = [
         f"lambda {model.lambda_:.6g}: scores keep {max(model.lambda_, 0.0):.1%} of their distance "
         f"from the mean {model.mean:.6g} ({model.link} link).",
-        f"Between {len(model.members)} members ({model.replicates}) lies {share:.1%} of the variance "
-        f"of {model.members[0]!r} over {cell_text(fit.rows)} rows{weighted}.",
+        f"{share:.1%} of the variance of {model.members[0]!r} over {cell_text(fit.rows)} rows{weighted}"
+        f" is between {len(model.members)} members ({model.replicates}).",
     ]
     train = fit.train or None
     if train is not None:
@@ -40,7 +40,7 @@ def lines(model: VadModel) -> list[str]:
     if fit.clipped:
         lines.append(
             f"{cell_text(fit.clipped)} rows{weighted} with a probability nearer to 0 or 1 than 1e-6: "
-            "clipped there, on which mean and variance depend."
+            "clipped there, which affects mean and variance."
         )
     return lines
 
@@ -57,4 +57,4 @@ def view(model: VadModel, page: Page) -> None:
     if groups.pooled:
         shown = ", ".join(groups.pooled[:_SHOWN])
         more = f" and {len(groups.pooled) - _SHOWN} more" if len(groups.pooled) > _SHOWN else ""
-        page.say(f"As all rows together: {shown}{more}, and values not listed.")
+        page.say(f"With the fit of all rows: {shown}{more}, and values not listed.")

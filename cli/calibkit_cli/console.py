@@ -53,7 +53,7 @@ class Console:
             tell_of_compiling(None)
         if self.as_json and self.output == "-":
             raise UsageError(
-                "--json and -o - both want standard output; give -o a file, or leave one out."
+                "--json and -o - both write to standard output; give -o a file, or leave one out."
             )
         if self.as_json and self.tabular and self.output is None:
             raise UsageError("--json needs -o FILE here: without it the rows are standard output.")

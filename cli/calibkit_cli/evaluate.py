@@ -57,7 +57,7 @@ class EvaluateLine(StateLine, Gated):
         "FILE",
     )
     report: str | None = of_output(
-        "A page for people: all figures, pictures and the story of the boundary in one file.",
+        "An HTML report of all figures, pictures and the boundary, in one file.",
         "FILE.html",
     )
 

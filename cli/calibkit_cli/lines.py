@@ -28,7 +28,7 @@ Model = Annotated[str, option("A model file (JSON).", "MODEL", argument=True)]
 OutputFormat = Annotated[
     Format | None,
     of_output(
-        "Format of the output, whatever its suffix says.",
+        "Format of the output, whatever its suffix.",
         shown="by suffix; on standard output that of the input",
     ),
 ]
@@ -124,11 +124,11 @@ class Reads(TextOptions):
     """How rows are read."""
 
     input_format: Format | None = of_input(
-        "Format of the input, whatever its suffix says.",
+        "Format of the input, whatever its suffix.",
         shown="by suffix; on standard input by its first bytes, else csv",
     )
     dtype: Literal["float64", "float32"] = of_input(
-        "What numbers of a text file (CSV, NDJSON) become.", default="float64"
+        "Type of the numbers in a text file (CSV, NDJSON).", default="float64"
     )
 
     @property

@@ -76,6 +76,7 @@ ELSEWHERE = {
     "report": "evaluate writes it: evaluate INPUT --report report.html",
     "compare": "boundary compares methods: boundary INPUT --precision 0.9 --compare; diff compares two "
     "results: diff FIRST SECOND",
+    "plot calibration": "plot reliability draws it: plot reliability INPUT -o PICTURE.svg",
     "plot boundary": "plot heatmap draws one: plot heatmap INPUT --boundary MODEL -o PICTURE.svg",
 }
 

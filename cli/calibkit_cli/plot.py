@@ -37,7 +37,7 @@ class PlotLine(Inputs, Results, DryRun):
     output_format: (
         Literal["svg", "png", "pdf", "parquet", "csv", "tsv", "ndjson", "arrow"] | None
     ) = of_output(
-        "Format of the output, whatever its suffix says: a picture, or its points as a table.",
+        "Format of the output, whatever its suffix: a picture, or its points as a table.",
         shown="by suffix; on standard output svg",
     )
     data: str | None = of_output("Also write the points drawn, as a table.", "FILE")
@@ -103,8 +103,8 @@ def _checked(line: PlotLine) -> tuple[Console, str | None]:
     table = output in ("", "-") or named is not None or suffix_format(output) is not None
     if not table and not is_directory_output(output) and not is_stream(output):
         raise UsageError(
-            f"{output}: the suffix tells no format; a picture is .svg, .png or .pdf, its points as a "
-            f"table {known_suffixes()}",
+            f"{output}: the suffix names no known format; a picture is .svg, .png or .pdf, its points "
+            f"as a table {known_suffixes()}",
             file=output,
         )
     console = line.console(tabular=True, output_format=named)

@@ -148,7 +148,9 @@ def say_it_compiles(before: int) -> None:
     """Say why a command takes its time, when it compiles so many kernels that one notices."""
     if before == FEW_KERNELS:
         clear_line()
-        sys.stderr.write("Compiling for first use, about 15 s; `calibkit warmup` does it ahead.\n")
+        sys.stderr.write(
+            "Compiling for first use, about 15 s; `calibkit warmup` does it in advance.\n"
+        )
         sys.stderr.flush()
 
 

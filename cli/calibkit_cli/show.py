@@ -33,11 +33,11 @@ class ShowLine(Options):
         "KIND",
     )
     bounds: bool = option(
-        "Also what holds for every threshold at once, on any data: uniform bounds, loose.",
+        "Also print uniform bounds: they hold for every threshold at once, on any data, but are loose.",
         default=False,
     )
     everything: bool = option(
-        "On a terminal too all there is: every level, step, leaf, split and candidate.",
+        "On a terminal too, show everything: every level, step, leaf, split and candidate.",
         default=False,
         flags=("--all",),
     )

@@ -30,7 +30,7 @@ class SimulateLine(DryRun):
 
     output: Output = None
     output_format: Format | None = of_output(
-        "Format of the output, whatever its suffix says.", shown="by suffix; on standard output csv"
+        "Format of the output, whatever its suffix.", shown="by suffix; on standard output csv"
     )
     as_json: Json = False
     quiet: Quiet = False

@@ -111,11 +111,11 @@ def test_a_choice_against_more_recall_is_explained(tmp_path: Path, invoke: Invok
     ]
     model.write_text(json.dumps(content))
     said = invoke("show", model).stdout.decode()
-    assert "st found more there, recall 0.3200 at precision 0.6100, exact 0.3000 at 0.7200" in said
+    assert "st found more, recall 0.3200 at precision 0.6100, exact 0.3000 at 0.7200" in said
     assert "exact is worth 0.0150 more" in said
     content["fit"]["candidates"][0]["recall"] = 0.2
     model.write_text(json.dumps(content))
-    assert "found more there" not in invoke("show", model).stdout.decode()
+    assert "found more" not in invoke("show", model).stdout.decode()
 
 
 def test_segments_that_miss_their_bound_are_named(tmp_path: Path, invoke: Invoke) -> None:

@@ -143,7 +143,7 @@ def test_scores_that_are_clipped_or_infinite(tmp_path: Path, invoke: Invoke) -> 
     path = write(sure.drop("index"), tmp_path / "a.csv")
     out = tmp_path / "b.json"
     done = invoke("boundary", path, "--precision", "0.7", "--method", "logistic", "-o", out)
-    assert "5 scores nearer to 0 or 1" in done.stderr
+    assert "5 scores within 1e-6 of 0 or 1" in done.stderr
     endless = frame.with_columns(
         score=pl.when(pl.col("index") < 5).then(float("inf")).otherwise("score")
     )

@@ -103,7 +103,7 @@ def test_nothing_certified_is_exit_4_and_leaves_no_file(
         (("--precision", ".7", "--score-bins", "20"), "the scores themselves"),
         (("--precision", ".7", "--strategy", "equal-width"), "equal mass"),
         (("--precision", ".7", "--compare"), "--compare"),
-        (("--precision", ".7", "--randomise", "tie"), "takes no chances"),
+        (("--precision", ".7", "--randomise", "tie"), "is not randomised"),
         (("--precision", ".7", "--uncertainty-bins", "99999"), "too many"),
         (("--precision", ".7", "--method", "exact", "--uncertainty-bins", "auto"), "cross-valid"),
     ],

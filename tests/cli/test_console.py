@@ -318,7 +318,7 @@ def test_a_warning_under_warnings_error_writes_nothing(trial: Run, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "-", "--json"], "both want standard output"),
+        (["-o", "-", "--json"], "both write to standard output"),
         (["--tabular", "--json"], "--json needs -o FILE"),
     ],
 )

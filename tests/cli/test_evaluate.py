@@ -343,6 +343,7 @@ def test_edges_are_numbers_or_null(
 BAD_USAGE = {
     "no score": (["--score", "scor"], "scor"),
     "metric": (["--metrics", "aux,brie"], "'auc'"),
+    "another field's word": (["--metrics", "sensitivity"], "did you mean 'recall'"),
     "bound": (["--metrics", "recall_at_precision"], "needs a bound"),
     "share": (["--top", "1.5"], "--top"),
     "no share": (["--top", "0"], "--top"),

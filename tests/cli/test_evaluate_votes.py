@@ -45,7 +45,7 @@ def test_golden_histograms(invoke: Invoke) -> None:
     assert found["rows_two_raters"] == expected["n_used_two"]
     assert found["epistemic_loss"] == pytest.approx(expected["EL_unbiased"], abs=1e-10)
     assert found["dispersion_error"] == pytest.approx(expected["DE_debiased"], abs=1e-10)
-    assert "rows have two votes and more" in said.stderr
+    assert "rows have two or more votes" in said.stderr
 
 
 def test_golden_ensemble(invoke: Invoke, tmp_path: Path) -> None:

@@ -132,6 +132,15 @@ def test_everyday_options_come_first_and_the_rest_on_request(
     assert again == short  # what one page leaves out, it leaves as it was
 
 
+def test_no_everyday_help_is_longer_than_two_screens(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    kinds = [f"{name} {kind}" for name, own in GROUPS.items() for kind in own.commands]
+    for name in (*PLAIN, *kinds):
+        assert len(invoke(*name.split(), "--help").stdout.splitlines()) <= 90, name
+
+
 def test_every_word_of_the_everyday_help_is_an_option() -> None:
     for name, words in help_pages.EVERYDAY.items():
         assert set(words.split()) <= {param.name for param in PLAIN[name].params}
@@ -145,6 +154,7 @@ def test_every_word_of_the_everyday_help_is_an_option() -> None:
         ("predict", "apply MODEL"),
         ("report", "evaluate INPUT --report"),
         ("compare", "diff FIRST SECOND"),
+        ("plot calibration", "plot reliability INPUT"),
         ("plot boundary", "plot heatmap INPUT"),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke)
     assert model["objective"]["max_gap"] == {measure: float(most)}
     shown = invoke("show", rows.parent / "model.json").stdout.decode()
     assert f"recall >= 0.3 and gap in {measure} <= {most} with confidence 0.8" in shown
-    assert f"Their {measure} lies at most {most} apart" in shown
+    assert f"Their {measure} is at most {most} apart" in shown
     options = ("--label", "label", "--json")
     drift = invoke("drift", rows.parent / "model.json", rows, *options)
     assert drift.code == 0, drift.stderr
@@ -122,7 +122,7 @@ def test_a_wide_gap_changes_nothing(rows: Path, invoke: Invoke) -> None:
 def test_show_says_what_the_gap_costs(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     model = tmp_path / "m.json"
     done = invoke("boundary", rows, *BASE, "--max-gap", "recall:.02", "-o", model)
-    assert "Their recall lies at most 0.02 apart: " in done.stderr
+    assert "Their recall is at most 0.02 apart: " in done.stderr
     shown = invoke("show", model).stdout.decode()
     assert "largest gap in recall" in shown and "Without --max-gap: recall 0." in shown
 

@@ -162,11 +162,11 @@ def test_plots_load_matplotlib_only_to_draw(
     ("given", "code", "message"),
     [
         (["roc", "-o", "a.gif"], 2, "a picture is .svg, .png or .pdf"),
-        (["roc", "-o", "-", "--json"], 2, "both want standard output"),
+        (["roc", "-o", "-", "--json"], 2, "both write to standard output"),
         (["roc", "--json"], 2, "--json needs -o FILE"),
         (["roc", "-o", "no/such/a.svg"], 2, "no such folder"),
         (["roc", "-o", "a.svg", "--data", "-"], 2, "would mix with the picture"),
-        (["roc", "-o", "a.svg", "--data", "a.json"], 2, "tells no format"),
+        (["roc", "-o", "a.svg", "--data", "a.json"], 2, "names no known format"),
         (["roc", "-o", "out/", "--data", "a.csv"], 2, "leave --data out"),
         (["roc", "-o", "a.svg", "--size", "big"], 2, "WIDTHxHEIGHT"),
         (["roc", "-o", "a.svg", "--width", "100"], 2, "expected 2.5 to 40"),

@@ -119,7 +119,7 @@ def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke, tmp_pat
         (["--rows", "9", "--tau", "nan"], "tau is nan"),
         (["--rows", "9", "--keep", "lable"], "did you mean 'label'?"),
         (["--rows", "9", "--json"], "--json needs -o FILE"),
-        (["--rows", "9", "--json", "-o", "-"], "both want standard output"),
+        (["--rows", "9", "--json", "-o", "-"], "both write to standard output"),
         (["--rows", "9", "-o", "no-such-folder/rows.csv"], "no-such-folder"),
     ],
 )

@@ -148,7 +148,7 @@ def test_labels_are_offered_never_guessed(tmp_path: Path, invoke: Invoke) -> Non
     (tmp_path / "x.csv").write_text("score,is_fraud,n\n0.1,1,5\n0.2,0,6\n")
     done = invoke("boundary", tmp_path / "x.csv", "--precision", "0.4")
     assert done.code == 2
-    assert "'is_fraud'" in done.stderr.split("of 0 and 1 are")[1]
+    assert "columns of 0 and 1: 'is_fraud' (use --label is_fraud)" in done.stderr
 
 
 def test_segments_with_decimal_commas_are_called_as_with_points(

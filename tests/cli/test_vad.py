@@ -117,7 +117,7 @@ def test_segments_have_their_own_shrinkage_and_small_ones_that_of_all(
     assert found[1] == found[2] == found[3]
     assert found[0] != found[1]
     shown = invoke("show", tmp_path / "by.json").stdout.decode()
-    assert "As all rows together: lu, and values not listed." in shown
+    assert "With the fit of all rows: lu, and values not listed." in shown
 
 
 def test_apply_needs_the_first_member_only(tmp_path: Path, invoke: Invoke) -> None:

@@ -253,7 +253,7 @@ def test_what_cannot_be_meant_is_refused(
 
 def test_something_has_to_be_looked_at(tmp_path: Path, invoke: Invoke) -> None:
     done = invoke("validate", write(pl.DataFrame({"a": [1], "b": [2]}), tmp_path))
-    done.refused(2, "no column to look at")
+    done.refused(2, "no column to check")
 
 
 #: Columns that no role can make anything of, and some that one can.

@@ -125,7 +125,7 @@ def test_a_first_use_says_what_it_waits_for(tmp_path: Path) -> None:
         assert json.loads(done.stdout)["kind"] == "calibrator"
         return [line for line in done.stderr.splitlines() if "ompil" in line]
 
-    expected = ["Compiling for first use, about 15 s; `calibkit warmup` does it ahead."]
+    expected = ["Compiling for first use, about 15 s; `calibkit warmup` does it in advance."]
     assert run("--method", "isotonic") == ([] if INTERPRETED else expected)
     assert run("--method", "isotonic") == []
 

@@ -208,7 +208,7 @@ def test_a_chosen_threshold_is_judged_where_it_stands(tmp_path: Path) -> None:
     rates = ["precision", "recall", "fpr", "selected_share", "recall_low"]
     assert shown.select(rates).row(1) == shown.select(rates).row(2)
     several = fit(tmp_path / "exact.json", "exact")
-    with pytest.raises(UsageError, match="has not one threshold"):
+    with pytest.raises(UsageError, match="does not have one threshold"):
         plots.points(source_of(scored()), ThresholdOptions(boundary=several))
     with pytest.raises(UsageError, match="plot threshold draws one score"):
         ThresholdOptions(scores=["score", "other"])

@@ -203,7 +203,7 @@ def test_late_values_among_decimal_commas(
         assert source.remarks == [
             f"Read {path} with semicolons between fields; decimal commas in 'v', 'u'"
             f"{'; marks of thousands in ' + repr('v') if '.' in late else ''}"
-            f"{'; NA and the like among the numbers in ' + repr('v') if 'A' in late.upper() else ''}."
+            f"{'; missing values such as NA in ' + repr('v') if 'A' in late.upper() else ''}."
         ]
 
 

@@ -377,7 +377,7 @@ def test_history_is_what_each_night_would_have_said() -> None:
             "the base rate has moved; shift it (calibrate --method prior-shift --negatives-kept 0.3",
         ),
         (1.0, 0.0, "the base rate has moved, the odds of every score by a factor 2."),
-        (0.0, -1.0, "the scores are no probabilities now; calibrate them again"),
+        (0.0, -1.0, "the scores are no longer probabilities; recalibrate"),
     ],
 )
 def test_a_new_base_rate_is_told_from_bent_probabilities(

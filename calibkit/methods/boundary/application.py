@@ -48,7 +48,7 @@ class BoundaryApplier:
                 f"identifies a row by --key, or use --key {ROW_NUMBER}."
             )
         if not self.random and (request.key is not None or request.seed is not None):
-            raise UsageError("this model decides without chance; leave --key and --seed out.")
+            raise UsageError("this model is not stochastic; leave --key and --seed out.")
         if request.key is None or request.key == ROW_NUMBER:
             return Reads(used, by)
         source.require([request.key], "--key")

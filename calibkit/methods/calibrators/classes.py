@@ -94,7 +94,7 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
     if fitted.method == "temperature":
         beta = float(fitted.weights[0])
         if beta == 0.0:
-            return ("the logits say nothing of the classes: the best temperature is infinite",)
+            return ("the logits say nothing about the classes: the best temperature is infinite",)
         if beta == MOST_INVERSE_TEMPERATURE:
             return (
                 "the most probable class is always right: the best temperature is 0; stopped at "

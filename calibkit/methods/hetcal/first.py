@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 
 #: Maps with steps: fitted to the rows, they would tell a partition what the labels of each step are.
 STEPPED: Final = dict.fromkeys(
-    ("venn-abers", "isotonic"), "its steps tell the labels of the rows that a partition learns from"
+    ("venn-abers", "isotonic"),
+    "its steps reveal the labels of the rows that a partition learns from",
 )
 
 

@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 _TRAIN = "--train"
 
 _TRAIN_IGNORED = (
-    "--train takes no part: partitions in turn learn what the scores miss, which only rows that "
+    "--train is not used: partitions in turn learn what the scores miss, which only rows that "
     "the base model has not seen can tell"
 )
 

@@ -252,7 +252,7 @@ def _figures(
 def _warnings(model: AlphaModel) -> tuple[str, ...]:
     fit, said = model.fit, []
     if not fit.rows_two_raters:
-        said.append("no row has two votes: how far raters differ cannot be told from this file")
+        said.append("no row has two votes: so this file cannot show how far raters differ")
     if not fit.converged:
         said.append(
             f"the fit did not converge (gradient {fit.gradient:.1e} after {fit.iterations} steps): "

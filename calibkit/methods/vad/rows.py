@@ -167,7 +167,7 @@ def need_members(names: Sequence[str], options: VadOptions) -> None:
     if len(names) < least:
         found = ", ".join(map(repr, names)) or "none"
         what = (
-            "the fit on all rows and at least two bootstrap refits (one says too little of a variance)"
+            "the fit on all rows and at least two bootstrap refits (one shows no variance)"
             if least == 3
             else "at least two replicates of the predictor"
         )

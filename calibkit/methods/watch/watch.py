@@ -523,9 +523,7 @@ def _advice(
                     f"{said}{kept}: the base rate has moved, the odds of every score by a factor "
                     f"{moved:.3g}; calibrate them again, {rows}."
                 )
-            return (
-                f"{said}{kept}: the scores are no probabilities now; calibrate them again, {rows}."
-            )
+            return f"{said}{kept}: the scores are no longer probabilities; recalibrate, {rows}."
         return f"{said}: fit the boundary again, {rows}."
     if not any(test.rows for test in tests):
         return "No labelled row speaks of a promise yet: label some, and wait."
@@ -535,7 +533,7 @@ def _advice(
         if test.estimate is not None and not _kept(test, test.estimate)
     ]
     for test, proof in short:
-        text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which chance may do"
+        text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which may be chance"
         if proof.growth() > 0.0:
             wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth())
             return f"{text}: wait; if nights stay as they are, the alarm comes in about {wait:,}."

@@ -256,14 +256,14 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
         looser_bound += ", allow a larger gap"
     together = _together(chain, target) if target.beside else ""
     if any(one.impossible for one in evidence.quantities_of(options)):
-        advice = "a bound that leaves no room can never be certified; give it some"
+        advice = "a bound that leaves no room for error can never be certified; loosen it"
     elif needed is None:
         several = target.beside or target.review or target.gap
         word = "bounds together" if several else "bound"
         advice = f"no boundary of the path is expected to meet the {word} at all: "
         advice += together or (looser_bound if looser else f"{looser_bound}, or improve the scores")
     elif needed <= rows:
-        advice = "the rows that certify do not bear out what the others let one expect: "
+        advice = "the rows that certify do not confirm what the fitting rows suggest: "
         advice += f"{together or looser_bound}, or the confidence"
     else:
         few = "" if hopeful else "too few rows: "
@@ -293,7 +293,7 @@ def _together(chain: Chain, target: Target) -> str:
             said.append(_promise(one.option, rounded).text)
     if not said:
         return "loosen one of the bounds"
-    return f"loosen one of them, which may do with the others as they are: {' or '.join(said)}"
+    return f"loosen one of them ({' or '.join(said)} may be enough)"
 
 
 def _assembled(

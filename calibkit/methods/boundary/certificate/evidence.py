@@ -59,7 +59,7 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
         able = (AUTO, "st", "exact")
     if options.method not in able:
         raise UsageError(
-            f"--confidence does not go with --method {options.method}; methods that it goes with: "
+            f"--confidence does not go with --method {options.method}; it goes with  "
             f"{', '.join(able)}."
         )
     alone = "the two binomials that hold at another base rate are of rows that count once each"
@@ -67,7 +67,7 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
     for option, given, why in (
         ("--score-bins", options.score_bins, "the path takes the scores themselves"),
         ("--order", options.order != "uncertainty-score", "the path takes the scores themselves"),
-        ("--randomise", options.randomise != "block", "the path takes no chances"),
+        ("--randomise", options.randomise != "block", "the path is not randomised"),
         ("--strategy", options.strategy != "equal-mass", "the path has levels of equal mass"),
         ("--groups and --prevalence", options.groups and reweighted, alone),
         ("--max-weight and --prevalence", options.max_weight and reweighted, alone),

@@ -80,7 +80,7 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
             column,
             amounts == largest,
             "amounts too large or too small to be summed",
-            "scale them, their ratios alone count",
+            "scale them; only their ratios matter",
         )
     units, unit = in_units(amounts)
     return Values(np.where(hits, units, -units), unit, columns)

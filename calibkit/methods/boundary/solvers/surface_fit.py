@@ -209,7 +209,7 @@ def _unit(s: NDArray[Any]) -> float:
     if highest - lowest > LARGEST:
         raise DataError(
             f"scores from {lowest:g} to {highest:g}: their differences are too large for a logistic "
-            "surface; scale the scores, their order alone counts"
+            "surface; scale the scores; only their order matters"
         )
     if _MODEST[0] < extent < _MODEST[1] or extent < _LEAST:
         return 1.0
