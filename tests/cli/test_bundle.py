@@ -174,7 +174,7 @@ def test_stochastic_parts_share_the_key(
     for name in ("decision", "decision_probability"):
         assert found[f"{name}_maybe"].equals(own[name])
     needless = invoke("apply", bundle("cal"), folder / "rows.parquet", "--key", "id")
-    needless.refused(2, "without chance")
+    needless.refused(2, "is not stochastic")
 
 
 def test_columns_elsewhere_are_those_of_the_input(

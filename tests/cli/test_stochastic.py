@@ -382,7 +382,7 @@ def test_selecting_nothing_is_a_result_of_a_measure(
             assert rows["decision_probability"].to_list() == [0.0] * 100
         shown = invoke("show", model)
         assert shown.code == 0
-        assert "never" in shown.stdout.decode()
+        assert "Flag no row." in shown.stdout.decode()
 
 
 # show, and models that contradict themselves -----------------------------------------------------
