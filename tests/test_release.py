@@ -18,6 +18,13 @@ from tests.conftest import ROOT
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 
 
+def test_the_demo_of_the_readme_installs_the_pictures() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^demo: \$\(PICTURED\)", makefile, re.MULTILINE)
+    assert re.search(r"^\$\(PICTURED\):.*\n\t\$\(PIP\) .*\[plot\]", makefile, re.MULTILINE)
+    assert "make demo" in (ROOT / "README.md").read_text()
+
+
 def test_the_bill_of_materials_is_that_of_this_version() -> None:
     assert FILE.read_text(encoding="utf-8") == content(), (
         "PYTHONPATH=. python release/write_sbom.py"

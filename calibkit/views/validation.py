@@ -50,7 +50,8 @@ def _verdict(report: Report) -> str:
     summed = ", ".join(counts) or "nothing wrong"
     files = f"{len(report.files)} file{'s' if len(report.files) > 1 else ''}"
     verdict = "usable" if not report.errors else "not usable as it is"
-    return f"{report.rows:,} rows of {files}: {verdict}; {summed}."
+    rows = f"{report.rows:,} rows of " if report.rows else ""  # none were read from a broken file
+    return f"{rows}{files}: {verdict}; {summed}."
 
 
 def shown(finding: Finding) -> str:

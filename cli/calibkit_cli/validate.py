@@ -16,8 +16,8 @@ from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 
 HELP = """\
 Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns, and
-scores on another scale than declared or in reverse order. A fit would refuse errors (exit code 3), and
-accept warnings, though it should not; --warnings error fails on these too.
+scores on another scale than declared or in reverse order. A fit refuses errors (exit code 3) and
+accepts warnings, which need a second look; --warnings error fails on these too.
 
 Columns that are not named are checked under their default names, where the input has them.
 

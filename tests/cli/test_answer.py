@@ -118,6 +118,24 @@ def test_a_choice_against_more_recall_is_explained(tmp_path: Path, invoke: Invok
     assert "found more" not in invoke("show", model).stdout.decode()
 
 
+def test_formulas_stand_in_show_alone(tmp_path: Path, invoke: Invoke) -> None:
+    path, model = write(simulate(600), tmp_path / "rows.parquet"), tmp_path / "m.json"
+    done = invoke("boundary", path, "--precision 0.6 --method logistic -o", model)
+    assert "logistic (one cut on a logistic surface over score and uncertainty)" in done.stderr
+    assert "Fitted log-odds" not in done.stderr
+    assert "Fitted log-odds" in invoke("show", model).stdout.decode()
+
+
+def test_labels_the_wrong_way_round_warn_twice(tmp_path: Path, invoke: Invoke) -> None:
+    rare = simulate(1200).with_columns(label=(pl.col("score") < 0.97).cast(pl.Int8))
+    path, model = write(rare, tmp_path / "rows.parquet"), tmp_path / "m.json"
+    done = invoke("boundary", path, "--precision 0.6 --method logistic -o", model)
+    for said in ("higher scores go with fewer positives", "every row is selected"):
+        assert any(
+            line.startswith("Warning: ") and said in line for line in done.stderr.split("\n")
+        )
+
+
 def test_segments_that_miss_their_bound_are_named(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(900).with_columns(shop=pl.Series(["a", "b", "c"] * 300))
     path, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"

@@ -127,6 +127,7 @@ def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     assert "What to expect, and what was found" in reader.text
     assert "precision >= 0.6: these rows show" in reader.text
     assert "On new data expect" not in reader.text
+    assert "figures: rows, selected" not in reader.text  # a caption that repeats the header
     assert reader.headings.index("In short") < reader.headings.index("Pictures")
     assert reader.headings.index("Pictures") < reader.headings.index("All rows")
     right = counts["tp"] / counts["selected"]

@@ -229,6 +229,8 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) 
     twice.write_text("score,score,label\n0.1,0.2,1\n")
     done = invoke("validate", twice, "--json")
     assert done.code == 3
+    said = invoke("validate", twice).stderr
+    assert said.startswith("1 file: not usable as it is; 1 error.")
     (finding,) = json.loads(done.stdout)["findings"]
     assert (finding["check"], finding["column"]) == ("file", "score")
     (tmp_path / "empty.csv").write_text("score,label\n")
