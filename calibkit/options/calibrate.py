@@ -25,7 +25,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     """What `calibrate` fits, and on which columns."""
 
     method: str | None = of_method(
-        f"{', '.join(SCORE_METHODS)}, or auto, which chooses; of class probabilities: "
+        f"{', '.join(SCORE_METHODS)}, or auto, which chooses; for class probabilities: "
         "temperature, vector, matrix, none or auto.",
         "METHOD",
         shown="auto; temperature with --probs",

@@ -23,7 +23,7 @@ class ExportOptions(shared.OfModel):
         Literal["sql", "polars", "python"],
         of_output("SQL, a Python file for polars frames, or one for plain Python."),
     ]
-    dialect: Literal["duckdb", "postgres"] | None = of_output("Of SQL.", shown="duckdb")
+    dialect: Literal["duckdb", "postgres"] | None = of_output("Dialect of SQL.", shown="duckdb")
     table: str | None = of_output(
         "For SQL: the table to read. A dot separates its schema, unless in double quotes.",
         "NAME",

@@ -221,8 +221,9 @@ def read_target(
 
 def _rows(text: str | float, option: str, least: int = 1) -> Bound:
     """Return a number of rows, or a share of them."""
-    bound = decimal_bound(text, option, most=None)
-    if bound.numerator < least or (bound.numerator > bound.denominator > 1):
+    number = not isinstance(text, str) or is_decimal(text)
+    bound = decimal_bound(text, option, most=None) if number else None
+    if bound is None or bound.numerator < least or bound.numerator > bound.denominator > 1:
         raise UsageError(
             f"{option} is {text}; expected a whole number of rows, or a share below 1."
         )

@@ -123,7 +123,7 @@ class PosteriorOptions(SimulateOptions):
         default=False,
     )
     dtype: Literal["float64", "float32"] = of_output(
-        "Of the columns that hold real numbers.", default="float64"
+        "Type of the columns of real numbers.", default="float64"
     )
 
     def check(self) -> None:

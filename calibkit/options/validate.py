@@ -24,7 +24,7 @@ class ValidateOptions(Options):
     )
     scale: shared.Scale = "probability"
     label: str | None = named_column(
-        "Column with the label: 0/1, boolean or t/f; of class probabilities the class.",
+        "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
     )
     positive: shared.Positive = None

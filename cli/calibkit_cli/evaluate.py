@@ -52,8 +52,8 @@ class EvaluateLine(StateLine, Gated):
         "FILE",
     )
     plot: str | None = of_output(
-        "Also draw a reliability diagram (.svg, .png, .pdf): of votes that of the "
-        "disagreement, of raw scores the ROC curve.",
+        "Also draw a reliability diagram (.svg, .png, .pdf): for votes that of the "
+        "disagreement, for raw scores the ROC curve.",
         "FILE",
     )
     report: str | None = of_output(

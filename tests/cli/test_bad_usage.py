@@ -109,6 +109,7 @@ def test_json_and_the_result_cannot_share_standard_output(
         (["--precision", "much"], ["'much'", "decimal"]),
         (["--precision", "nan"], ["'nan'", "decimal"]),
         (["--precision", "0.1234567891"], ["9 digits"]),
+        (["--capacity", "100/day"], ["--capacity is 100/day", "whole number of rows"]),
         (["--fpr", "0.5", "--method", "gmt"], ["--method gmt", "--recall", "exact", "st"]),
         (["--fpr", "0.5", "--method", "mist"], ["--method mist", "--recall", "exact", "st"]),
         (["--precision", "0.5", "--method", "exct"], ["'exct'", "did you mean 'exact'", "mist"]),
