@@ -246,7 +246,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         self._check_alone("several uncertainties", others)
         if self.method not in SEVERAL:
             raise UsageError(
-                f"--method {self.method} takes one uncertainty; for several use one of: {', '.join(SEVERAL)}."
+                f"--method {self.method} takes one uncertainty; for several: {', '.join(SEVERAL)}."
             )
 
     def _check_gap(self) -> None:
