@@ -24,6 +24,7 @@ from calibkit.options.levels import Order
 from calibkit.summaries.edges import assign, equal_width_edges, quantile_edges
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
+from calibkit_kernels.maps import LEAST, logit
 
 Floats = NDArray[Any]
 Edges = NDArray[np.float64]
@@ -142,19 +143,25 @@ def fit_grid(
 ) -> Grid:
     """Return the grid of rows; those of several uncertainty bins have uncertainties.
 
-    `strategy`: ``equal-mass`` (quantile bins, the paper's equi-weight) or ``equal-width`` (equi-span);
-    `order`: which axis is binned first; equal-width bins do not depend on it.  Raises `UsageError` for
-    impossible numbers of bins, `DataError` for equal-width bins of infinite scores.
+    `strategy`: ``equal-mass`` (quantile bins, the paper's equi-weight), ``equal-width`` (equi-span), or
+    ``equal-odds``: levels of equal mass with bins of probabilities that are equally wide in log-odds,
+    from a millionth inside (0, 1); `order`: which axis is binned first, for bins of equal mass.  Raises
+    `UsageError` for impossible numbers of bins, `DataError` for equal-width bins of infinite scores.
     """
     check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
-    if strategy == "equal-width":
+    if strategy != "equal-mass":
         low, high = _finite_extremes(rows)
     elif order == "score-uncertainty":
         return _score_first_grid(rows, uncertainty_bins, score_bins, threads)
-    levels = uncertainty_levels(rows, uncertainty_bins, strategy)
+    of_levels = strategy if strategy == "equal-width" else "equal-mass"
+    levels = uncertainty_levels(rows, uncertainty_bins, of_levels)
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
-    if strategy == "equal-width":
-        both = levels.edges, equal_width_edges(low, high, score_bins)
+    if strategy != "equal-mass":
+        inner = equal_width_edges(low, high, score_bins)
+        if strategy == "equal-odds":
+            least, most = (logit(min(max(end, LEAST), 1.0 - LEAST)) for end in (low, high))
+            inner = 1.0 / (1.0 + np.exp(-equal_width_edges(least, most, score_bins)))
+        both = levels.edges, inner
         return _filled(tally, "uncertainty-score", both, (levels.minimum, low))
     totals = tally.level_totals[:, 1]
     edges = level_edges(tally.score, tally.level, tally.count, totals, score_bins)

@@ -37,8 +37,9 @@ class GridPlot(BinnedPlot):
 
     score: shared.Score = "score"
     scale: shared.Scale = "probability"
-    strategy: Literal["equal-mass", "equal-width"] = of_bins(
-        "Bins equal in rows, or equally wide.", default="equal-mass"
+    strategy: Literal["equal-mass", "equal-width"] | None = of_bins(
+        "Bins equal in rows, or equally wide.",
+        shown="equal-mass; scores equally wide in log-odds where the axis is",
     )
     axis: Literal["auto", "value", "logit"] = of_picture(
         "Axis of scores: their values or their log-odds; auto: log-odds where all limits of bins "

@@ -18,7 +18,6 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.measures.curves import with_intervals
 from calibkit.options.grid_plots import GridPlot, PositivityOptions
-from calibkit.options.shared import ColumnOptions
 from calibkit.reports.points import Points, check_lines, nice_end, per_cent
 from calibkit.reports.style import Sheet, with_room
 
@@ -49,6 +48,7 @@ class GridCells:
     #: What axes and legends say: the columns `score` and `uncertainty`, empty without one, and the
     #: `scale` of the scores.
     words: Mapping[str, str]
+    axis: str  # where scores stand: at their ``value`` or their ``logit``
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -67,30 +67,35 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
     Where the user names no numbers, it has so many `levels`, and score bins at `most`.
     """
     if is_grid_table(source):
-        return _from_table(source, options.columns)
+        return _from_table(source, options)
     rows = read_score_rows(source, options.columns, positive_must_occur=False)
     uncertain = rows.uncertainty is not None
     bins = options.uncertainty_bins or (levels if uncertain else 1)
     width = options.score_bins or max(4, min(most, rows.score.size // (LEAST_ROWS * bins)))
     check_bins(bins, width, has_uncertainty=uncertain)
-    grid = fit_grid(rows, bins, width, strategy=options.strategy, threads=options.workers)
+    strategy, scale = options.strategy or "equal-mass", rows.options.measure
+    grid = fit_grid(rows, bins, width, strategy=strategy, threads=options.workers)
+    axis = _axis_of(options, grid_frame(grid), scale)
+    if axis == "logit" and options.strategy is None:  # else the few positives would share a bin
+        grid = fit_grid(rows, bins, width, strategy="equal-odds", threads=options.workers)
     return GridCells(
         frame=grid_frame(grid),
         rows=rows,
         whole=grid.unit.size == 1.0 and not options.columns.sampled,
         words={
             "score": rows.options.score,
-            "scale": rows.options.measure,
+            "scale": scale,
             "uncertainty": rows.options.uncertainty or "",
         },
+        axis=axis,
         warnings=rows.warnings,
         notes=rows.notes,
     )
 
 
-def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
+def _from_table(source: Source, options: GridPlot) -> GridCells:
     """Return the grid that a table of ``calibkit bin`` holds."""
-    found = read_grid_table(source, columns)
+    found = read_grid_table(source, options.columns)
     if found.grid.order != "uncertainty-score":
         raise UsageError(
             f"{source.parts[0].path}: bins the uncertainties within each score bin; a picture needs "
@@ -111,6 +116,7 @@ def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
             "scale": score.measure,
             "uncertainty": spread.name if spread is not None and found.grid.shape[0] > 1 else "",
         },
+        axis=_axis_of(options, frame, score.measure),
     )
 
 
@@ -144,11 +150,11 @@ def log_odds(probability: ArrayLike) -> Floats:
         return np.log(inside) - np.log1p(-inside)
 
 
-def axis_of(options: GridPlot, cells: GridCells) -> str:
+def _axis_of(options: GridPlot, frame: pl.DataFrame, scale: str) -> str:
     """Return where scores stand: at their ``value``, or at their ``logit`` where most are at an end."""
-    if options.axis != "auto" or cells.words["scale"] != "probability":
+    if options.axis != "auto" or scale != "probability":
         return "value" if options.axis == "auto" else options.axis
-    limits = pl.concat([cells.frame["score_low"], cells.frame["score_high"]])
+    limits = pl.concat([frame["score_low"], frame["score_high"]])
     inner = limits.filter(limits.is_finite())
     near_end = inner.len() > 0 and ((inner < _NEAR).all() or (inner > 1.0 - _NEAR).all())
     return "logit" if near_end else "value"
@@ -172,7 +178,7 @@ def points(source: Source, options: PositivityOptions) -> Points:
     bounded = options.intervals and cells.whole
     table = with_intervals(cells.frame, options.confidence if bounded else None)
     interval = per_cent(options.confidence, table["low"].count())
-    words = {**cells.words, "axis": axis_of(options, cells), "interval": interval}
+    words = {**cells.words, "axis": cells.axis, "interval": interval}
     return Points.of("positivity", table, cells, **words)
 
 

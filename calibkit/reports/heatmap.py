@@ -30,7 +30,6 @@ from calibkit.options.grid_plots import HeatmapOptions
 from calibkit.reports.grids import (
     FARTHEST,
     GridCells,
-    axis_of,
     grid_cells,
     level_ends,
     log_odds,
@@ -97,7 +96,7 @@ def points(source: Source, options: HeatmapOptions) -> Points:
                     f"shows {drawn!r}"
                 )
     table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal_relaxed")
-    words = {**cells.words, "axis": axis_of(options, cells), "highest": repr(cells.highest)}
+    words = {**cells.words, "axis": cells.axis, "highest": repr(cells.highest)}
     return Points.of("heatmap", table, replace(cells, warnings=tuple(warnings)), **words)
 
 

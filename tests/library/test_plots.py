@@ -85,9 +85,14 @@ def test_levels_of_uneven_height_do_not_write_over_each_other() -> None:
 @pytest.mark.parametrize("kind", [HeatmapOptions, PositivityOptions])
 def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
     frame = scored().with_columns(pl.col("score") ** 6)
-    shown = plots.points(source_of(frame), kind(score_bins=4, axis="logit"))
-    plain = plots.points(source_of(frame), kind(score_bins=4, axis="value"))
+    binned = {"score_bins": 4, "strategy": "equal-mass"}
+    shown = plots.points(source_of(frame), kind(axis="logit", **binned))
+    plain = plots.points(source_of(frame), kind(axis="value", **binned))
     assert shown.table.equals(plain.table)
+    wide = plots.points(source_of(frame), kind(score_bins=4, axis="logit")).table
+    inner = wide.filter(pl.col("score_low").is_finite() & pl.col("score_high").is_finite())
+    widths = log_odds(inner["score_high"]) - log_odds(inner["score_low"])
+    assert widths == pytest.approx(widths[0]) and len(widths) >= 2
     for look in SIZES:
         figure = plots.draw(shown, look)
         assert faults(figure) == []
