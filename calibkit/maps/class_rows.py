@@ -9,13 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.patterns import (
-    Matched,
-    class_keys,
-    match_columns,
-    paired,
-    read_matrix,
-)
+from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.columns.rows import Remark, RowFinder, read_rows, shown
 from calibkit.columns.segments import segment_name
 from calibkit.errors import UsageError

@@ -18,12 +18,7 @@ from calibkit.methods.hetcal.choice import choose_partition, fit_partition
 from calibkit.methods.hetcal.features import Features, feature_columns
 from calibkit.methods.hetcal.first import first_map
 from calibkit.methods.hetcal.gaps import cell_gaps, gap_beyond_chance
-from calibkit.methods.hetcal.maps import (
-    Found,
-    loss_of_probabilities,
-    mean_loss,
-    pooled_line,
-)
+from calibkit.methods.hetcal.maps import Found, loss_of_probabilities, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
 from calibkit.methods.hetcal.reading import Reader, read_hetcal_rows
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
