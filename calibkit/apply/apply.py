@@ -75,12 +75,8 @@ class Application:
 def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     """Return the rows of a source with a model's columns added.
 
-    Raises
-    ------
-    UsageError
-        A column that is not there, or an added column that exists already.
-    DataError
-        Missing values (unless they become null), values out of range or of the wrong type.
+    Raises `UsageError`: a column that is not there, or an added column that exists already;
+    `DataError`: missing values (unless they become null), values out of range or of the wrong type.
     """
     plan = plan_application(model, source, options)
     made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)

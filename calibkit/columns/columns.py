@@ -204,12 +204,8 @@ def read_score_rows(
     the `others`, read along, numeric ones count for `on_missing`; missing values of `features` mean
     something: they drop no row.
 
-    Raises
-    ------
-    UsageError
-        A column is not there, or one column has two roles.
-    DataError
-        Values that are missing, out of range or of the wrong type.
+    Raises `UsageError`: a column is not there, or one column has two roles; `DataError`: values
+    that are missing, out of range or of the wrong type.
     """
     options = resolve(source, options, label=label, uncertainty=uncertainty)
     numeric = [options.score, options.uncertainty, options.weight]

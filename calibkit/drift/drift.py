@@ -144,12 +144,8 @@ def fit(options: DriftOptions, source: Source, *, batch: int | None = None) -> D
         How many rows are read at a time, None: as many as memory allows; the result does not depend
         on it.
 
-    Raises
-    ------
-    UsageError
-        A model that keeps nothing to compare with, or a column that is not there.
-    DataError
-        Values out of range or of the wrong type.
+    Raises `UsageError`: a model that keeps nothing to compare with, or a column that is not there;
+    `DataError`: values out of range or of the wrong type.
     """
     watch = plan_watch(options, source)
     counted = count(watch, source, batch)
@@ -359,10 +355,7 @@ def state(options: DriftOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Drift:
     """Return what the rows of a merged state say.
 
-    Raises
-    ------
-    ModelError
-        For a state of something else.
+    Raises `ModelError` for a state of something else.
     """
     assert isinstance(state, DriftState)
     return judged(*state.parts(), state.rows)

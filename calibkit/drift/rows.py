@@ -33,6 +33,9 @@ from calibkit.options.drift import DriftOptions
 
 Floats = NDArray[Any]
 
+#: The fields of `Counts` that are numbers.
+_NUMBERS: Final = ("read", "missing", "hash")
+
 #: Sums over the rows of a boundary, by name; see `Counts`.
 Sums = dict[str, list[Fraction]]
 
@@ -119,34 +122,24 @@ class Watch:
 
 @dataclass(frozen=True)
 class Counts:
-    """Sums over rows; each row counts as its weight.
+    """Sums over rows; each row counts as its weight."""
 
-    Attributes
-    ----------
-    sums
-        Of each boundary by name: ``rows`` (of weight), ``squares`` (of weights), ``selected``,
-        ``outside``; with labels also ``labelled``, ``positives``, ``labelled_selected`` and ``hits``.
-        By role the rows in each bin of a column.  By cell what `cell_sums` says.
-    read, missing
-        Rows, whatever they weigh: all of them, and those without a value, which count nowhere else.
-    hash
-        The sum of the hashes of the rows that have all values; 0 where none was asked for.
-    """
-
+    #: Of each boundary by name: ``rows`` (of weight), ``squares`` (of weights), ``selected``,
+    #: ``outside``; with labels also ``labelled``, ``positives``, ``labelled_selected`` and
+    #: ``hits``. By role the rows in each bin of a column.  By cell what `cell_sums` says.
     sums: Mapping[str, Sums]
+    #: Rows, whatever they weigh: all of them, and those without a value, which count nowhere else.
     read: int
     missing: int
+    #: The sum of the hashes of the rows that have all values; 0 where none was asked for.
     hash: int = 0
 
     def merge(self, *others: Counts) -> Counts:
         """Return what was counted of the rows of all."""
         parts = (self, *others)
-        read, missing, total = (
-            sum(counted)
-            for counted in zip(*((p.read, p.missing, p.hash) for p in parts), strict=True)
-        )
         every = {owner: added(part.sums[owner] for part in parts) for owner in self.sums}
-        return Counts(every, read, missing, total)
+        numbers = (sum(getattr(part, name) for part in parts) for name in _NUMBERS)
+        return Counts(every, *numbers)
 
 
 def added(parts: Iterable[Sums]) -> Sums:
@@ -390,7 +383,9 @@ def _sums(
 ) -> Sums:
     """Return the sums over the rows of a window that a boundary sees."""
     model = one.model
-    weight = None if one.weight is None else weight_column(frame[one.weight], where)
+    heavy = np.ones(frame.height)
+    if one.weight is not None:
+        heavy = weight_column(frame[one.weight], where)
     values = {
         role: as_fitted(model.columns[role], frame[name], where, finite=role != "score")
         for role, name in one.names.items()
@@ -401,14 +396,8 @@ def _sums(
     found: Sums = {}
     outside = np.zeros(frame.height, np.bool_)
     for role, outline in one.outline.items():
-        place = outline.bins(values[role])
-        bins = len(outline.counts)
-        if weight is None:
-            found[role] = [Fraction(int(n)) for n in np.bincount(place, minlength=bins)]
-        else:
-            found[role] = group_fractions(weight, place, bins)
+        found[role] = group_fractions(heavy, outline.bins(values[role]), len(outline.counts))
         outside |= outline.outside(values[role])
-    heavy = np.ones(frame.height) if weight is None else weight
     columns = {
         "rows": heavy,
         "squares": heavy * heavy,

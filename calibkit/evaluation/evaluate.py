@@ -56,12 +56,8 @@ def evaluate(
 
     `curves`: reliability diagrams too; of votes those of disagreement, or of the ``classes``.
 
-    Raises
-    ------
-    UsageError
-        Options that do not fit the inputs or each other.
-    DataError
-        Values that are missing, out of range or of the wrong type.
+    Raises `UsageError`: options that do not fit the inputs or each other; `DataError`: values that
+    are missing, out of range or of the wrong type.
     """
     if options.counts is not None:
         from calibkit.evaluation.evaluate_votes import evaluate_votes
@@ -197,12 +193,8 @@ def state(options: EvaluateOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     """Return the metrics of the rows of a state.
 
-    Raises
-    ------
-    ModelError
-        For a state of something else.
-    ResourceError
-        Rows that do not fit, and options that need them as they are.
+    Raises `ModelError` for a state of something else; `ResourceError`: rows that do not fit, and
+    options that need them as they are.
     """
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)

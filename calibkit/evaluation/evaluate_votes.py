@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -38,12 +37,8 @@ def evaluate_votes(
 ) -> Evaluated:
     """Return the metrics of class probabilities judged by votes; a score is a pattern as typed.
 
-    Raises
-    ------
-    UsageError
-        Columns that are not there or do not pair; a baseline that is none of the predictors.
-    DataError
-        Values that are missing, out of range or of the wrong type.
+    Raises `UsageError`: columns that are not there or do not pair; a baseline that is none of the
+    predictors; `DataError`: values that are missing, out of range or of the wrong type.
     """
     beside = [*vote_columns(options, source).values()]
     for flag, name in (
@@ -114,13 +109,7 @@ def _repeated(rows: RaterRows, name: str) -> RaterRows:
             "no whole number of rows",
             "votes take whole weights only: a weight 2 is the row twice",
         )
-    places = np.repeat(np.arange(weight.size), weight.astype(np.int64))
-    return replace(
-        rows,
-        predictions={name: matrix[places] for name, matrix in rows.predictions.items()},
-        counts=rows.counts[places],
-        others=rows.others[places],
-    )
+    return rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
 
 
 def _add(findings: Findings, name: str, part: str, found: Measured, small: bool) -> None:

@@ -170,10 +170,7 @@ class Judged(Protocol):
 def content(found: Judged, output: str) -> bytes:
     """Return the content of an output file, in the format of its suffix; JSON to pipes and devices.
 
-    Raises
-    ------
-    UsageError
-        For a suffix that none of them has.
+    Raises `UsageError` for a suffix that none of them has.
     """
     for suffix, write in WRITERS.items():
         if output.endswith(suffix):

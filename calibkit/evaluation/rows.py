@@ -14,12 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
-from calibkit.columns.columns import (
-    ScoreRows,
-    read_score_rows,
-    resolve,
-    score_column,
-)
+from calibkit.columns.columns import ScoreRows, read_score_rows, resolve, score_column
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import label_column, numeric_column
 from calibkit.columns.patterns import match_columns
@@ -52,45 +47,24 @@ _SCORE = "score "
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRows:
-    """The rows of an evaluation.
+    """The rows of an evaluation."""
 
-    Attributes
-    ----------
-    scores
-        The scores by name, the baseline first.
-    label, weight, group
-        As in `calibkit.measures.views.Sample`; weights are rescaled by ``--prevalence`` already.
-    top
-        What ``--top`` ranks rows by.
-    segments
-        The values of the ``--by`` column.
-    decisions
-        Decisions by the name under which they are reported.
-    cells
-        The cell of each row in the grid.
-    base_rate
-        The share of positives among all rows.
-    warnings, notes
-        What the user has to be told, and what a summary should say.
-    times
-        How many rows each of these stands for, where equal rows were counted.
-    score_bits
-        How many bits after the exponent scores kept; None: all.
-    """
-
-    scores: dict[str, Floats]
+    scores: dict[str, Floats]  # the scores by name, the baseline first
+    #: As in `calibkit.measures.views.Sample`; weights are rescaled by ``--prevalence`` already.
     label: NDArray[np.uint8]
     weight: NDArray[np.float64] | None
     group: NDArray[np.int64] | None
-    top: Floats | None
-    segments: Segments | None
-    decisions: Mapping[str, Floats]
-    cells: Cells | None
-    base_rate: float
+    top: Floats | None  # what ``--top`` ranks rows by
+    segments: Segments | None  # the values of the ``--by`` column
+    decisions: Mapping[str, Floats]  # decisions by the name under which they are reported
+    cells: Cells | None  # the cell of each row in the grid
+    base_rate: float  # the share of positives among all rows
+    #: What the user has to be told, and what a summary should say.
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    #: How many rows each of these stands for, where equal rows were counted.
     times: NDArray[np.int64] | None = None
-    score_bits: int | None = None
+    score_bits: int | None = None  # how many bits after the exponent scores kept; None: all
 
     @property
     def rows(self) -> int:
@@ -138,10 +112,7 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
 def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     """Return the columns that are read beside class probabilities and votes, by role.
 
-    Raises
-    ------
-    UsageError
-        For one that is not there.
+    Raises `UsageError` for one that is not there.
     """
     named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
     source.require(options.strengths, "--alpha0")
@@ -168,16 +139,10 @@ class _Beside:
 def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows:
     """Read and check the columns that an evaluation needs; rows that do not fit are counted.
 
-    Raises
-    ------
-    UsageError
-        A column, a model or a grid that is not there or does not fit.
-    ModelError
-        A model that does not make one decision.
-    DataError
-        Values that are missing, out of range or of the wrong type.
-    ResourceError
-        Rows that do not fit, and options that need them as they are.
+    Raises `UsageError`: a column, a model or a grid that is not there or does not fit;
+    `ModelError`: a model that does not make one decision; `DataError`: values that are missing, out
+    of range or of the wrong type; `ResourceError`: rows that do not fit, and options that need them
+    as they are.
     """
     reading = reading_of(options, source)
     if options.prevalence is not None:  # which rounds the weight of each row
@@ -355,10 +320,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
 def grid_of(grid: FrameLike | None) -> GridTable | None:
     """Return the grid over whose cells calibration is judged, if there is one.
 
-    Raises
-    ------
-    UsageError
-        A table that is none of `calibkit bin`.
+    Raises `UsageError`: a table that is none of `calibkit bin`.
     """
     if grid is None:
         return None

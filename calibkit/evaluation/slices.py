@@ -19,21 +19,11 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Slice:
-    """Some of the rows.
+    """Some of the rows."""
 
-    Attributes
-    ----------
-    name
-        ``all``, ``top:SHARE`` or ``COLUMN:VALUE``.
-    rows
-        Which rows, by number or as a mask; None is all.
-    segment
-        Whether it is the value of a column, which may have too few rows.
-    """
-
-    name: str
-    rows: NDArray[Any] | None
-    segment: bool = False
+    name: str  # ``all``, ``top:SHARE`` or ``COLUMN:VALUE``
+    rows: NDArray[Any] | None  # which rows, by number or as a mask; None is all
+    segment: bool = False  # whether it is the value of a column, which may have too few rows
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the slice of a column."""

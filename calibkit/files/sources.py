@@ -345,14 +345,9 @@ def open_source(
     dialect
         How text is written; None tells it from the text.
 
-    Raises
-    ------
-    UsageError
-        No such file, an unreadable file or one of unknown format.
-    DataError
-        An empty, truncated or corrupt file, or files of different schemas.
-    ResourceError
-        The machine could not read.
+    Raises `UsageError`: no such file, an unreadable file or one of unknown format; `DataError`: an
+    empty, truncated or corrupt file, or files of different schemas; `ResourceError`: the machine
+    could not read.
     """
     found = find_files(inputs)
     if dtype not in ("float64", "float32"):

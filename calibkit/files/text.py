@@ -33,15 +33,7 @@ from calibkit.files.inputs import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
-from calibkit.files.values import (
-    Counts,
-    Kind,
-    counts_of,
-    exactly,
-    floats_of,
-    kinds_of,
-    points_of,
-)
+from calibkit.files.values import Counts, Kind, counts_of, exactly, floats_of, kinds_of, points_of
 from calibkit.runtime.progress import tell
 
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.

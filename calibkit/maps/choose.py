@@ -13,14 +13,7 @@ from typing import Final
 import numpy as np
 
 from calibkit.errors import DataError
-from calibkit.maps.method import (
-    Float64s,
-    Method,
-    Points,
-    default_clip,
-    mapped,
-    together,
-)
+from calibkit.maps.method import Float64s, Method, Points, default_clip, mapped, together
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import Candidate, ScoreMap
 from calibkit.numerics.streams import FOLD, salt_of

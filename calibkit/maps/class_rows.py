@@ -9,13 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.patterns import (
-    Matched,
-    class_keys,
-    match_columns,
-    paired,
-    read_matrix,
-)
+from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.columns.rows import Remark, RowFinder, read_rows, shown
 from calibkit.columns.segments import segment_name
 from calibkit.errors import UsageError
@@ -70,6 +64,16 @@ class RaterRows:
         """What the user should be told of the rows."""
         return (*self.source.warnings, *(remark.text for remark in self.remarks))
 
+    def taken(self, places: NDArray[np.int64]) -> RaterRows:
+        """Return the rows of some places, of which messages know where they stood."""
+        return replace(
+            self,
+            predictions={name: matrix[places] for name, matrix in self.predictions.items()},
+            counts=self.counts[places],
+            others=self.others[places] if self.others.width else self.others,
+            where=RowFinder(self.source, self.where.numbers(places)),
+        )
+
     @property
     def votes(self) -> Counts:
         """The number of votes of each row."""
@@ -99,13 +103,9 @@ def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
 def read_window(source: Source, options: RaterOptions) -> RaterRows:
     """Read and check class probabilities with votes or labels, in the order of the inputs.
 
-    Raises
-    ------
-    UsageError
-        Columns that are not there or do not pair.
-    DataError
-        Missing values, probabilities out of [0, 1] or that do not sum to 1, votes that are
-        negative or no whole numbers, labels that are no class, no row with a vote.
+    Raises `UsageError`: columns that are not there or do not pair; `DataError`: missing values,
+    probabilities out of [0, 1] or that do not sum to 1, votes that are negative or no whole
+    numbers, labels that are no class, no row with a vote.
     """
     if options.scale not in _SCALES:
         raise UsageError(
@@ -267,12 +267,5 @@ def _with_votes(rows: RaterRows, pattern: str) -> RaterRows:
         series = pl.Series(pattern, rows.votes)
         rows.where.refuse(series, None, "no vote", "name the columns of votes by --counts")
     kept = np.flatnonzero(voted)
-    origin = rows.where.kept
-    return replace(
-        rows,
-        predictions={name: matrix[kept] for name, matrix in rows.predictions.items()},
-        counts=rows.counts[kept],
-        others=rows.others[kept] if rows.others.width else rows.others,
-        where=RowFinder(rows.source, kept if origin is None else origin[kept]),
-        remarks=(*rows.remarks, Remark("", "row", "without a vote left out", lost)),
-    )
+    remark = Remark("", "row", "without a vote left out", lost)
+    return replace(rows.taken(kept), remarks=(*rows.remarks, remark))

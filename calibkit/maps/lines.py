@@ -71,11 +71,8 @@ def line_program(
 def fit_platt(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit expit(a x + b) to smoothed targets, or to the labels by maximum likelihood.
 
-    Raises
-    ------
-    DataError
-        Under ``mle`` for one class, or classes that a threshold separates: the best line is
-        infinitely steep.
+    Raises `DataError`: under ``mle`` for one class, or classes that a threshold separates: the best
+    line is infinitely steep.
     """
     a, b = platt_line(points, options.targets or "smoothed", options.workers)
     return Found({"a": a, "b": b}, falling_note(points, a))
@@ -155,11 +152,8 @@ def fit_temperature(points: Points, options: MapOptions, _: list[Points]) -> Fou
 def fit_beta(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit expit(a ln s - b ln(1 - s) + c), a and b at least 0, by maximum likelihood.
 
-    Raises
-    ------
-    DataError
-        For one class, or where every positive row has at least the score of every negative one:
-        the best map is infinitely steep.
+    Raises `DataError` for one class, or where every positive row has at least the score of every
+    negative one: the best map is infinitely steep.
     """
     low, high = np.empty(points.score.size), np.empty(points.score.size)
     log_parts(points.score, points.is_probability, LEAST, low, high)

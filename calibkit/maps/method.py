@@ -177,35 +177,22 @@ class Found:
 
 @dataclass(frozen=True)
 class Method:
-    """One method of calibration.
+    """One method of calibration."""
 
-    Attributes
-    ----------
-    fit
-        Takes points, options and the points of each part, if rows are dealt to parts; returns what
-        it found.  Refuses points on which it has no finite solution.
-    writer
-        Takes a map and a scale; returns what takes scores and writes to each of some arrays.
-    program
-        Takes what formulas are written with; returns the same for an export, before it is clipped.
-    rises
-        Whether a map that takes logarithms rises; None: it copies numbers or does plain arithmetic,
-        the same on every machine.
-    added
-        The columns it adds.
-    takes_logits
-        Whether it takes logits of probabilities, so that these are moved inside (0, 1) first.
-    as_it_is
-        Whether results stay as they are where no clip is asked for.
-    """
-
+    #: Takes points, options and the points of each part, if rows are dealt to parts; returns what
+    #: it found.  Refuses points on which it has no finite solution.
     fit: Callable[[Points, MapOptions, list[Points]], Found]
+    #: Takes a map and a scale; returns what takes scores and writes to each of some arrays.
     writer: Callable[[ScoreMap, str], Writer]
+    #: Takes what formulas are written with; returns the same for an export, before it is clipped.
     program: Callable[[Maker], tuple[Node, ...]]
+    #: Whether a map that takes logarithms rises; None: it copies numbers or does plain arithmetic,
+    #: the same on every machine.
     rises: Callable[[ScoreMap], bool] | None = None
-    added: tuple[str, ...] = ("calibrated",)
+    added: tuple[str, ...] = ("calibrated",)  # the columns it adds
+    #: Whether it takes logits of probabilities, so that these are moved inside (0, 1) first.
     takes_logits: bool = False
-    as_it_is: bool = False
+    as_it_is: bool = False  # whether results stay as they are where no clip is asked for
 
     @property
     def exact(self) -> bool:

@@ -271,10 +271,7 @@ def fit_venn_abers(points: Points, options: MapOptions, _: list[Points]) -> Foun
     Between two scores a row of label 0 is pooled as if it had the lower one, a row of label 1 as if
     it had the higher one; so the tables answer for every score.
 
-    Raises
-    ------
-    DataError
-        For weights so small that one row outweighs what integers hold.
+    Raises `DataError` for weights so small that one row outweighs what integers hold.
     """
     size = max(points.unit.size, 2.0**-62)
     weight = max(1, round(1.0 / size))

@@ -41,34 +41,23 @@ _BLOCK_ROWS: Final = 8192
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRows:
-    """Rows of one predictor for a fit, in an order that depends on nothing but the rows.
+    """Rows of one predictor for a fit, in an order that depends on nothing but the rows."""
 
-    Attributes
-    ----------
-    prediction, counts, features
-        Rows x classes: probabilities or logits, as `scale` says, and votes; rows x further columns.
-    key
-        A word for each row, of which folds are made (`calibkit.numerics.streams`).
-    column, hash
-        What a model says of the columns of the prediction, and the hash of the rows as read.
-    clipped
-        How many rows have a probability that counts as another before its logarithm.
-    arrays
-        Makes further arrays as long as the rows.
-    """
-
+    #: Rows x classes: probabilities or logits, as `scale` says, and votes; rows x further columns.
     prediction: Floats
     counts: Counts
     features: Floats
+    #: A word for each row, of which folds are made (`calibkit.numerics.streams`).
     key: NDArray[np.uint64]
     scale: str
+    #: What a model says of the columns of the prediction, and the hash of the rows as read.
     column: Column
     hash: str
-    clipped: int
+    clipped: int  # how many rows have a probability that counts as another before its logarithm
     classes: tuple[str, ...]
     remarks: tuple[Remark, ...]
     source: Source
-    arrays: Arrays
+    arrays: Arrays  # makes further arrays as long as the rows
 
     @property
     def warnings(self) -> tuple[str, ...]:

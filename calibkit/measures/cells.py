@@ -37,10 +37,7 @@ class Cells:
 def place(grid: Grid, score: Floats, uncertainty: Floats | None) -> Cells:
     """Return the cells of rows in a grid fitted before.
 
-    Raises
-    ------
-    UsageError
-        For a grid with more cells than rows can be told apart in.
+    Raises `UsageError` for a grid with more cells than rows can be told apart in.
     """
     levels, columns = grid.shape
     if levels * columns > MOST_LEVELS:

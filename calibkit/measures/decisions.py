@@ -27,26 +27,17 @@ from calibkit.options.metrics import Settings, stem
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion:
-    """Decisions against labels in one slice, in units of weight.
-
-    Attributes
-    ----------
-    tp, fp, fn, tn
-        True and false positives, false and true negatives.
-    unit
-        What one unit is worth.
-    sample
-        The rows; `Sample.score` is the decision, 0 or 1.
-    """
+    """Decisions against labels in one slice, in units of weight."""
 
     name: str
     part: str
+    #: True and false positives, false and true negatives.
     tp: int
     fp: int
     fn: int
     tn: int
-    sample: Sample
-    unit: Unit = ROW
+    sample: Sample  # the rows; `Sample.score` is the decision, 0 or 1
+    unit: Unit = ROW  # what one unit is worth
     settings: Settings = field(default_factory=Settings)
 
     @property

@@ -37,31 +37,19 @@ Scale = Literal["identity", "log", "log1p", "logit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric of one score.
+    """A metric of one score."""
 
-    Attributes
-    ----------
-    function
-        What computes it from a view; from a view and a bound where there are `bounds`.
-    options
-        What its signature says besides, given the settings.
-    compared
-        Whether it may differ between two scores of the same rows.
-    interval, scale
-        How its interval is found, None where it has none, and on what scale it is symmetric.
-    bounds
-        The bounds it is computed at, given the settings: one number each, as ``name:0.9``.
-    contributions
-        Its influence function, given a view and the number of a block; see
-        `calibkit.measures.influence`.
-    """
-
+    #: What computes it from a view; from a view and a bound where there are `bounds`.
     function: Function
-    options: Options
-    compared: bool = True
+    options: Options  # what its signature says besides, given the settings
+    compared: bool = True  # whether it may differ between two scores of the same rows
+    #: How its interval is found, None where it has none, and on what scale it is symmetric.
     interval: How | None = None
     scale: Scale = "identity"
+    #: The bounds it is computed at, given the settings: one number each, as ``name:0.9``.
     bounds: Callable[[Settings], tuple[Bound, ...]] | None = None
+    #: Its influence function, given a view and the number of a block; see
+    #: `calibkit.measures.influence`.
     contributions: Contributions | None = None
 
 

@@ -24,22 +24,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Classes:
-    """One predictor in one slice.
+    """One predictor in one slice."""
 
-    Attributes
-    ----------
-    top
-        The largest probability of each row, and whether its class is the label (of equal
-        probabilities the first class counts).
-    chosen
-        The probability of the label, as a score whose labels are all 1.
-    each
-        The probability of each class, and whether it is the label.
-    """
-
+    #: The largest probability of each row, and whether its class is the label (of equal
+    #: probabilities the first class counts).
     top: View
-    chosen: View
-    each: tuple[View, ...]
+    chosen: View  # the probability of the label, as a score whose labels are all 1
+    each: tuple[View, ...]  # the probability of each class, and whether it is the label
 
 
 def classes_of(
@@ -73,20 +64,12 @@ def brier(classes: Classes) -> Number:
 
 @dataclass(frozen=True)
 class ClassMetric:
-    """A metric of class probabilities.
+    """A metric of class probabilities."""
 
-    Attributes
-    ----------
-    function
-        What computes it.
-    options
-        What its signature says besides its name.
-    score, view
-        Where it is a metric of one score, whose intervals serve: that metric, and the view.
-    """
-
-    function: Callable[[Classes], Number]
+    function: Callable[[Classes], Number]  # what computes it
+    #: What its signature says besides its name.
     options: Callable[[Settings], dict[str, object]] = lambda _: {}
+    #: Where it is a metric of one score, whose intervals serve: that metric, and the view.
     score: str = ""
     view: Callable[[Classes], View] = lambda c: c.top
 

@@ -60,22 +60,13 @@ COST: Final = Worth(np.zeros(THRESHOLDS.size), THRESHOLDS, 1.0 - THRESHOLDS)
 
 @dataclass(frozen=True, kw_only=True)
 class Flagged:
-    """The rows of a model by cell: a row of cell k is flagged at each of the first k thresholds.
+    """The rows of a model by cell: a row of cell k is flagged at each of the first k thresholds."""
 
-    Attributes
-    ----------
-    name
-        What the model is called.
-    negatives, positives
-        Rows of each of the cells 0 to 99, in units of weight.
-    unit
-        How many rows a unit is.
-    """
-
-    name: str
+    name: str  # what the model is called
+    #: Rows of each of the cells 0 to 99, in units of weight.
     negatives: NDArray[np.int64]
     positives: NDArray[np.int64]
-    unit: float = 1.0
+    unit: float = 1.0  # how many rows a unit is
 
     @property
     def rows(self) -> int:

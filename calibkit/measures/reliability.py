@@ -105,22 +105,13 @@ def score_sum(view: View) -> float | None:
 
 @dataclass(frozen=True)
 class Bins:
-    """Rows in bins of probability, from the lowest.
+    """Rows in bins of probability, from the lowest."""
 
-    Attributes
-    ----------
-    edges
-        Ends of the bins: bin j is ``[edges[j], edges[j + 1])``, the last closed.
-    count, positive
-        Rows and positive rows of each bin, in units; together all rows.
-    mass
-        The sum of probabilities of each bin.
-    """
-
-    edges: Floats
+    edges: Floats  # ends of the bins: bin j is ``[edges[j], edges[j + 1])``, the last closed
+    #: Rows and positive rows of each bin, in units; together all rows.
     count: list[int]
     positive: list[int]
-    mass: list[float]
+    mass: list[float]  # the sum of probabilities of each bin
 
     def gaps(self) -> list[tuple[int, float]]:
         """Return rows, and mean label less mean probability, of each bin that has rows."""

@@ -57,21 +57,11 @@ Statistic = Callable[[Floats], Sequence[float]]
 
 @dataclass(frozen=True)
 class Cells:
-    """A view in cells, by falling score.
+    """A view in cells, by falling score."""
 
-    Attributes
-    ----------
-    table
-        Positive and negative rows of each cell.
-    score
-        The mean score of each.
-    ends
-        The entry of the tally after the last of each.
-    """
-
-    table: Floats
-    score: Floats
-    ends: Int64s
+    table: Floats  # positive and negative rows of each cell
+    score: Floats  # the mean score of each
+    ends: Int64s  # the entry of the tally after the last of each
 
     def after(self, entry: NDArray[np.int64]) -> Int64s:
         """Return how many cells end before an entry of the tally."""
@@ -284,23 +274,14 @@ class _Smooth:
 
 @dataclass(frozen=True)
 class Units:
-    """What is drawn together: records of rows, each in the unit it belongs to.
+    """What is drawn together: records of rows, each in the unit it belongs to."""
 
-    Attributes
-    ----------
-    mean
-        How often each unit is drawn in the mean.
-    unit, label, weight
-        The unit of each record, the label of its rows, and their weight.
-    cell
-        The cell of each record, for each score.
-    """
-
-    mean: Floats
+    mean: Floats  # how often each unit is drawn in the mean
+    #: The unit of each record, the label of its rows, and their weight.
     unit: Int64s
     label: Int64s
     weight: Floats
-    cell: tuple[Int64s, ...]
+    cell: tuple[Int64s, ...]  # the cell of each record, for each score
 
     def tables(self, sizes: Sequence[int], key: np.uint64) -> list[Floats]:
         """Return what one replicate draws, as a table for each score."""

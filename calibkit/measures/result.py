@@ -138,10 +138,7 @@ class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def from_json(cls, data: bytes, file: str | None = None) -> Metrics:
         """Return the metrics that a file holds.
 
-        Raises
-        ------
-        ModelError
-            For text that is no metrics file.
+        Raises `ModelError` for text that is no metrics file.
         """
         return decode_as(data, cls, "a metrics file of calibkit evaluate", file)
 

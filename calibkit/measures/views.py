@@ -23,27 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows behind a view, in row order.
+    """The rows behind a view, in row order."""
 
-    Attributes
-    ----------
-    score
-        float32 or float64 as read (logits and raw scores as they are); no NaN, no -0.0.
-    label
-        0 and 1.
-    weight
-        float64; None counts rows.
-    group
-        Which group (``--groups``) each row belongs to, from 0; None: every row is its own.
-    times
-        How many rows each of these stands for, where equal ones were counted (their weight is in
-        `weight`); None: one.
-    """
-
-    score: Floats
-    label: NDArray[np.uint8]
-    weight: NDArray[np.float64] | None = None
+    score: Floats  # float32 or float64 as read (logits and raw scores as they are); no NaN, no -0.0
+    label: NDArray[np.uint8]  # 0 and 1
+    weight: NDArray[np.float64] | None = None  # float64; None counts rows
+    #: Which group (``--groups``) each row belongs to, from 0; None: every row is its own.
     group: NDArray[np.int64] | None = None
+    #: How many rows each of these stands for, where equal ones were counted (their weight is in
+    #: `weight`); None: one.
     times: NDArray[np.int64] | None = None
 
     @property
@@ -64,37 +52,22 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One score in one slice.
+    """One score in one slice."""
 
-    Attributes
-    ----------
-    name, part
-        The score and the slice, such as ``all`` or ``top:0.1``.
-    score
-        The distinct scores, falling, as read (float32 or float64).
-    count, positive
-        Rows and positive rows (in units of weight) of each distinct score: uint8, int32 or int64.
-    unit
-        What one unit of `count` is worth.
-    sample
-        The rows.  Two scores of one slice have the same rows in the same order.
-    settings
-        The options that shape metrics.
-    base_rate
-        The share of positives among *all* rows, what `lift` compares with; None if there are none.
-    baseline
-        The same slice under the baseline score, what `log_loss_reduction` compares with.
-    """
-
+    #: The score and the slice, such as ``all`` or ``top:0.1``.
     name: str
     part: str
-    score: Floats
+    score: Floats  # the distinct scores, falling, as read (float32 or float64)
+    #: Rows and positive rows (in units of weight) of each distinct score: uint8, int32 or int64.
     count: NDArray[Any]
     positive: NDArray[Any]
+    #: The rows.  Two scores of one slice have the same rows in the same order.
     sample: Sample
-    unit: Unit = ROW
-    settings: Settings = field(default_factory=Settings)
+    unit: Unit = ROW  # what one unit of `count` is worth
+    settings: Settings = field(default_factory=Settings)  # the options that shape metrics
+    #: The share of positives among *all* rows, what `lift` compares with; None if there are none.
     base_rate: float | None = None
+    #: The same slice under the baseline score, what `log_loss_reduction` compares with.
     baseline: View | None = None
     memory: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
 

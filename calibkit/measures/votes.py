@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,67 +53,39 @@ _OF_TWO_VOTES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A predictor beside the votes that judge it.
+    """A predictor beside the votes that judge it."""
 
-    Attributes
-    ----------
-    probabilities
-        Rows x classes: the prediction, of an ensemble the mean of its members.
-    disagreement
-        Rows x (1 + classes): the predicted probability that two raters differ at all, and about
-        each class.
-    counts
-        Rows x classes: votes, at least one a row.
-    classes
-        Their names.
-    groups
-        The group of each row, whose rows may depend on each other; None: all are independent.
-    weight
-        The weight of each row in the squared loss; None: all count alike.
-    """
-
-    probabilities: Floats
+    probabilities: Floats  # rows x classes: the prediction, of an ensemble the mean of its members
+    #: Rows x (1 + classes): the predicted probability that two raters differ at all, and about each
+    #: class.
     disagreement: Floats
-    counts: Counts
-    classes: tuple[str, ...]
+    counts: Counts  # rows x classes: votes, at least one a row
+    classes: tuple[str, ...]  # their names
+    #: The group of each row, whose rows may depend on each other; None: all are independent.
     groups: NDArray[np.uint32] | None = None
+    #: The weight of each row in the squared loss; None: all count alike.
     weight: Floats | None = None
 
     def rows(self, kept: NDArray[np.int64]) -> Judged:
         """Return some of the rows."""
-        return replace(
-            self,
-            probabilities=self.probabilities[kept],
-            disagreement=self.disagreement[kept],
-            counts=self.counts[kept],
-            groups=None if self.groups is None else self.groups[kept],
-            weight=None if self.weight is None else self.weight[kept],
-        )
+        taken: dict[str, Any] = {
+            name: own[kept] for name, own in vars(self).items() if isinstance(own, np.ndarray)
+        }
+        return replace(self, **taken)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Metrics of one predictor on some rows.
+    """Metrics of one predictor on some rows."""
 
-    Attributes
-    ----------
-    judged
-        The predictor.
-    several
-        Which rows have two or more votes.
-    values
-        Each metric, None where no row can tell; a metric of one class is named ``metric[class]``.
-    influence
-        For metrics with an interval: by how much each row moves the metric, times the number of
-        rows it uses; NaN in rows that it does not use.
-    roots
-        Metrics that are the square root of another: the interval is that of the square.
-    """
-
-    judged: Judged
-    several: NDArray[np.int64]
+    judged: Judged  # the predictor
+    several: NDArray[np.int64]  # which rows have two or more votes
+    #: Each metric, None where no row can tell; a metric of one class is named ``metric[class]``.
     values: dict[str, float | int | None]
+    #: For metrics with an interval: by how much each row moves the metric, times the number of rows
+    #: it uses; NaN in rows that it does not use.
     influence: dict[str, Floats] = field(default_factory=dict)
+    #: Metrics that are the square root of another: the interval is that of the square.
     roots: dict[str, str] = field(default_factory=dict)
 
     def put(

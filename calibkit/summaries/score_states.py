@@ -116,12 +116,8 @@ class ScoreState(SummedState):
 def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -> ScoreRows:
     """Return the rows of a state, for an option that needs every one of them if there is one.
 
-    Raises
-    ------
-    ModelError
-        Where parts of the state contradict each other.
-    ResourceError
-        Rows that do not fit, if each of them is needed.
+    Raises `ModelError`: where parts of the state contradict each other; `ResourceError`: rows that
+    do not fit, if each of them is needed.
     """
     assert isinstance(state, ScoreState)
     rows = state.summed().rows(source_of(state), memory)

@@ -30,35 +30,23 @@ OTHER = "column "
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSummary:
-    """Score rows, counted.
+    """Score rows, counted."""
 
-    Attributes
-    ----------
-    counted
-        The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
-        `edges`, uncertainties are the numbers of their levels.
-    rows_read, dropped, remarks, notes
-        As in `ScoreRows`.
-    hashes
-        The sums of the hashes of the rows as they were, by their roles in alphabetical order.
-    dtypes
-        The types of the columns before they were counted.
-    lowest
-        The smallest uncertainty; None without uncertainties.
-    edges, level_error
-        The values that uncertainties are moved down to, but for the smallest (None: not moved), and by
-        which share of the rows they may miss their quantiles.
-    """
-
+    #: The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
+    #: `edges`, uncertainties are the numbers of their levels.
     counted: Counted
     options: ScoreColumns
+    #: As in `ScoreRows`.
     rows_read: int
     dropped: int
     remarks: tuple[Remark, ...]
     notes: tuple[str, ...]
+    #: The sums of the hashes of the rows as they were, by their roles in alphabetical order.
     hashes: dict[str, str]
-    dtypes: dict[str, str]
-    lowest: float | None = None
+    dtypes: dict[str, str]  # the types of the columns before they were counted
+    lowest: float | None = None  # the smallest uncertainty; None without uncertainties
+    #: The values that uncertainties are moved down to, but for the smallest (None: not moved), and
+    #: by which share of the rows they may miss their quantiles.
     edges: tuple[float, ...] | None = None
     level_error: float = 0.0
 

@@ -94,10 +94,7 @@ class Findings:
     score, label
         Numbers of the scores, and labels, where they can be read: one for each row of the inputs.
 
-    Raises
-    ------
-    UsageError
-        A column that was named and is not there, or nothing to look at.
+    Raises `UsageError`: a column that was named and is not there, or nothing to look at.
     """
 
     def __init__(self, options: ValidateOptions, source: Source) -> None:

@@ -12,7 +12,7 @@ from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
 from calibkit.maps.method import Points, mapped, parts_of
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import ScoreMap
-from calibkit.methods.hetcal.maps import pooled_line
+from calibkit.methods.hetcal.maps import pooled_line, tallied
 from calibkit.methods.hetcal.model import FirstMap
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.streams import folds_of_keys
@@ -75,15 +75,9 @@ def _points(rows: HetcalRows, kept: NDArray[np.bool_] | None = None) -> Points:
     # A unit of weight counts as many rows as in leaves.
     unit = replace(rows.unit, size=rows.size)
     scale = "raw" if rows.options.scale == "raw" else "logit"
-    here = slice(None, None, -1) if kept is None else np.flatnonzero(kept)[::-1]
-    score, weight = rows.score[here], rows.weight[here].astype(np.int64)
-    if not score.size:
-        return Points(score, weight, weight, unit, scale)
-    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
-    count = np.add.reduceat(weight, starts)
-    positive = np.add.reduceat(weight * rows.label[here], starts)
-    weighs = count > 0
-    return Points(score[starts][weighs], count[weighs], positive[weighs], unit, scale)
+    rising = tallied(rows, slice(None) if kept is None else np.flatnonzero(kept))
+    score, count, positive = (column[::-1].copy() for column in rising)
+    return Points(score, count, positive, unit, scale)
 
 
 def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Points]:

@@ -12,20 +12,8 @@ from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.features import sorted_bins
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
-from calibkit.methods.hetcal.maps import (
-    Found,
-    Maps,
-    fit_maps,
-    line_through,
-    mean_loss,
-    pooled_line,
-)
-from calibkit.methods.hetcal.model import (
-    SCORE_FEATURE,
-    CrossValidated,
-    Line,
-    PartitionPart,
-)
+from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, mean_loss, pooled_line
+from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree
 from calibkit.numerics.streams import stream

@@ -198,7 +198,7 @@ def fit_maps(
         if mass <= 0.0:
             steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
             continue
-        score, total, hits = _tally(rows, here)
+        score, total, hits = tallied(rows, here)
         if kind == "isotonic":
             points = Points(score[::-1], total[::-1].copy(), hits[::-1].copy(), rows.unit, "raw")
             found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields
@@ -252,12 +252,14 @@ def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Int64s, Int64s]:
+def tallied(rows: HetcalRows, here: NDArray[np.integer] | slice) -> tuple[Floats, Int64s, Int64s]:
     """Return the distinct scores of some rows, rising, with their weight and positive weight."""
     score, weight, label = rows.score[here], rows.weight[here].astype(np.int64), rows.label[here]
-    if score[0] > score[-1]:  # a falling line went before
+    if score.size and score[0] > score[-1]:  # a falling line went before
         score, weight, label = score[::-1], weight[::-1], label[::-1]
-    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1])[: score.size])
+    if not starts.size:
+        return score, weight, weight
     total = np.add.reduceat(weight, starts)
     hits = np.add.reduceat(weight * label, starts)
     kept = total > 0
@@ -270,25 +272,18 @@ def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> t
     return slope, intercept
 
 
-def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None = None) -> float:
-    """Return the mean log loss of linear scores, in the order of the rows."""
+def mean_loss(
+    rows: HetcalRows, values: Floats, kept: NDArray[np.bool_] | None = None, *, linear: bool = True
+) -> float:
+    """Return the mean log loss of linear scores, else of probabilities, in the order of the rows."""
     total = mass = 0.0
     for own in rows.blocks():
         weight = rows.mass[own] if kept is None else np.where(kept[own], rows.mass[own], 0.0)
         losses = np.empty(weight.size)
-        kernels.score_losses(linear[own], rows.label[own], weight, losses)
-        total += kernels.sum_in_order(losses)
-        mass += kernels.sum_in_order(weight)
-    return float(total / mass)
-
-
-def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
-    """Return the mean log loss of probabilities, each kept 1e-15 from 0 and 1."""
-    total = mass = 0.0
-    for own in rows.blocks():
-        weight = rows.mass[own]
-        losses = np.empty(weight.size)
-        kernels.probability_losses(probability[own], rows.label[own], weight, 1e-15, losses)
+        if linear:
+            kernels.score_losses(values[own], rows.label[own], weight, losses)
+        else:
+            kernels.probability_losses(values[own], rows.label[own], weight, 1e-15, losses)
         total += kernels.sum_in_order(losses)
         mass += kernels.sum_in_order(weight)
     return float(total / mass)

@@ -18,12 +18,7 @@ from calibkit.methods.hetcal.choice import choose_partition, fit_partition
 from calibkit.methods.hetcal.features import Features, feature_columns
 from calibkit.methods.hetcal.first import first_map
 from calibkit.methods.hetcal.gaps import cell_gaps, gap_beyond_chance
-from calibkit.methods.hetcal.maps import (
-    Found,
-    loss_of_probabilities,
-    mean_loss,
-    pooled_line,
-)
+from calibkit.methods.hetcal.maps import Found, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
 from calibkit.methods.hetcal.reading import Reader, read_hetcal_rows
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
@@ -266,7 +261,7 @@ def _figures(
         in_sample=Losses(
             scores=mean_loss(rows, rows.score) if known else None,
             pooled=mean_loss(moved, moved.moved(*pooled.tolist()).score),
-            calibrated=loss_of_probabilities(rows, probability),
+            calibrated=mean_loss(rows, probability, linear=False),
         ),
         cross_validated=found.checked,
         max_gap=largest,

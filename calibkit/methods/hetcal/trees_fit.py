@@ -34,13 +34,7 @@ from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Tree, described_tree
 from calibkit.numerics.streams import poisson_of_keys, stream
-from calibkit.options.hetcal import (
-    DEPTHS,
-    FOREST_LEAF_SIZES,
-    LEAF_SIZES,
-    SHRINKAGES,
-    HetcalOptions,
-)
+from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.runtime.progress import steps
 from calibkit_kernels import leaf_cells
 from calibkit_kernels import leaf_maps as kernels

@@ -68,19 +68,13 @@ def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over rows, without rounding: of parts of the rows, they merge into those of the whole.
+    """Sums over rows, without rounding: of parts of the rows, they merge into those of the whole."""
 
-    Attributes
-    ----------
-    members, first
-        How many replicates there are, and the first that enters the conditional variance.
-    sums
-        In units of 2^-2148: the weights (1 a row without any), those of rows with a clipped value,
-        each prediction, the squares of the first member, the squares about each row's mean.
-    """
-
+    #: How many replicates there are, and the first that enters the conditional variance.
     members: int
     first: int
+    #: In units of 2^-2148: the weights (1 a row without any), those of rows with a clipped value,
+    #: each prediction, the squares of the first member, the squares about each row's mean.
     sums: tuple[int, ...]
 
     def merge(self, *others: Moments) -> Moments:

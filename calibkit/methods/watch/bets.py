@@ -46,21 +46,11 @@ _HIGHEST: Final = 690.0
 
 @dataclass(frozen=True)
 class Promise:
-    """A rate of the decisions on each night's rows, and what it is promised to be.
+    """A rate of the decisions on each night's rows, and what it is promised to be."""
 
-    Attributes
-    ----------
-    name
-        ``precision`` or ``recall`` (at least the bound), or ``fpr`` (at most).
-    bound
-        Above 0 and below 1.
-    most
-        The largest weight that a row can ever have, known before any is seen.
-    """
-
-    name: str
-    bound: float
-    most: float = 1.0
+    name: str  # ``precision`` or ``recall`` (at least the bound), or ``fpr`` (at most)
+    bound: float  # above 0 and below 1
+    most: float = 1.0  # the largest weight that a row can ever have, known before any is seen
 
     @property
     def at_least(self) -> bool:
@@ -112,21 +102,12 @@ def night_logs(promise: Promise, cells: Cells) -> Floats:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The capital against a promise over the nights.
+    """The capital against a promise over the nights."""
 
-    Attributes
-    ----------
-    logs
-        The logarithm of the e-process after each night.
-    steps
-        By how much each night that says something multiplies the capital of each bet, as logarithms.
-    places
-        Which nights these are.
-    """
-
-    logs: Floats
+    logs: Floats  # the logarithm of the e-process after each night
+    #: By how much each night that says something multiplies the capital of each bet, as logarithms.
     steps: Floats
-    places: NDArray[np.int64]
+    places: NDArray[np.int64]  # which nights these are
 
     def since(self, place: int) -> int:
         """Return the night from which betting pays most, as seen from a later one."""

@@ -280,14 +280,9 @@ def watch(options: WatchOptions, source: Source) -> Watched:
     source
         New rows, of the last night and later ones.
 
-    Raises
-    ------
-    UsageError
-        Nothing that is promised, a column that is not there.
-    ModelError
-        A state of another model, bound or confidence; rows of a night before the last.
-    DataError
-        Values out of range or of the wrong type.
+    Raises `UsageError`: nothing that is promised, a column that is not there; `ModelError`: a state
+    of another model, bound or confidence; rows of a night before the last; `DataError`: values out
+    of range or of the wrong type.
     """
     planned = plan(options, source)
     state = current(options, planned)
