@@ -195,9 +195,7 @@ Tags = Annotated[
     ),
 ]
 
-Seed = Annotated[
-    int, of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED")
-]
+Seed = Annotated[int, of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED")]
 
 SeedElsewhere = Annotated[
     int | None,
