@@ -320,7 +320,7 @@ def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
         ("missing values such as NA", [name for name, one in kinds.items() if one.marked]),
     ):
         if names:
-            more = f" and {len(names) - 3} more columns" if len(names) > 3 else ""
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             yield f"{what} in {', '.join(map(repr, names[:3]))}{more}"
 
 
