@@ -285,6 +285,16 @@ def test_the_sequence_starts_where_most_power_is_expected() -> None:
     assert Chain(tests, True, rows).places.tolist() == [2, 3]  # both, and the weaker decides
 
 
+def test_of_boundaries_alike_in_power_the_sequence_starts_at_its_last() -> None:
+    alike = np.array([[100.0, 90], [1000, 700], [1010, 706], [1100, 720]])
+    one = quantity("precision", "0.6")
+    test = Binomials(one, one.hits_and_trials(alike, 5000, 2000), np.zeros((4, 2), int), 0.1)
+    # 6.42 and 6.39 standard errors at 1,000 and 1,010 rows, 3.7 at 1,100
+    chain = Chain([test], True, alike[:, 0])
+    assert chain.places.tolist() == [2, 3]
+    assert chain.power == stats.norm.cdf(test.signals[1] - test.wanted[1])
+
+
 def test_a_chain_at_its_end_passes_its_error_probability_on() -> None:
     """Of two chains, the second needs the level of both; alone it would get half."""
     one = quantity("precision", "0.5")

@@ -47,6 +47,9 @@ _CAUTION = 10.0
 _POWER = 0.9
 #: Shares of the error probability that may go to the recall where two binomials decide.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+#: Boundaries whose margins are within so many standard errors of the best one are as good to begin at:
+#: the part that fits does not tell them apart, and the fewer are tested the fewer fail by chance.
+_ALIKE = 0.1
 #: The highest share of the capital that one unit of a bet may lose.
 _MOST = 0.9
 #: The signal at which a bet is as likely to be won as not, in units of ``sqrt(2 log(1 / level))``: that
@@ -401,16 +404,16 @@ class Chain:
 
     @cached_property
     def places(self) -> Int64s:
-        """The boundaries in the order of their tests: first the one with most power."""
+        """The boundaries in the order of their tests: first the last one of about the most power."""
+        near = np.flatnonzero(self.margins >= self.margins.max() - _ALIKE)
         if self.strict_first:
-            return np.arange(int(np.argmax(self.margins)), self.margins.size)
-        first = self.margins.size - 1 - int(np.argmax(self.margins[::-1]))
-        return np.arange(first, -1, -1)
+            return np.arange(near[-1], self.margins.size)
+        return np.arange(near[0], -1, -1)
 
     @property
     def power(self) -> float:
-        """The probability with which the first test is expected to reject."""
-        return normal_cdf(float(self.margins[self.places[0]]))
+        """The highest probability with which a first test is expected to reject."""
+        return normal_cdf(float(self.margins.max()))
 
     @property
     def certifies(self) -> bool:
@@ -431,10 +434,10 @@ class Chain:
             self.place, self._next = place, self._next + 1
 
     def rows_needed(self, rows: int) -> int | None:
-        """Return about how many rows the first test would need, nine times in ten; None: none do."""
-        needed = []
+        """Return about how many rows the best test would need, nine times in ten; None: none do."""
+        needed, best = [], int(np.argmax(self.margins))
         for one in self.tests:
-            signal, wanted = (float(own[self.places[0]]) for own in (one.signals, one.wanted))
+            signal, wanted = (float(own[best]) for own in (one.signals, one.wanted))
             if signal <= 0.0:
                 return None
             needed.append(ceil(rows * ((wanted + normal_quantile(_POWER)) / signal) ** 2))
