@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .exact import compare_products
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @kernel
@@ -140,57 +138,3 @@ def nested_levels(gains: Int64s, costs: Int64s, limit: int, lowest: int) -> tupl
     if best[levels - 1, limit] < 0:
         last = -1
     return best[levels - 1].copy(), last
-
-
-@kernel
-def merge_pareto(first: Int64s, second: Int64s) -> Int64s:
-    """Merge two lists of undominated totals into one.
-
-    Each row is (true positives, selected rows, tag), by strictly falling true positives and rows.
-    A row is dominated where another has no fewer true positives and no more rows; of equal rows the
-    one of `first` stays.
-    """
-    merged = np.empty((first.shape[0] + second.shape[0], 3), np.int64)
-    size, i, j = 0, 0, 0
-    while i < first.shape[0] or j < second.shape[0]:
-        if j == second.shape[0]:
-            from_first = True
-        elif i == first.shape[0]:
-            from_first = False
-        elif first[i, 0] != second[j, 0]:
-            from_first = first[i, 0] > second[j, 0]
-        else:
-            from_first = first[i, 1] <= second[j, 1]
-        row = first[i] if from_first else second[j]
-        if from_first:
-            i += 1
-        else:
-            j += 1
-        if size == 0 or row[1] < merged[size - 1, 1]:
-            for column in range(3):
-                merged[size, column] = row[column]
-            size += 1
-    return merged[:size].copy()
-
-
-@kernel
-def rising_precision(true_positives: Int64s, selected: Int64s) -> Bools:
-    """Return which totals have a higher precision than all totals with more true positives.
-
-    Totals come by rising true positives; the empty selection has no precision and is left out.
-    """
-    kept = np.zeros(selected.size, np.bool_)
-    best = -1
-    for i in range(selected.size - 1, -1, -1):
-        if selected[i] == 0:
-            continue
-        if (
-            best < 0
-            or compare_products(
-                true_positives[i], selected[best], true_positives[best], selected[i]
-            )
-            > 0
-        ):
-            kept[i] = True
-            best = i
-    return kept

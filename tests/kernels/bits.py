@@ -18,7 +18,6 @@ from calibkit_kernels import (
     binomial,
     bootstrap,
     isotonic,
-    knapsack,
     logistic,
     maps,
     normal,
@@ -87,7 +86,6 @@ def searches() -> Iterator[object]:
     band = core.pareto_band(relaxed, 6.25, window)
     assert band is not None
     yield from (band.selected, band.true_positives, band.choices)
-    yield knapsack.rising_precision(hits[:30].copy(), selected[:30].copy())
 
 
 def margins() -> Iterator[object]:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import knapsack
-from tests.naive.boundaries import naive_gains, naive_pareto, naive_precision_frontier
+from tests.naive.boundaries import naive_gains
 
 Levels = tuple[list[list[int]], list[list[int]]]
 SCALES = (1, 7, 2**50)
@@ -90,38 +88,3 @@ def test_nested_levels_never_rise(problem: Levels, data: st.DataObject) -> None:
             mono=True,
         )
         assert others[limit - costs[-1][last]] + gains[-1][last] == best[limit]
-
-
-totals = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
-
-
-def as_rows(points: list[tuple[int, int]], tag: int) -> np.ndarray:
-    rows = [(hits, rows, tag) for hits, rows in reversed(naive_pareto(set(points)))]
-    return np.array(rows, np.int64).reshape(-1, 3)
-
-
-@given(totals, totals)
-def test_merging_keeps_what_nothing_dominates(
-    first: list[tuple[int, int]], second: list[tuple[int, int]]
-) -> None:
-    a, b = as_rows(first, 1), as_rows(second, 2)
-    merged = knapsack.merge_pareto(a, b)
-    assert [tuple(row[:2]) for row in merged[::-1].tolist()] == naive_pareto({*first, *second})
-    known = {tuple(row[:2]) for row in a.tolist()}
-    assert all(tag == (1 if (x, y) in known else 2) for x, y, tag in merged.tolist())
-
-
-@given(totals, st.sampled_from(SCALES))
-def test_rising_precision_is_the_upper_envelope(points: list[tuple[int, int]], scale: int) -> None:
-    ordered = naive_pareto({(h, h + r) for h, r in points} | {(0, 0)})
-    hits, rows = (np.array(ordered, np.int64) * scale).T.copy()
-    kept = knapsack.rising_precision(hits, rows)
-    expected = [(h * scale, r * scale) for h, r in naive_precision_frontier(set(ordered))]
-    assert list(zip(hits[kept].tolist(), rows[kept].tolist(), strict=True)) == expected
-
-
-def test_precisions_that_floats_confuse_are_told_apart() -> None:
-    large = 2**52
-    hits, rows = np.array([large - 2, large - 1]), np.array([large - 1, large])
-    assert Fraction(large - 2, large - 1) < Fraction(large - 1, large)
-    assert knapsack.rising_precision(hits, rows).tolist() == [False, True]

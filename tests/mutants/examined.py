@@ -12,7 +12,6 @@ criteria.py mixture_auc | share = 0.5 if away == 0.0 else 1.0 if away > 0.0 else
 raters.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
 tally.py group_gains | last = 0 | last = 1 | not read before it is set
 knapsack.py nested_levels | if size > 0: | if True: | a short cut: without it the loop has no turns
-knapsack.py rising_precision | if best < 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0: | if best <= 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0: | position 0 is the last one looked at
 logistic.py spread | if weight > 0.0: | if weight >= 0.0: | weight 0 adds 0
 normal.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
 ranking.py ranking_sums | if good > 0: | if True: | adds 0

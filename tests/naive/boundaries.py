@@ -617,8 +617,6 @@ TWINS = {
     "add_level": "naive_gains",
     "trace_level": "naive_gains",
     "nested_levels": "naive_gains",
-    "merge_pareto": "naive_pareto",
-    "rising_precision": "naive_precision_frontier",
 }
 
 

@@ -20,17 +20,12 @@ from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: The columns of a comparison, and how a table on a terminal calls them.
 HEADER = {
-    "method": "method",
-    "levels": "levels",
-    "score_bins": "score bins",
-    "selected": "selected",
-    "precision": "precision",
-    "recall": "recall",
-    "cross_validated_precision": "cross-validated precision",
-    "cross_validated_recall": "cross-validated recall",
-    "test_precision": "test precision",
-    "test_recall": "test recall",
-    "note": "note",
+    name: name.replace("cross_validated", "cross-validated").replace("_", " ")
+    for name in (
+        *("method", "levels", "score_bins", "selected", "precision", "recall"),
+        *("cross_validated_precision", "cross_validated_recall"),
+        *("test_precision", "test_recall", "note"),
+    )
 }
 
 #: Those that are no shares; rows are selected in whole numbers, or by weight.

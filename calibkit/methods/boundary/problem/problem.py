@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Grid, Levels, fit_grid, grid_levels
+from calibkit.bins.binning import Grid, Levels, fit_grid, grid_columns, grid_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, at_prevalence
 from calibkit.methods.boundary.problem.bounded import GOALS
@@ -108,9 +108,8 @@ def goal_of(target: Target, totals: Totals) -> Goal:
 
 def classes_of(target: Target, totals: Totals) -> ClassWeights:
     """Return by how much the classes of rows with some totals are reweighted."""
-    if target.prevalence is None:
-        return AS_THEY_ARE
-    share = Fraction(target.prevalence.numerator, target.prevalence.denominator)
+    asked = target.prevalence
+    share = None if asked is None else Fraction(asked.numerator, asked.denominator)
     return at_prevalence(totals.rows, totals.positives, share)
 
 
@@ -179,12 +178,7 @@ def _if_whole(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
 def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
-    columns = {
-        "score": Column(options.score, dtype=str(rows.score.dtype), scale=options.scale),
-        "label": Column(options.label, positive=options.positive),
-    }
-    if rows.uncertainty is not None and options.uncertainty is not None:
-        columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
+    columns = grid_columns(rows) | {"label": Column(options.label, positive=options.positive)}
     if rows.cells is not None:
         kinds = [str(one.dtype) for one in uncertainties(rows, rows.cells.names)]
         for role, name, kind in zip(roles_of(rows.cells), rows.cells.names, kinds, strict=True):

@@ -76,31 +76,27 @@ def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:
     return found
 
 
-def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[BoundaryModel, Rows]]:
-    """Return the boundary without groups of each segment, and the rows that it decides.
-
-    `model`: the boundary; `by`: the column whose values are the segments.  A value that the model
-    does not know, or none, is decided by the group ``other``, or by the boundary of all rows
-    together.
-    """
-    if model.groups is msgspec.UNSET:
-        return [(model, slice(None))]
-    if by is None:
-        raise UsageError("this boundary has a threshold for each segment: it needs their column.")
-    names = tuple(model.groups)
-    unknown = names.index(OTHER) if OTHER in names else len(names)
-    code = known_codes(by, names)
-    code = np.where(code < 0, unknown, code)
-    rules = [*(model.of_group(name) for name in names), model.with_rule(model.rule)]
-    found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]
-    return [(rule, rows) for rule, rows in found if rows.size]
-
-
 def _by_rule(
     model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None
 ) -> Iterator[tuple[BoundaryModel, Rows, Floats, NDArray[np.uint16]]]:
-    """Yield the boundary without groups of each segment, its rows, their scores and levels."""
-    for rule, rows in of_segments(model, by):
+    """Yield the boundary without groups of each segment, its rows, their scores and levels.
+
+    A segment that the model does not know, or none, is decided by the group ``other``, or by the
+    boundary of all rows together.
+    """
+    found: list[tuple[BoundaryModel, Rows]] = [(model, slice(None))]
+    if model.groups is not msgspec.UNSET:
+        if by is None:
+            raise UsageError(
+                "this boundary has a threshold for each segment: it needs their column."
+            )
+        names = tuple(model.groups)
+        unknown = names.index(OTHER) if OTHER in names else len(names)
+        code = known_codes(by, names)
+        code = np.where(code < 0, unknown, code)
+        rules = [*(model.of_group(name) for name in names), model.with_rule(model.rule)]
+        found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]
+    for rule, rows in found:
         own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
         yield rule, rows, own, row_levels(rule, own, spread)
 

@@ -128,12 +128,10 @@ def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
 
 def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best threshold that may be random at its own score, for a tally of one level."""
-    kept = np.ones(tally.score.size, bool) if not tally.part.size else tally.part != excluded
-    score = tally.score[kept].astype(np.float64)
-    last = np.append(score[1:] != score[:-1], True)  # of equal scores, in several parts
-    rows = np.cumsum(tally.count[kept].astype(np.int64))[last]
-    hits = np.cumsum(tally.positive[kept].astype(np.int64))[last]
-    score = score[last]
+    points = tally.points(excluded=excluded, together=True, every=True)
+    own = points.of_level(0)
+    rows, hits = points.selected[own], points.true_positives[own]
+    score = tally.score[points.entry[own]].astype(np.float64)
     assert isinstance(goal, CountGoal)
     taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
     narrow = wide = np.array([score[taken - 1] if taken else np.nan])

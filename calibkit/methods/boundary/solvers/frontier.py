@@ -28,8 +28,9 @@ from calibkit.methods.boundary.solvers.grid_methods import (
     table_size,
 )
 from calibkit.methods.boundary.solvers.methods import grid_counts
+from calibkit.numerics.knapsack import undominated
 from calibkit.summaries.tally import Points
-from calibkit_kernels import knapsack
+from calibkit_kernels.knapsack import UNREACHABLE
 
 Int64s = NDArray[np.int64]
 
@@ -65,7 +66,12 @@ def precision_recall_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     more than `MOST_STEPS` steps is refused.
     """
     whole = pareto_frontier(positives, totals)
-    kept = knapsack.rising_precision(whole.true_positives, whole.selected)
+    hits, rows = whole.true_positives.tolist(), whole.selected.tolist()
+    kept: list[int] = []
+    for i in range(len(rows) - 1, -1, -1):
+        if rows[i] and (not kept or hits[i] * rows[kept[-1]] > hits[kept[-1]] * rows[i]):
+            kept.append(i)
+    kept.reverse()
     return Frontier(whole.true_positives[kept], whole.selected[kept], whole.choices[kept])
 
 
@@ -86,7 +92,7 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
     best = tables.values[-1]
     # From the most true positives down, a total is kept if it has fewer rows than all before.
-    fewest = np.maximum.accumulate(np.append(knapsack.UNREACHABLE, best[::-1]))
+    fewest = np.maximum.accumulate(np.append(UNREACHABLE, best[::-1]))
     hits = (best.size - 1 - np.flatnonzero(np.diff(fewest)))[::-1].copy()
     takes = prefixes.takes(tables.trace(hits))
     return Frontier(hits * prefixes.hits_unit, -best[hits] * prefixes.rows_unit, takes)
@@ -132,7 +138,8 @@ def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[
                     "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points "
                     "on the concave hull alone."
                 )
-            shifted = knapsack.merge_pareto(before, shifted)
+            both = np.concatenate((before, shifted))
+            shifted = both[undominated(both[:, [1, 0]])]
             rank += 1
         stack.append((rank, shifted))
     return stack[0][1], steps

@@ -253,7 +253,7 @@ def _losses(parts: _Parts, known: Pair, ratio: tuple[int, int]) -> tuple[_Losses
     else:
         reviewed = goal.limit if parts.bound is None else parts.counts(known)[3]
         room = most - (goal.least - caught) / review_rate + reviewed
-    room += 1e-9 * (1.0 + most + points.selected.max(initial=0))
+    room += 1e-9 * (1.0 + most + goal.totals.rows)
     found: tuple[_Losses, _Losses] = [], []
     for losses, relaxed, unit in zip(found, both, units, strict=True):
         for level in range(points.levels):
