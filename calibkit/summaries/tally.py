@@ -114,7 +114,7 @@ class Tally:
             offsets = offsets[[0, -1]]
         counts = self.level, self.count, self.positive, self.part, self.gain
         selected, true_positives, entry, gain, ends = kernels.prefix_points(
-            self.score, *counts, excluded, every, offsets
+            self.score, *counts, excluded, offsets
         )
         return Points(selected, true_positives, entry, offsets, ends, gain)
 

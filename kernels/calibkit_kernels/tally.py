@@ -212,7 +212,6 @@ def prefix_points(
     part: Parts,
     gain: Int64s,
     excluded: int,
-    every: bool,
     offsets: Int64s,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
     """Return the prefixes of each level that end in a score with a positive row.
@@ -227,11 +226,10 @@ def prefix_points(
         A tally.  Entries of part `excluded` are passed over (-1: none).
     gain
         What the rows of each entry are worth, a signed integer; may be empty.
-    every
-        Whether prefixes that end in negative rows alone are returned too.
     offsets
         Where each level's points begin in the output, with the total at the end; upper bounds
-        suffice.  One level only (two offsets): all levels are taken together.
+        suffice.  One level only (two offsets): all levels are taken together.  With room for all
+        entries, prefixes that end in a score of negative rows are returned too.
 
     Returns
     -------
@@ -243,6 +241,7 @@ def prefix_points(
         Where each level's points end.
     """
     levels = offsets.size - 1
+    every = offsets[levels] == score.size
     selected = np.empty(offsets[levels], np.int64)
     true_positives = np.empty(offsets[levels], np.int64)
     entry = np.empty(offsets[levels], np.int64)

@@ -163,7 +163,7 @@ def test_prefixes_end_in_scores_with_a_positive(
         offsets = offsets[[0, -1]]
     gain = np.arange(score.size) % 7 - 3
     selected, hits, entry, worth, ends = kernels.prefix_points(
-        score, level, count, positive, part, gain, excluded, every, offsets
+        score, level, count, positive, part, gain, excluded, offsets
     )
     found = [
         [(int(selected[i]), int(hits[i]), float(score[entry[i]])) for i in range(start, end)]
