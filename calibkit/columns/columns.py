@@ -160,29 +160,25 @@ class ScoreRows:
         where = self.where
         if where is not None:
             where = replace(where, kept=rows if where.kept is None else where.kept[rows])
-        return replace(
-            self,
-            score=_taken(self.score, rows),
-            uncertainty=None if self.uncertainty is None else _taken(self.uncertainty, rows),
-            label=None if self.label is None else self.label[rows],
-            weight=None if self.weight is None else _taken(self.weight, rows),
-            others=None if self.others is None else self.others[rows],
-            where=where,
-            times=None if self.times is None else self.times[rows],
-            weight_each=None if self.weight_each is None else self.weight_each[rows],
-            hashes=self.hashes if self.moved else {},
-        )
+        found: dict[str, Any] = {
+            name: own[rows]
+            for name in (
+                "score",
+                "uncertainty",
+                "label",
+                "weight",
+                "others",
+                "times",
+                "weight_each",
+            )
+            if (own := getattr(self, name)) is not None
+        }
+        for name in found.keys() & {"score", "uncertainty", "weight"}:
+            found[name].flags.writeable = False  # as they are read: kernels are compiled for that
+        return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
 
 
 C = TypeVar("C", bound=ScoreColumns)
-F = TypeVar("F", NDArray[np.float64], FloatArray)
-
-
-def _taken(values: F, rows: NDArray[np.int64]) -> F:
-    """Return some values as `numeric_column` gives all, for which kernels are compiled."""
-    found = values[rows]
-    found.flags.writeable = False
-    return found
 
 
 def read_score_rows(

@@ -216,12 +216,7 @@ def _refuse_absent(column: pl.Series, where: RowFinder) -> NoReturn:
 
 
 def _refuse_values(
-    column: pl.Series,
-    array: FloatArray,
-    where: RowFinder,
-    low: float,
-    high: float,
-    advice: str,
+    column: pl.Series, array: FloatArray, where: RowFinder, low: float, high: float, advice: str
 ) -> NoReturn:
     if np.isnan(array).any():
         _refuse_absent(column, where)
@@ -245,11 +240,7 @@ _LISTED_VALUES: Final = 5
 
 
 def label_column(
-    column: pl.Series,
-    where: RowFinder,
-    *,
-    positive: str | None = None,
-    must_occur: bool = True,
+    column: pl.Series, where: RowFinder, *, positive: str | None = None, must_occur: bool = True
 ) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """Return labels as 0 and 1 (uint8), and warnings; refuse missing and other values.
 

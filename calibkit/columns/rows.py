@@ -35,11 +35,7 @@ class RowFinder:
         return self.start + (rows if self.kept is None else self.kept[rows])
 
     def refuse(
-        self,
-        column: pl.Series,
-        offends: NDArray[np.bool_] | None,
-        problem: str,
-        advice: str,
+        self, column: pl.Series, offends: NDArray[np.bool_] | None, problem: str, advice: str
     ) -> NoReturn:
         """Raise an `OffendingRows` about the rows of `column` that offend (None: all rows)."""
         rows = np.arange(column.len()) if offends is None else np.flatnonzero(offends)

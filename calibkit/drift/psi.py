@@ -38,10 +38,7 @@ class Stability:
 
 
 def stability(
-    new: Sequence[float],
-    reference: Sequence[float],
-    sizes: tuple[float, float],
-    confidence: float,
+    new: Sequence[float], reference: Sequence[float], sizes: tuple[float, float], confidence: float
 ) -> Stability:
     """Return the index between new rows and fitting rows, given their weight in each bin.
 

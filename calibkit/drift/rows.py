@@ -278,11 +278,7 @@ def base_rate(model: Any) -> float | None:
 
 
 def _watched(
-    name: str,
-    model: BoundaryModel,
-    used: dict[str, str],
-    source: Source | None,
-    weight: str | None,
+    name: str, model: BoundaryModel, used: dict[str, str], source: Source | None, weight: str | None
 ) -> Watched:
     """Return a boundary and its outline; `source` None: its rows were counted elsewhere."""
     if model.fit.reference is None:

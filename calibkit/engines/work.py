@@ -262,12 +262,7 @@ def state_on_cluster(
     task = StateTask(partial(_state, method, options), opening.of_worker(address, threads))
     with DaskEngine(address, threads) as cluster:
         return state_of_all(
-            cluster,
-            task,
-            shards,
-            of_rows=options.of_rows,
-            divide=divide,
-            meanwhile=load,
+            cluster, task, shards, of_rows=options.of_rows, divide=divide, meanwhile=load
         )
 
 

@@ -31,7 +31,7 @@ from calibkit.measures.curves import curve_rows
 from calibkit.measures.decisions import confusion_of
 from calibkit.measures.metric import signed
 from calibkit.measures.net_benefit import Flagged
-from calibkit.measures.ranges import ranges
+from calibkit.measures.ranking import ranges
 from calibkit.measures.views import View, view_of
 from calibkit.models.lineage import model_hash
 from calibkit.options.evaluate import EvaluateOptions

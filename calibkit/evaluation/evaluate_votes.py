@@ -80,8 +80,7 @@ def evaluate_votes(
             _add(findings, name, part.name, one, small)
             if curves and not small:
                 curve = vote_rows(
-                    *(name, part.name, one.judged, findings.confidence),
-                    classes=curves == "classes",
+                    *(name, part.name, one.judged, findings.confidence), classes=curves == "classes"
                 )
                 findings.drawn.append(curve)
             if name != baseline and not small:

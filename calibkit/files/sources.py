@@ -356,8 +356,5 @@ def open_source(
     asked = replace(dialect or Dialect(), dtype=dtype)
     tables = [open_part(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
-        settled(tables, asked.marks),
-        input_format=input_format,
-        memory=memory,
-        dialect=asked,
+        settled(tables, asked.marks), input_format=input_format, memory=memory, dialect=asked
     )

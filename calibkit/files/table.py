@@ -227,9 +227,5 @@ def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> N
             advice = SETTLES_DECIMAL
     where = f" ({culprit} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
     raise DataError.of(
-        path,
-        f"{message}{where}; {advice}",
-        column=name,
-        rows=len(rows) or None,
-        first_rows=rows,
+        path, f"{message}{where}; {advice}", column=name, rows=len(rows) or None, first_rows=rows
     )

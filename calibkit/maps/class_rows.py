@@ -167,11 +167,7 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
 
 
 def read_predictions(
-    frame: pl.DataFrame,
-    matched: Matched,
-    where: RowFinder,
-    scale: str,
-    dtype: str | None = None,
+    frame: pl.DataFrame, matched: Matched, where: RowFinder, scale: str, dtype: str | None = None
 ) -> Floats:
     """Return the class probabilities (normalised) or logits of rows, after rounding to a dtype."""
     matrix = read_matrix(frame, matched, where)

@@ -223,12 +223,7 @@ class Tally:
         """
         integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
         bits, level, count, positive, part = splits.deal_entries(
-            self.score.view(integers),
-            self.level,
-            self.count,
-            self.positive,
-            parts,
-            np.uint64(seed),
+            self.score.view(integers), self.level, self.count, self.positive, parts, np.uint64(seed)
         )
         return Tally(
             bits.view(self.score.dtype), level, count, positive, self.levels, self.unit, part
@@ -287,11 +282,7 @@ def count_rows(
 
 
 def _count_plain(
-    score: Floats,
-    level: NDArray[np.uint16],
-    label: NDArray[np.uint8],
-    levels: int,
-    threads: int,
+    score: Floats, level: NDArray[np.uint16], label: NDArray[np.uint8], levels: int, threads: int
 ) -> Tally:
     keys, smallest = falling_keys(score)
     key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()

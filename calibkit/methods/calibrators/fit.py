@@ -112,11 +112,7 @@ def _chosen(
 
     dealings = splits(deal, float(points.rows), options.seed, forward=forward)
     name, candidates = choose(
-        dealings,
-        points,
-        options,
-        measure=options.optimize or "log_loss",
-        clip=options.clip,
+        dealings, points, options, measure=options.optimize or "log_loss", clip=options.clip
     )
     said: tuple[str, ...] = ()
     if name == "none":

@@ -128,9 +128,7 @@ def _segment(test: Moments, train: Moments | None) -> Segment | None:
 
 
 def _groups(
-    parts: Mapping[str | None, Moments],
-    others: Mapping[str | None, Moments] | None,
-    min_rows: int,
+    parts: Mapping[str | None, Moments], others: Mapping[str | None, Moments] | None, min_rows: int
 ) -> SegmentTable:
     """Return the segments that are large enough, in the natural order of their names."""
     values: dict[str, Segment] = {}
