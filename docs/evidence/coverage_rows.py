@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -124,17 +123,15 @@ def _posterior_truth() -> Truth:
 def ceiling(rows: int, bound: str, confidence: str, files: int) -> float:
     """Return the share of the oracle's recall kept by who knows the path and tests on all rows.
 
-    A fixed sequence along the best boundaries, from where most recall is expected of the first test
-    to the first that is not certified; nan where no boundary meets the bound.
+    A fixed sequence along the best boundaries, from where its power is largest to the first that
+    is not certified; nan where no boundary meets the bound.
     """
     truth, limit, allowed = truth_of("posterior"), float(bound), 1.0 - float(confidence)
     if not truth.oracle[bound]:
         return math.nan
     positive, mass = truth.path()
     recall, share = np.cumsum(positive) / positive.sum(), np.cumsum(mass)
-    apart = (np.cumsum(positive) - limit * share) / np.sqrt(share * limit * (1 - limit) / rows)
-    chance = [NormalDist().cdf(own + NormalDist().inv_cdf(allowed)) for own in apart]
-    start = int(np.argmax(recall * chance))
+    start = int(np.argmax((np.cumsum(positive) - limit * share) / np.sqrt(share)))
     kept = 0.0
     for seed in range(files):
         stream = np.random.default_rng([seed, 3])
