@@ -1,4 +1,4 @@
-"""`calibkit boundary --confidence` against MAPIE: a boundary whose precision is certified.
+"""`calibkit boundary --confidence` against the same fit without it, and against MAPIE.
 
 MAPIE, where the environment of this script has it, tests a hundred thresholds on one score; calibkit
 a path of boundaries over score and uncertainty.
@@ -18,19 +18,35 @@ from harness import Pair, calibkit, compare, million, peer_script
 ROUNDS = 2
 
 PRECISION, CONFIDENCE = "0.7", "0.9"
+#: The ratio aimed at of the time with a certificate to that without.
+LIMIT = 2.0
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
-    """Measure at a tenth of the rows."""
+    """Measure what a certificate adds, and MAPIE at a tenth of the rows."""
+    output = ("-q", "-o", str(harness.FOLDER / "certified.json"))
+    certify = ("--confidence", CONFIDENCE)
+
+    def boundary(path: str, *more: str) -> list[str]:
+        given = ("boundary", path, "--precision", PRECISION)
+        return calibkit(options.python, *given, *more, *output)
+
+    path = datasets.distinct(options.python, options.rows)
+    yield compare(
+        f"{million(options.rows)}, with a certificate against without",
+        boundary(path, *certify),
+        boundary(path),
+        rounds=options.rounds,
+        limit=LIMIT,
+        kind="certificate",
+    )
     if find_spec("mapie") is None:
         return
     rows = options.rows // 10
     path = datasets.distinct(options.python, rows)
-    output = str(harness.FOLDER / "certified.json")
-    more = ("--precision", PRECISION, "--confidence", CONFIDENCE, "-q", "-o", output)
     yield compare(
         f"{million(rows)}, MAPIE, 100 thresholds",
-        calibkit(options.python, "boundary", path, *more),
+        boundary(path, *certify),
         peer_script(sys.executable, "mapie_precision.py", path, PRECISION, CONFIDENCE),
         rounds=options.rounds,
         kind="certified",

@@ -46,8 +46,8 @@ SECTIONS = {
     ),
     "certified": (
         "boundary --confidence",
-        "A boundary whose precision is certified (at least 0.7, confidence 0.9) against MAPIE's "
-        "control of the precision of one threshold.",
+        "A boundary whose precision is certified (at least 0.7, confidence 0.9) against the same "
+        "fit without a certificate, and against MAPIE's control of the precision of one threshold.",
     ),
     "smooth": (
         "evaluate --metrics smooth_ece",

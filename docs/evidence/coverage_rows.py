@@ -18,6 +18,7 @@ from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import count_rows
+from calibkit_kernels.binomial import upper_tail
 
 Floats = NDArray[np.float64]
 
@@ -79,6 +80,11 @@ class Truth:
             hits += float(self.positive[low:high][chosen].sum())
         return hits / float(self.positive.sum()), hits / mass if mass else 1.0
 
+    def path(self) -> tuple[Floats, Floats]:
+        """Return positive mass and mass by falling rate: what the best boundaries take, in turn."""
+        order = np.argsort(-self.positive / self.mass, kind="stable")
+        return self.positive[order], self.mass[order]
+
 
 @cache
 def truth_of(generator: str) -> Truth:
@@ -107,13 +113,35 @@ def _posterior_truth() -> Truth:
                 )
             )
     score, uncertainty, mass, positive = np.array(places).T
-    order = np.argsort(-positive / mass, kind="stable")
-    hits, rows = np.cumsum(positive[order]), np.cumsum(mass[order])
-    oracle = {
-        bound: float(hits[hits >= float(bound) * rows].max(initial=0.0) / hits[-1])
-        for bound in BOUNDS
-    }
-    return Truth(score, uncertainty, mass, positive, oracle)
+    truth = Truth(score, uncertainty, mass, positive, {})
+    hits, rows = (np.cumsum(own) for own in truth.path())
+    for bound in BOUNDS:
+        truth.oracle[bound] = float(hits[hits >= float(bound) * rows].max(initial=0.0) / hits[-1])
+    return truth
+
+
+def ceiling(rows: int, bound: str, confidence: str, files: int) -> float:
+    """Return the share of the oracle's recall kept by who knows the path and tests on all rows.
+
+    A fixed sequence along the best boundaries, from where its power is largest to the first that
+    is not certified; nan where no boundary meets the bound.
+    """
+    truth, limit, allowed = truth_of("posterior"), float(bound), 1.0 - float(confidence)
+    if not truth.oracle[bound]:
+        return math.nan
+    positive, mass = truth.path()
+    recall, share = np.cumsum(positive) / positive.sum(), np.cumsum(mass)
+    start = int(np.argmax((np.cumsum(positive) - limit * share) / np.sqrt(share)))
+    kept = 0.0
+    for seed in range(files):
+        stream = np.random.default_rng([seed, 3])
+        seen = stream.multinomial(rows, np.append(mass, max(0.0, 1.0 - mass.sum())))[:-1]
+        count, hits = np.cumsum(seen), np.cumsum(stream.binomial(seen, positive / mass))
+        end = start
+        while end < count.size and upper_tail(hits[end], count[end], limit, 1 - limit) <= allowed:
+            end += 1
+        kept += float(recall[end - 1]) if end > start else 0.0
+    return kept / files / truth.oracle[bound]
 
 
 def _noisy_truth() -> Truth:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from coverage_kinds import KINDS, kept, kind_rows
-from coverage_rows import BOUNDS, MAKERS, truth_of
+from coverage_rows import BOUNDS, MAKERS, ceiling, truth_of
 from pages import arguments, fill, paragraph, table
 from studies import monte_carlo
 
@@ -126,16 +126,17 @@ def coverage_parts(outcomes: Outcomes) -> dict[str, str]:
         kept, violated, nothing, count = summary(own)
         values.append(p_value(violated, count, confidence))
         shown = "no boundary meets it" if math.isnan(kept) else f"{kept:.1%}"
+        known = ceiling(size, bound, confidence, count) if generator == "posterior" else math.nan
         rows.append(
             [
                 *(generator, f"{size:,}", bound, confidence, f"{count:,}"),
                 *(f"{violated / count:.1%}", f"{1 - float(confidence):.0%}"),
-                *(f"{nothing / count:.1%}", shown),
+                *(f"{nothing / count:.1%}", shown, "" if math.isnan(known) else f"{known:.1%}"),
             ]
         )
     rejected = holm(values, SIGNIFICANCE)
     verdict = "**coverage fails.**" if rejected else "**no cell violates its bound too often.**"
-    header = "generator|rows|precision >=|C|files|violations|allowed|none|recall kept"
+    header = "generator|rows|precision >=|C|files|violations|allowed|none|recall kept|known path"
     return {
         "coverage": table(header, rows, "lr"),
         "verdict": paragraph(
