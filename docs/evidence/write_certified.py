@@ -26,8 +26,9 @@ CONFIDENCE = 0.9
 THRESHOLDS = 300
 #: Of two bounds at once: the recall, beside the precision that one threshold has at a recall of 0.5.
 SECOND = 0.3
-#: The share of its rows from which MAPIE learns the order of its tests.
-LEARNS = 0.5
+#: The share of its rows from which MAPIE learns the order of its tests: of .1, .2, .3 and .5 the one
+#: with the best mean recall over these files.
+LEARNS = 0.3
 
 #: What is promised, by name, and the least of it.
 Bounds = dict[str, float]

@@ -90,7 +90,7 @@ def feasible(target: Target, found: naive.Totals, everything: naive.Totals) -> b
     if target.option == "precision":
         return hits >= bound * rows
     if target.option == "recall":
-        return rows > 0 and worth > 0 and worth >= bound * everything[2]
+        return rows > 0 and worth >= bound * everything[2]  # of none, where that is enough
     if target.option == "fpr":
         return rows - hits <= bound * (everything[0] - everything[1])
     return rows <= (bound if bound >= 1 else bound * everything[0])
