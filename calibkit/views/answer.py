@@ -147,6 +147,8 @@ def rule(model: BoundaryModel) -> str:
         if block == review:
             return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
+    if model.score_thresholds and set(model.score_thresholds) == {None}:
+        return "Flag no row."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
     which = str(level_rows(model, [None])[0][-1])

@@ -70,7 +70,7 @@ def test_covariate_is_the_default_and_the_score_a_probability(made: Path, invoke
 
 def test_a_boundary_that_knows_more_than_the_probabilities(made: Path, invoke: Invoke) -> None:
     words = (made / "levels.json", made / "new.parquet", "--estimate", "-o", made / "d.json")
-    told = "which the probabilities do not know"
+    told = "which the probabilities ignore"
     assert told in invoke("drift", *words).stderr
     assert told in invoke("drift", *words, "--calibrator", made / "cal.json").stderr
     assert told not in invoke("drift", *words, "--calibrator", made / "het.json").stderr

@@ -347,7 +347,7 @@ def test_calibration_joins_when_asked(models: Path, invoke: Invoke, tmp_path: Pa
     found = content(invoke, *words, "--state", tmp_path / "b.state", "--calibration")
     assert found["alarm"] is True
     assert "calibration is refuted" in found["advice"]
-    assert "calibrate them again" in found["advice"]
+    assert "recalibrate" in found["advice"]
     assert not content(invoke, *words, "--state", tmp_path / "c.state")["alarm"]
     other = invoke("watch", *words, "--state", tmp_path / "c.state", "--calibration")
     assert (other.code, "another bound" in other.stderr) == (3, True)

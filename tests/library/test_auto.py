@@ -88,7 +88,7 @@ def test_a_cut_is_moved_to_where_the_bound_just_holds(goal: dict[str, str], meth
     slope = np.ones_like(limits)
     for fold, boundary in checked.found.items():
         if boundary.surface is not None:
-            slope[fold] = boundary.surface.lines()[:-1, 1]
+            slope[fold] = boundary.surface.lines()[:, 1]
     logit = np.log(dealt.score / (1 - dealt.score))
     limit = np.log(limits / (1 - limits))[dealt.part, dealt.level]
     order = np.argsort(-slope[dealt.part, dealt.level] * (logit - limit), kind="stable")

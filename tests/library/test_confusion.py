@@ -18,6 +18,7 @@ from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, intervals, method
 from calibkit.measures.views import Sample
 from calibkit.numerics.confusion import MEASURES, OBJECTIVES, Cells
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import Settings, read_metrics
 
 PARAMETERS = {
@@ -186,20 +187,8 @@ def test_groups_of_equal_rows_widen_intervals() -> None:
 
 def test_names_are_read_as_boundary_writes_them() -> None:
     bounds: dict[str, list] = {"recall_at_precision": [], "precision_at_recall": []}
-    texts = [
-        "auc",
-        "kappa",
-        "balanced-accuracy",
-        "fbeta:2",
-        "utility:1",
-        "-2",
-        "0",
-        "0",
-        "cost:5",
-        "1.0",
-        "tp",
-    ]
-    assert read_metrics(texts, bounds) == (
+    text = "auc,kappa,balanced-accuracy,fbeta:2,utility:1,-2,0,0,cost:5,1.0,tp"
+    assert EvaluateOptions(metrics=text).chosen == (
         *("auc", "kappa", "balanced_accuracy", "fbeta:2", "utility:1,-2,0,0", "cost:5,1", "tp"),
     )
     typed = [f"{n}:{PARAMETERS[n.replace('-', '_')]}" if one.parameters else n

@@ -70,7 +70,7 @@ def test_fits_of_good_rows_say_nothing_and_of_odd_ones_something(name: str) -> N
     assert "higher scores go with fewer positives (AUC 0.1" in turned or turned == "infeasible"
     if name not in ("hetcal", "certified"):
         constant = said(fit, rows().with_columns(score=pl.lit(0.5)))
-        assert "one score in all rows" in constant
+        assert "every row has the same score" in constant
     logits = said(fit, rows(), scale="logit")
     assert "look like probabilities, not like logits" in logits
     percentages = said(fit, rows(), scale="percent")

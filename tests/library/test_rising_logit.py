@@ -162,7 +162,7 @@ def test_rows_without_an_answer(method: str) -> None:
     with pytest.warns(ck.CalibkitWarning, match="every slope is 0"):
         falling = ck.fit_calibrator(score=score, label=score < 0.5, method=method)
     assert falling.slopes is not None and not any(falling.slopes)
-    with pytest.warns(ck.CalibkitWarning, match="one score in all rows"):
+    with pytest.warns(ck.CalibkitWarning, match="every row has the same score"):
         same = ck.fit_calibrator(score=np.full(20, 0.3), label=np.arange(20) < 5, method=method)
     q = same.apply(pl.DataFrame({"score": [0.1, 0.3, 0.9]}))["calibrated"].to_list()
     assert q == pytest.approx([0.25] * 3)
