@@ -6,7 +6,6 @@ It loads no arrays: a model that is only shown does not need them.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
 
 import msgspec
@@ -147,19 +146,16 @@ class ScoreMap(
                 raise ModelError(f"{name} and their values differ in number, or there are none")
             if not all(a < b for a, b in itertools.pairwise(knots)):
                 raise ModelError(f"{name} must rise")
-            if not all(0.0 <= value <= 1.0 for value in values) or not all(
-                map(math.isfinite, knots)
-            ):
+            if not all(0.0 <= value <= 1.0 for value in values):
                 raise ModelError(f"the values of {name} must lie in [0, 1]")
 
     def _check_spline(self) -> None:
         if self.logit_knots is None or self.logits is None or self.slopes is None:
             return
-        numbers = (*self.logit_knots, *self.logits, *self.slopes)
         if not len(self.logit_knots) == len(self.logits) == len(self.slopes) > 0:
             raise ModelError("logit_knots, logits and slopes differ in number, or there are none")
-        if not all(map(math.isfinite, numbers)) or not min(self.slopes) >= 0.0:
-            raise ModelError("logit_knots, logits and slopes must be finite, slopes 0 or more")
+        if not min(self.slopes) >= 0.0:
+            raise ModelError("slopes must be 0 or more")
         for name in ("logit_knots", "logits"):
             own = getattr(self, name)
             if not all(a < b or (a == b and name == "logits") for a, b in itertools.pairwise(own)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -342,9 +341,6 @@ def _check_sides(node: TreeNode, category: bool) -> None:
 
 def _check_map(leaf: LeafMap) -> None:
     if leaf.a is not msgspec.UNSET and leaf.b is not msgspec.UNSET:
-        numbers = [leaf.a, leaf.b, 0.0 if leaf.c is msgspec.UNSET else leaf.c]
-        if not all(map(math.isfinite, numbers)):
-            raise ModelError("a map is not finite")
         return
     if leaf.knots is msgspec.UNSET or leaf.values is msgspec.UNSET:
         raise ModelError("a map has 'a' and 'b', or 'knots' and 'values'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -108,8 +107,6 @@ class VadModel(Model):
             raise ModelError("'train' and 'lambda_test' go together")
         if (self.groups is None) != ("by" not in self.columns):
             raise ModelError("'groups' and a column 'by' go together")
-        if not all(math.isfinite(number) for line in self.lines() for number in line):
-            raise ModelError("'lambda' and 'mean' are finite numbers")
         if self.calibrator is not None and self.inner().kind != "calibrator":
             raise ModelError("'calibrator' holds a model of kind 'calibrator'")
 
