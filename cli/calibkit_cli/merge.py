@@ -107,8 +107,6 @@ def _merge_watches(line: MergeLine) -> None:
         deliver_watch(line.console(texts=TEXTS), found)
         return
     console = line.console()
-    if output in paths:
-        raise UsageError(f"{output}: is one of the states to merge; name another file.")
     counts = {"nights": len(found.state.nights), "states": len(paths)}
     _write_state(console, found.rows, lambda file: file.write(found.state.to_json()), counts)
 

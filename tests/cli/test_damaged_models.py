@@ -182,6 +182,8 @@ def test_sizes_that_do_not_fit_are_refused_by_name(
 
 
 def test_a_model_within_another_is_a_calibrator(folder: Path) -> None:
-    content, other = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("vad", "tree"))
+    content, other = (
+        json.loads((folder / f"{name}.json").read_bytes()) for name in ("vad", "tree")
+    )
     with pytest.raises(ModelError, match="of kind 'calibrator'"):
         decode(damaged(content, ("calibrator",), other))

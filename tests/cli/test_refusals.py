@@ -1,0 +1,150 @@
+"""What commands refuse, each with its reason: pairs of options, columns, models of other kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.conftest import Invoke, make
+
+MADE = {
+    "grid.parquet": "bin rows.parquet --score-bins 5",
+    "fine.parquet": "bin rows.parquet --score-bins 290 --strategy equal-width --uncertainty-bins 290",
+    "boundary.json": "boundary rows.parquet --precision 0.6 --method exact",
+    "stochastic.json": "boundary rows.parquet --fpr 0.2 --method stochastic",
+    "several.json": "boundary rows.parquet --precision 0.6 --uncertainty uncertainty,x --method exact --uncertainty-bins 4",
+    "all.json": "boundary rows.parquet --recall 1 --method st",
+    "of-grid.json": "boundary grid.parquet --precision 0.6 --method exact",
+    "line.json": "calibrate rows.parquet --method platt",
+    "classes.json": "calibrate rows.parquet --probs prob_* --counts count_* --method temperature",
+    "alpha.json": "alpha-cal rows.parquet",
+    "watch.json": "watch boundary.json rows.parquet --state watch.state --period day --precision 0.1",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with rows, a grid, and a model of each kind."""
+    folder = tmp_path_factory.mktemp("refusals")
+    random = np.random.default_rng(5)
+    score = random.uniform(0.05, 0.95, 300)
+    votes = random.binomial(4, score)
+    x = random.normal(size=300)
+    frame = pl.DataFrame(
+        {
+            "score": score,
+            "score_b": np.clip(score + random.normal(0, 0.03, 300), 0.01, 0.99),
+            "uncertainty": random.random(300),
+            "label": (random.random(300) < score).astype(np.int64),
+            "x": x,
+            "x_squared": x * x,
+            "zero": np.zeros(300),
+            "huge": np.append(1e300, np.ones(299)),
+            "one": np.ones(300, np.int64),
+            "place": np.arange(300),
+            "day": np.full(300, "2026-01-02"),
+            "top": random.choice(["0.1", "b"], 300),
+            "list": [[a, 1 - a] for a in score.tolist()],
+            "long": [[a, 0.0, 1 - a] for a in score.tolist()],
+            "prob_0": 1 - score,
+            "prob_1": score,
+            "odd_0": 1 - score,
+            "odd_2": score,
+            "count_0": 4 - votes,
+            "count_1": votes,
+        }
+    )
+    frame.write_parquet(folder / "rows.parquet")
+    frame.select("score", "label").write_csv(folder / "tabs.csv", separator="\t")
+    frame.select("score", "label").write_csv(folder / "bars.csv", separator="|")
+    for output, line in MADE.items():
+        command, *words = line.split()
+        files = {
+            one: folder / one for one in words if one.endswith((".parquet", ".json", ".state"))
+        }
+        make(folder / output, command, *(files.get(one, one) for one in words))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("drift boundary.json rows.parquet --estimate --calibrator alpha.json",
+         2, "'alpha' that reads no score"),
+        ("evaluate rows.parquet --boundary line.json", 3, "decides nothing"),
+        ("evaluate rows.parquet --boundary stochastic.json", 2, "apply it with --key"),
+        ("evaluate rows.parquet --grid rows.parquet", 2, "is not a table of `calibkit bin`"),
+        ("evaluate rows.parquet --grid fine.parquet", 2, "ECE@j takes at most"),
+        ("evaluate rows.parquet --label one --prevalence 0.2", 3, "have only one"),
+        ("evaluate rows.parquet --by top --top 0.1", 2, "drop one"),
+        ("evaluate rows.parquet --probs prob_* --partial -o rows.state", 2, "--partial goes with"),
+        ("evaluate rows.parquet --probs prob_* --counts count_* --class-disagreement odd_*",
+         2, "has the classes 0, 2"),
+        ("evaluate rows.parquet --probs prob_* --counts count_* --class-disagreement long",
+         2, "one probability a class"),
+        ("evaluate rows.parquet --metrics recall_at_precision:0", 2, "more than 0"),
+        ("calibrate rows.parquet --time day --date-format %q", 3, "no date of the format"),
+        ("calibrate bars.csv --delimiter ab", 2, "is no delimiter"),
+        ("calibrate rows.parquet --input-format parquett", 2, "is not one of"),
+        ("calibrate tabs.csv --delimiter ,", 2, "add --input-format tsv"),
+        ("calibrate rows.parquet --probs long --counts count_*", 2, "3 classes, but"),
+        ("apply classes.json rows.parquet --probs *_0 -o out.parquet", 2, "has the classes"),
+        ("apply classes.json rows.parquet --probs long -o out.parquet", 2, "has 3 classes"),
+        ("boundary rows.parquet --precision 0.5 --method ew-dpmt --score-bins 0", 2, "score bins"),
+        ("boundary grid.parquet --precision 0.5 --uncertainty a,b", 2, "several need the rows"),
+        ("boundary rows.parquet --recall 0.5 --value huge", 3, "too large or too small"),
+        ("boundary rows.parquet --precision 0.5 --compare --frontier -", 2, "mix with the model"),
+        ("boundary rows.parquet --precision 0.5 --review-capacity 0.2 --frontier f.csv",
+         2, "not of three-way decisions"),
+        ("plot regions rows.parquet --boundary several.json --uncertainty x -o r.svg",
+         2, "takes two columns"),
+        ("plot regions rows.parquet --boundary several.json --uncertainty x,y -o r.svg",
+         2, "none of the boundary's"),
+        ("plot regions rows.parquet --boundary boundary.json -o r.svg", 2, "plot heatmap draws it"),
+        ("plot reliability rows.parquet --score score --probs prob_* -o r.svg", 2, "at a time"),
+        ("plot threshold rows.parquet --decision label -o r.svg", 2, "no threshold to mark"),
+        ("merge watch.state --expect 2 -o all.state", 2, "a watch has nights"),
+        ("merge . -o watch.state", 2, "would be written over"),
+        ("watch all.json rows.parquet --state new.state", 2, "leaves no room"),
+        ("watch of-grid.json rows.parquet --state new.state --precision 0.5 --drift",
+         2, "keeps no reference"),
+        ("watch boundary.json rows.parquet --state new.state --period day --maturity 3 "
+         "--labelled-at place", 3, "nights are of one kind"),
+        ("alpha-cal rows.parquet --features list", 2, "is a column of lists"),
+        ("hetcal rows.parquet --features ,", 2, "--features"),
+    ],
+)  # fmt: skip
+def test_refused_with_the_reason(
+    line: str, code: int, said: str, folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    before = {path.name for path in folder.iterdir()}
+    done = invoke(*line.split(" "), "-q")
+    assert (done.code, done.stdout) == (code, b""), done.stderr
+    assert said in done.stderr
+    assert {path.name for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("calibrate rows.parquet --probs prob_* --method none", "leave scores as they are"),
+        ("calibrate rows.parquet --probs prob_* --method vector", "penalties chosen by cross-val"),
+        ("alpha-cal rows.parquet", "one alpha0 for all rows"),
+        ("alpha-cal rows.parquet --features x", "linear in 1 feature"),
+        ("alpha-cal rows.parquet --features x --disagreement-map isotonic", "rising step function"),
+        ("hetcal rows.parquet --features x --partition auto", "choose a partition"),
+        ("boundary rows.parquet --precision 0.5 --recall 0.2 --review-capacity 0.3", "review"),
+        ("boundary rows.parquet --minimize cost:3,9 --review-cost 1", "block, review or pass"),
+    ],
+)
+def test_what_a_fit_would_do(
+    line: str, said: str, folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = invoke(*line.split(" "), "--dry-run", "-o", "model.json")
+    assert said in done.stderr + done.stdout.decode()
+    assert (done.code, (folder / "model.json").exists()) == (0, False), done.stderr
