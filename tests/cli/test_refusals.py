@@ -15,7 +15,8 @@ MADE = {
     "fine.parquet": "bin rows.parquet --score-bins 290 --strategy equal-width --uncertainty-bins 290",
     "boundary.json": "boundary rows.parquet --precision 0.6 --method exact",
     "stochastic.json": "boundary rows.parquet --fpr 0.2 --method stochastic",
-    "several.json": "boundary rows.parquet --precision 0.6 --uncertainty uncertainty,x --method exact --uncertainty-bins 4",
+    "several.json": "boundary rows.parquet --precision 0.6 --uncertainty uncertainty,x "
+    "--method exact --uncertainty-bins 4",
     "all.json": "boundary rows.parquet --recall 1 --method st",
     "of-grid.json": "boundary grid.parquet --precision 0.6 --method exact",
     "line.json": "calibrate rows.parquet --method platt",
