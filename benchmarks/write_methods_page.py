@@ -28,9 +28,8 @@ Below 1 calibkit is faster, or smaller."""
 SECTIONS = {
     "calibrate": (
         "calibrate and apply",
-        "`calibkit calibrate` and then `calibkit apply`, two processes with a file written in "
-        "between, against a script that reads the same file once, fits and predicts by the package "
-        "named, and writes.",
+        "`calibkit calibrate --apply` against a script that reads the same file, fits and predicts by "
+        "the package named, and writes the same columns. `auto` is beside `platt`, fit alone.",
     ),
     "vad": (
         "vad",

@@ -13,7 +13,7 @@ import polars as pl
 
 
 def main(method: str, path: str, output: str) -> None:
-    frame = pl.read_parquet(path, columns=["score", "label"])
+    frame = pl.read_parquet(path)
     score = frame["score"].to_numpy().astype(np.float64)
     label = frame["label"].to_numpy()
     if method == "isotonic":
@@ -45,8 +45,7 @@ def main(method: str, path: str, output: str) -> None:
         from netcal.binning import HistogramBinning
 
         found = HistogramBinning(bins=15).fit(score, label).transform(score)
-    result = frame.select("label").with_columns(calibrated=pl.Series(found))
-    result.write_parquet(output)
+    frame.with_columns(calibrated=pl.Series(found)).write_parquet(output)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
-from pyarrow import feather
+from pyarrow import feather, ipc
 
-from calibkit.registry.states import read_state
+from calibkit.errors import ModelError
+from calibkit.files.sinks import arrow_file
+from calibkit.files.sources import Source
+from calibkit.methods.calibrators import run
+from calibkit.models.model import canonical_text
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.registry.states import read_state, state_of
+from calibkit.summaries.states import KEY
 from tests.cli.score_files import simulate, write
 from tests.conftest import ROOT, Invoke, clean_environment, make
 
@@ -335,3 +344,30 @@ def test_the_recipe_for_spark_makes_states_of_partitions(
     fit = ["boundary", folder / "all.parquet", "--precision", "0.9", "--method", "exact"]
     assert invoke(*fit, "-q", "-o", whole).code == 0
     assert merged.read_bytes() == whole.read_bytes()
+
+
+def test_damaged_states_of_scores_are_refused() -> None:
+    draw = np.random.default_rng(1)
+    frame = pl.DataFrame({"score": draw.random(50).round(1), "label": draw.integers(0, 2, 50)})
+    made = run.state(CalibrateOptions(), Source.from_frame(frame)).to_bytes()
+    header = json.loads(ipc.open_file(pa.BufferReader(made)).schema.metadata[KEY.encode()])
+    rows = pl.read_ipc(made)
+
+    def damaged(table: pl.DataFrame, said: str, **parts: dict[str, Any]) -> None:
+        changed = {**header, **{name: {**header[name], **own} for name, own in parts.items()}}
+        with pytest.raises(ModelError, match=said):
+            state_of(arrow_file(table, {KEY: canonical_text(changed)}), "odd.state")
+
+    state_of(arrow_file(rows, {KEY: canonical_text(header)}), "good.state")
+    damaged(rows.drop("count"), "its columns are")
+    damaged(rows.cast({"count": pl.Int32}), "its columns are")
+    damaged(rows[:0], "its columns are")
+    damaged(rows.cast({"score": pl.Float32}), "other types than it says")
+    room = header["payload"]["room"]
+    damaged(rows, "impossible resolution", payload={"room": {**room, "most": 0}})
+    damaged(rows.with_columns(pl.col("count") - 1), "occur less than once")
+    damaged(rows.with_columns(pl.col("count") + 1), "not as many rows as it says")
+    damaged(rows.with_columns(score=float("nan")), "something else than numbers")
+    damaged(rows.with_columns(label=pl.lit(2, rows["label"].dtype)), "labels other than 0 and 1")
+    damaged(rows.with_columns(pl.col("score") / 2), "its rows are not those that were written")
+    damaged(rows, "its hashes are not those", payload={"hashes": {"score": "0" * 16}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,38 @@ def test_states_merge_in_any_order(
     assert judge(merge_states(shuffled)).to_json() == judge(whole).to_json()
     with pytest.raises(ModelError, match="count twice"):
         merge_states([*states, states[0]])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"magic": "x"}, "not a state of"),
+        ({"version": 99}, "version 99 .* update calibkit"),
+        ({"promises": {}}, "its promises are none"),
+        ({"promises": {"precision": 1.0}}, "its promises are none"),
+        ({"promises": {"auc": 0.5}}, "its promises are none"),
+        ({"confidence": 1.0}, "its confidence is no probability"),
+        ({"calendar": "date"}, "its nights are of two kinds"),
+        ({"nights": [1, 0]}, "its nights are not in order"),
+        ({"nights": [0, 0]}, "its nights are not in order"),
+        ({"max_weight": 0.0}, "its largest weight is none"),
+        ({"max_weight": 2.0}, "night 1"),
+        ({"drift": {"score": [1]}}, "its fitting rows"),
+        ({"drift": {"score": [0] * 20}}, "its fitting rows"),
+    ],
+)
+def test_states_that_contradict_themselves(change: dict[str, Any], said: str) -> None:
+    state = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer")
+    nights = [night(place, [(0.0, 0), (1.0, 1)]) for place in (1, 2)]
+    plain = tuple(msgspec.structs.replace(one, weights=()) for one in nights)
+    state = msgspec.structs.replace(state, nights=plain)
+    assert read_state(state.to_json()) == state
+    content = json.loads(state.to_json())
+    places = change.get("nights")
+    moved = {} if places is None else {"nights": [content["nights"][k] for k in places]}
+    with pytest.raises(ModelError, match=said) as refused:
+        read_state(json.dumps({**content, **change, **moved}).encode(), "old.state")
+    assert refused.value.file == "old.state"
 
 
 def test_a_year_of_nights_is_a_small_file() -> None:
