@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -87,3 +89,88 @@ def refuse(tmp_path: Path, invoke: Invoke, model: Path) -> Callable[..., dict[st
         return error
 
     return call
+
+
+#: Files of the folder `service`, and the commands that make them.
+MADE = {
+    "grid.parquet": "bin rows.parquet --score-bins 5",
+    "fine.parquet": "bin rows.parquet --score-bins 290 --strategy equal-width --uncertainty-bins 290",
+    "boundary.json": "boundary rows.parquet --precision 0.6 --method exact",
+    "stochastic.json": "boundary rows.parquet --fpr 0.2 --method stochastic",
+    "several.json": "boundary rows.parquet --precision 0.6 --uncertainty uncertainty,x "
+    "--method exact --uncertainty-bins 4",
+    "all.json": "boundary rows.parquet --recall 1 --method st",
+    "auto.json": "boundary rows.parquet --precision 0.7 --test new.parquet --tag team=fraud",
+    "three.json": "boundary rows.parquet --precision 0.6 --recall 0.8 --review-capacity 0.5 --method st",
+    "costs.json": "boundary rows.parquet --minimize cost:x_squared,2.5 --method exact --folds 0",
+    "value.json": "boundary rows.parquet --recall 0.6 --value x_squared --method exact --folds 0",
+    "weighted.json": "boundary rows.parquet --precision 0.7 --weight weight --prevalence 0.2",
+    "kappa.json": "boundary rows.parquet --maximize kappa --method st",
+    "segments.json": "boundary rows.parquet --precision 0.6 --by site --bound each --method exact",
+    "certified.json": "boundary rows.parquet --precision 0.6 --confidence 0.8",
+    "mist.json": "boundary rows.parquet --precision 0.6 --method mist",
+    "logistic.json": "boundary rows.parquet --precision 0.7 --method logistic",
+    "of-grid.json": "boundary grid.parquet --precision 0.6 --method exact",
+    "line.json": "calibrate rows.parquet --method platt",
+    "steps.json": "calibrate rows.parquet --method isotonic --score score_b",
+    "chosen.json": "calibrate rows.parquet",
+    "sites.json": "calibrate rows.parquet --method beta --by site --min-rows 50",
+    "prior.json": "calibrate unlabelled.parquet --method prior-shift --negatives-kept 0.5",
+    "classes.json": "calibrate rows.parquet --probs prob_* --counts count_* --method temperature",
+    "alpha.json": "alpha-cal rows.parquet",
+    "alpha-of.json": "alpha-cal rows.parquet --features x --disagreement-map isotonic",
+    "vad.json": "vad rows.parquet --members score,score_b --by site --min-rows 20",
+    "tree.json": "hetcal rows.parquet --features x,site --max-depth 2 --min-leaf 30",
+    "boosted.json": "hetcal rows.parquet --features x,site --partition boosted --trees 3",
+    "bundle.json": "bundle line.json team=boundary.json",
+    "metrics.json": "evaluate new.parquet --boundary boundary.json",
+    "watch.json": "watch boundary.json rows.parquet --state watch.state --period day --precision 0.1",
+}
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with rows, a grid, and a model of each kind."""
+    folder = tmp_path_factory.mktemp("service")
+    random = np.random.default_rng(5)
+    score = random.uniform(0.05, 0.95, 300)
+    votes = random.binomial(4, score)
+    x = random.normal(size=300)
+    frame = pl.DataFrame(
+        {
+            "score": score,
+            "score_b": np.clip(score + random.normal(0, 0.03, 300), 0.01, 0.99),
+            "uncertainty": random.random(300),
+            "label": (random.random(300) < score).astype(np.int64),
+            "x": x,
+            "x_squared": x * x,
+            "zero": np.zeros(300),
+            "huge": np.append(1e300, np.ones(299)),
+            "one": np.ones(300, np.int64),
+            "place": np.arange(300),
+            "day": np.full(300, "2026-01-02"),
+            "weight": random.integers(1, 4, 300) / 2,
+            "site": random.choice(["north", "south", "west"], 300),
+            "top": random.choice(["0.1", "b"], 300),
+            "list": [[a, 1 - a] for a in score.tolist()],
+            "long": [[a, 0.0, 1 - a] for a in score.tolist()],
+            "prob_0": 1 - score,
+            "prob_1": score,
+            "odd_0": 1 - score,
+            "odd_2": score,
+            "count_0": 4 - votes,
+            "count_1": votes,
+        }
+    )
+    frame.write_parquet(folder / "rows.parquet")
+    frame.drop("label").write_parquet(folder / "unlabelled.parquet")
+    moved = frame.sample(250, seed=2).with_columns(
+        pl.col("score").pow(1.2), day=pl.lit("2026-01-03")
+    )
+    moved.write_parquet(folder / "new.parquet")
+    frame.select("score", "label").write_csv(folder / "tabs.csv", separator="\t")
+    frame.select("score", "label").write_csv(folder / "bars.csv", separator="|")
+    with contextlib.chdir(folder):
+        for output, line in MADE.items():
+            make(Path(output), *line.split())
+    return folder

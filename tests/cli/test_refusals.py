@@ -4,70 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
-from tests.conftest import Invoke, make
-
-MADE = {
-    "grid.parquet": "bin rows.parquet --score-bins 5",
-    "fine.parquet": "bin rows.parquet --score-bins 290 --strategy equal-width --uncertainty-bins 290",
-    "boundary.json": "boundary rows.parquet --precision 0.6 --method exact",
-    "stochastic.json": "boundary rows.parquet --fpr 0.2 --method stochastic",
-    "several.json": "boundary rows.parquet --precision 0.6 --uncertainty uncertainty,x "
-    "--method exact --uncertainty-bins 4",
-    "all.json": "boundary rows.parquet --recall 1 --method st",
-    "of-grid.json": "boundary grid.parquet --precision 0.6 --method exact",
-    "line.json": "calibrate rows.parquet --method platt",
-    "classes.json": "calibrate rows.parquet --probs prob_* --counts count_* --method temperature",
-    "alpha.json": "alpha-cal rows.parquet",
-    "watch.json": "watch boundary.json rows.parquet --state watch.state --period day --precision 0.1",
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with rows, a grid, and a model of each kind."""
-    folder = tmp_path_factory.mktemp("refusals")
-    random = np.random.default_rng(5)
-    score = random.uniform(0.05, 0.95, 300)
-    votes = random.binomial(4, score)
-    x = random.normal(size=300)
-    frame = pl.DataFrame(
-        {
-            "score": score,
-            "score_b": np.clip(score + random.normal(0, 0.03, 300), 0.01, 0.99),
-            "uncertainty": random.random(300),
-            "label": (random.random(300) < score).astype(np.int64),
-            "x": x,
-            "x_squared": x * x,
-            "zero": np.zeros(300),
-            "huge": np.append(1e300, np.ones(299)),
-            "one": np.ones(300, np.int64),
-            "place": np.arange(300),
-            "day": np.full(300, "2026-01-02"),
-            "top": random.choice(["0.1", "b"], 300),
-            "list": [[a, 1 - a] for a in score.tolist()],
-            "long": [[a, 0.0, 1 - a] for a in score.tolist()],
-            "prob_0": 1 - score,
-            "prob_1": score,
-            "odd_0": 1 - score,
-            "odd_2": score,
-            "count_0": 4 - votes,
-            "count_1": votes,
-        }
-    )
-    frame.write_parquet(folder / "rows.parquet")
-    frame.select("score", "label").write_csv(folder / "tabs.csv", separator="\t")
-    frame.select("score", "label").write_csv(folder / "bars.csv", separator="|")
-    for output, line in MADE.items():
-        command, *words = line.split()
-        files = {
-            one: folder / one for one in words if one.endswith((".parquet", ".json", ".state"))
-        }
-        make(folder / output, command, *(files.get(one, one) for one in words))
-    return folder
+from tests.conftest import Invoke
 
 
 @pytest.mark.parametrize(
@@ -119,14 +58,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )  # fmt: skip
 def test_refused_with_the_reason(
-    line: str, code: int, said: str, folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    line: str, code: int, said: str, service: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
-    before = {path.name for path in folder.iterdir()}
+    monkeypatch.chdir(service)
+    before = {path.name for path in service.iterdir()}
     done = invoke(*line.split(" "), "-q")
     assert (done.code, done.stdout) == (code, b""), done.stderr
     assert said in done.stderr
-    assert {path.name for path in folder.iterdir()} == before
+    assert {path.name for path in service.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -143,9 +82,9 @@ def test_refused_with_the_reason(
     ],
 )
 def test_what_a_fit_would_do(
-    line: str, said: str, folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    line: str, said: str, service: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(service)
     done = invoke(*line.split(" "), "--dry-run", "-o", "model.json")
     assert said in done.stderr + done.stdout.decode()
-    assert (done.code, (folder / "model.json").exists()) == (0, False), done.stderr
+    assert (done.code, (service / "model.json").exists()) == (0, False), done.stderr
