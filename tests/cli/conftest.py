@@ -101,7 +101,8 @@ MADE = {
     "--method exact --uncertainty-bins 4",
     "all.json": "boundary rows.parquet --recall 1 --method st",
     "auto.json": "boundary rows.parquet --precision 0.7 --test new.parquet --tag team=fraud",
-    "three.json": "boundary rows.parquet --precision 0.6 --recall 0.8 --review-capacity 0.5 --method st",
+    "three.json": "boundary rows.parquet --precision 0.6 --recall 0.8 --review-capacity 0.5 "
+    "--method st",
     "costs.json": "boundary rows.parquet --minimize cost:x_squared,2.5 --method exact --folds 0",
     "value.json": "boundary rows.parquet --recall 0.6 --value x_squared --method exact --folds 0",
     "weighted.json": "boundary rows.parquet --precision 0.7 --weight weight --prevalence 0.2",

@@ -19,16 +19,20 @@ from tests.cli.conftest import MADE
 from tests.conftest import Invoke
 
 TEXTS = Path(__file__).parent / "seen"
-NO_FIT = ("watch", "metrics", "grid", "fine")
+MODELS = [
+    name.removesuffix(".json")
+    for name in MADE
+    if name.endswith(".json") and name not in ("watch.json", "metrics.json")
+]
 
 #: Commands that print, by the name of their text.
 SAID = {
-    **{f"show {one}": f"show {one}.json" for one in map(lambda name: name.partition(".")[0], MADE)
-       if one not in NO_FIT},
+    **{f"show {one}": f"show {one}.json" for one in MODELS},
     "show bounds": "show kappa.json --bounds",
     "evaluate": "evaluate new.parquet --boundary boundary.json --by site --threshold 0.5",
     "evaluate in short": "evaluate new.parquet --boundary three.json --grid grid.parquet",
-    "evaluate two scores": "evaluate new.parquet --score score,score_b --top 0.2 --no-intervals",
+    "evaluate two scores":
+        "evaluate new.parquet --score score,score_b --top 0.2 --no-intervals",
     "evaluate weights": "evaluate new.parquet --weight weight --metrics auc,ece,precision --threshold 0.5",
     "evaluate classes": "evaluate rows.parquet --probs prob_*",
     "evaluate votes": "evaluate rows.parquet --probs prob_* --counts count_*",
@@ -44,14 +48,17 @@ SAID = {
     "validate roles": "validate rows.parquet --weight huge --by one --time day",
     "diff models": "diff boundary.json auto.json",
     "diff metrics": "diff metrics.json metrics.json",
-    "gate": "gate metrics.json --fail-if boundary/precision<0.9 --fail-if recall.low<0.1 --annotate github",
+    "gate":
+        "gate metrics.json --fail-if boundary/precision<0.9 --fail-if recall.low<0.1 --annotate github",
     "boundary": "boundary rows.parquet --precision 0.7 -o m.json",
     "boundary compare": "boundary rows.parquet --precision 0.7 --compare -o m.json",
     "boundary impossible": "boundary rows.parquet --precision 0.999 --confidence 0.99",
-    "boundary gap": "boundary rows.parquet --recall 0.5 --by site --max-gap fpr:0.05 --folds 3 -o m.json",
+    "boundary gap":
+        "boundary rows.parquet --recall 0.5 --by site --max-gap fpr:0.05 --folds 3 -o m.json",
     "boundary gap certified":
         "boundary rows.parquet --fpr 0.5 --by site --max-gap fpr:0.4 --confidence 0.8 -o m.json",
-    "boundary sampling": "boundary rows.parquet --precision 0.6 --weight weight --confidence 0.8 -o m.json",
+    "boundary sampling":
+        "boundary rows.parquet --precision 0.6 --weight weight --confidence 0.8 -o m.json",
     "calibrate": "calibrate rows.parquet --by site --min-rows 110 -o m.json",
     "hetcal": "hetcal rows.parquet --features x,site --groups day -o m.json",
     "alpha-cal": "alpha-cal rows.parquet --features x -o m.json",
