@@ -33,7 +33,8 @@ SAID = {
     "evaluate in short": "evaluate new.parquet --boundary three.json --grid grid.parquet",
     "evaluate two scores":
         "evaluate new.parquet --score score,score_b --top 0.2 --no-intervals",
-    "evaluate weights": "evaluate new.parquet --weight weight --metrics auc,ece,precision --threshold 0.5",
+    "evaluate weights":
+        "evaluate new.parquet --weight weight --metrics auc,ece,precision --threshold 0.5",
     "evaluate classes": "evaluate rows.parquet --probs prob_*",
     "evaluate votes": "evaluate rows.parquet --probs prob_* --counts count_*",
     "drift": "drift boundary.json new.parquet",
@@ -41,7 +42,9 @@ SAID = {
     "drift certified": "drift certified.json new.parquet --label label",
     "drift of no boundary": "drift line.json new.parquet",
     "watch": "watch boundary.json new.parquet --state w.state --period day --drift --calibration",
-    "watch unsure": "watch certified.json new.parquet --state w.state --precision 0.7",
+    "watch chance": "watch certified.json new.parquet --state w.state --precision 0.7",
+    "watch unsure": "watch certified.json new.parquet --state w.state --precision 0.6 --fpr 0.7",
+    "watch kept": "watch certified.json new.parquet --state w.state --recall 0.5 --fpr 0.9",
     "watch recall": "watch boundary.json new.parquet --state w.state --recall 0.99 --fpr 0.9",
     "validate": "validate rows.parquet",
     "validate no labels": "validate unlabelled.parquet --by site",
