@@ -79,7 +79,8 @@ class AlphaOptions(shared.FitOptions):
         elif isinstance(features, str):
             said.append(f"fit ln alpha0 linear in {features}")
         else:
-            said.append(f"fit ln alpha0 linear in {len(features)} features")
+            many = "s" * (len(features) != 1)
+            said.append(f"fit ln alpha0 linear in {len(features)} feature{many}")
         if self.disagreement_map != "none":
             said.append("fit a rising step function to the predicted disagreement")
         return said

@@ -74,7 +74,8 @@ class Review:
     def text(self) -> str:
         """The objective in a few words."""
         if self.costs:
-            return f"block, review or pass at least {self.objective}, {self.costs[2]} a review"
+            least = f"the least {self.objective}, a review costing {self.costs[2]}"
+            return f"block, review or pass with {least}"
         words = {"precision": "precision of block >=", "recall": "recall of block and review >="}
         words["review_capacity"] = "rows to review <="
         bounds = ", ".join(f"{words[name]} {bound}" for name, bound in self.bounds.items())

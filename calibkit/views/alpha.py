@@ -39,8 +39,11 @@ def lines(model: AlphaModel) -> list[str]:
         )
     else:
         gained = fit.constant_objective - model.objective
+        features = (
+            "1 feature; it lowers" if model.width == 1 else f"{model.width} features; they lower"
+        )
         said = (
-            f"ln alpha0 is linear in {model.width} features; they lower the objective by "
+            f"ln alpha0 is linear in {features} the objective by "
             f"{gained:.4g}, from {fit.constant_objective:.6g} for a constant alpha0."
         )
     lines = [

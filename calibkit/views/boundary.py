@@ -332,7 +332,9 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     lines = [f"Thresholds for {count}; {kind}."]
     if model.pooled:
         shown = ", ".join(model.pooled[:5]) + (", …" if len(model.pooled) > 5 else "")
-        lines.append(f"{len(model.pooled)} of its values share the segment other: {shown}.")
+        lines.append(
+            f"Segment other ({len(model.pooled)} value{'s' * (len(model.pooled) > 1)}): {shown}."
+        )
     gap, name = model.fit.gap, figure_name(model)
     if not gap:
         return lines

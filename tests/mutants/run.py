@@ -4,9 +4,10 @@ python -m tests.mutants.run [--count 1000] [--jobs 2] [--only calibkit/files] [-
 
 Changes are drawn at random from all functions of the library, the kernels and the command line.  After
 each some of the tests run that reach its line, as `tests.mutants.reached` noted (`make line-coverage`
-comes first): the fastest, those that look at whole texts, others drawn at random.  Those of kernels run interpreted.  Verdicts are
-kept in build/mutants.jsonl: a run that was stopped goes on where it was.  Each test that notices
-a change is run without it at the end.  What survives is looked up in ``examined.py``.
+comes first): the fastest, those that look at whole texts, others drawn at random.  Those of kernels
+run interpreted.  Verdicts are kept in build/mutants.jsonl: a run that was stopped goes on where it
+was.  Each test that notices a change is run without it at the end.  What survives is looked up in
+``examined.py``.
 """
 
 from __future__ import annotations
