@@ -95,6 +95,7 @@ def refuse(tmp_path: Path, invoke: Invoke, model: Path) -> Callable[..., dict[st
 MADE = {
     "grid.parquet": "bin rows.parquet --score-bins 5",
     "fine.parquet": "bin rows.parquet --score-bins 290 --strategy equal-width --uncertainty-bins 290",
+    "first.parquet": "bin rows.parquet --score-bins 4 --uncertainty-bins 3 --order score-uncertainty",
     "boundary.json": "boundary rows.parquet --precision 0.6 --method exact",
     "stochastic.json": "boundary rows.parquet --fpr 0.2 --method stochastic",
     "several.json": "boundary rows.parquet --precision 0.6 --uncertainty uncertainty,x "
@@ -109,6 +110,10 @@ MADE = {
     "kappa.json": "boundary rows.parquet --maximize kappa --method st",
     "segments.json": "boundary rows.parquet --precision 0.6 --by site --bound each --method exact",
     "certified.json": "boundary rows.parquet --precision 0.6 --confidence 0.8",
+    "auto-recall.json": "boundary rows.parquet --recall 0.8",
+    "auto-fpr.json": "boundary rows.parquet --fpr 0.2 --prevalence 0.3",
+    "auto-capacity.json": "boundary rows.parquet --capacity 0.3 --groups site",
+    "of-first.json": "boundary first.parquet --recall 0.7 --method ew-dpmt --folds 0",
     "mist.json": "boundary rows.parquet --precision 0.6 --method mist",
     "logistic.json": "boundary rows.parquet --precision 0.7 --method logistic",
     "of-grid.json": "boundary grid.parquet --precision 0.6 --method exact",
@@ -122,7 +127,11 @@ MADE = {
     "alpha-of.json": "alpha-cal rows.parquet --features x --disagreement-map isotonic",
     "vad.json": "vad rows.parquet --members score,score_b --by site --min-rows 20",
     "tree.json": "hetcal rows.parquet --features x,site --max-depth 2 --min-leaf 30",
+    "kinds.json": "hetcal rows.parquet --features site --max-depth 1 --min-leaf 30 --map isotonic",
+    "sequential.json": "hetcal rows.parquet --features x --partition sequential --trees 2",
     "boosted.json": "hetcal rows.parquet --features x,site --partition boosted --trees 3",
+    "brier.json": "calibrate rows.parquet --optimize brier --score score_b --seed 3",
+    "forest.json": "bundle tree.json",
     "bundle.json": "bundle line.json team=boundary.json",
     "metrics.json": "evaluate new.parquet --boundary boundary.json",
     "watch.json": "watch boundary.json rows.parquet --state watch.state --period day --precision 0.1",
@@ -171,6 +180,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
     moved.write_parquet(folder / "new.parquet")
     frame.select("score", "label").write_csv(folder / "tabs.csv", separator="\t")
     frame.select("score", "label").write_csv(folder / "bars.csv", separator="|")
+    frame.cast({"score": pl.String}).write_parquet(folder / "texts.parquet")
+    (folder / "unnamed.csv").write_text("score,label,,\n0.5,1,2,3\n")
     with contextlib.chdir(folder):
         for output, line in MADE.items():
             make(Path(output), *line.split())

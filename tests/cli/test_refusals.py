@@ -54,6 +54,10 @@ from tests.conftest import Invoke
         ("watch boundary.json rows.parquet --state new.state --period day --maturity 3 "
          "--labelled-at place", 3, "nights are of one kind"),
         ("alpha-cal rows.parquet --features list", 2, "is a column of lists"),
+        ("boundary rows.parquet --precision 0.5 --partial --dask local -o a.state",
+         2, "--dask makes and merges all states itself"),
+        ("calibrate unnamed.csv", 3, "names column '' 2 times"),
+        ("calibrate rows.parquet texts.parquet", 3, "Error: texts.parquet: column"),
         ("hetcal rows.parquet --features ,", 2, "--features"),
     ],
 )  # fmt: skip

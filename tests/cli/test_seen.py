@@ -31,6 +31,7 @@ SAID = {
     "show bounds": "show kappa.json --bounds",
     "evaluate": "evaluate new.parquet --boundary boundary.json --by site --threshold 0.5",
     "evaluate in short": "evaluate new.parquet --boundary three.json --grid grid.parquet",
+    "evaluate grid": "evaluate new.parquet --grid first.parquet --metrics ece_at:2,cumulative_ece_at:1",
     "evaluate two scores":
         "evaluate new.parquet --score score,score_b --top 0.2 --no-intervals",
     "evaluate weights":
@@ -38,6 +39,7 @@ SAID = {
     "evaluate classes": "evaluate rows.parquet --probs prob_*",
     "evaluate votes": "evaluate rows.parquet --probs prob_* --counts count_*",
     "drift": "drift boundary.json new.parquet",
+    "drift one threshold": "drift all.json new.parquet",
     "drift labels": "drift bundle.json new.parquet --label label --estimate",
     "drift certified": "drift certified.json new.parquet --label label",
     "drift of no boundary": "drift line.json new.parquet",
@@ -64,12 +66,16 @@ SAID = {
         "boundary rows.parquet --precision 0.6 --weight weight --confidence 0.8 -o m.json",
     "calibrate": "calibrate rows.parquet --by site --min-rows 110 -o m.json",
     "hetcal": "hetcal rows.parquet --features x,site --groups day -o m.json",
+    "hetcal alone":
+        "hetcal rows.parquet --features x --partition boosted --trees 2 --groups day -o m.json",
     "alpha-cal": "alpha-cal rows.parquet --features x -o m.json",
     "vad": "vad rows.parquet --members score,score_b -o m.json",
     "apply": "apply boundary.json new.parquet --keep score,x --add-level --output-format csv -o -",
     "bin": "bin rows.parquet --score-bins 4 --uncertainty-bins 2 --output-format csv -o -",
     "export sql": "export tree.json --to sql",
     "export python": "export logistic.json --to python",
+    "export classes": "export classes.json --to python",
+    "export kinds": "export kinds.json --to sql",
     "export boosted": "export boosted.json --to sql",
     "export postgres": "export sites.json --to sql --dialect postgres",
     "export polars": "export bundle.json --to polars",

@@ -197,6 +197,14 @@ def test_gini_gains_are_compared_exactly(total: int, data: st.DataObject) -> Non
             assert found == naive.compare_gini(first, second, (total, hits))
 
 
+@given(st.tuples(*[st.integers(0, 3)] * 4), st.sampled_from([2**30, 2**29 + 12345, 3 * 2**27 + 1]))
+def test_imbalances_of_all_their_words_are_compared(apart: Any, rows: int) -> None:
+    whole = (2**31 - 1, 2**30)
+    first, second = (rows + apart[0], rows - apart[1]), (rows + apart[2], rows - apart[3])
+    found = criteria.compare_gini(*(np.array(one, np.int64) for one in (first, second, whole)))
+    assert found == naive.compare_gini(first, second, whole)
+
+
 def test_ties_that_floats_cannot_tell_go_to_the_better_split() -> None:
     total = np.array([2**31 - 1, 2**30], np.int64)
     first = np.array([2**30, 2**29 + 1], np.int64)

@@ -26,3 +26,5 @@ def test_hashes_of_rows_add_up(cut: int, seed: int) -> None:
     other = frame.sample(fraction=1.0, shuffle=True, seed=1).select(reversed(frame.columns))
     assert hash_rows(other.cast({"text": pl.Categorical, "number": pl.Float32})) == whole
     assert hash_rows(frame.with_columns(number=pl.lit(None))) != whole
+    missing = frame.with_columns(number=pl.lit(None, pl.Float64))
+    assert hash_rows(missing) != hash_rows(frame.with_columns(number=pl.lit(float("nan"))))

@@ -1,5 +1,5 @@
-# ruff: noqa: E501  (lines of the kernels as they are)
-"""Changes of kernels that no result can show, each with the reason: looked at one by one."""
+# ruff: noqa: E501  (lines of code as they are)
+"""Changes that no result can show, each with the reason: looked at one by one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,40 @@ binomial.py deviance | if abs(x - mean) < 0.1 * (x + mean): | if abs(x - mean) <
 splits.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u >= 0.0 and (above <= high or below > low): | looks once more at a value that cannot occur
 isotonic.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right = (0, 0, 1) | the first group raises it to 1 before it is read
 tree.py search_splits | continue | pass | costs time alone: a node is looked at twice, or though it cannot be split
+moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
+reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
+residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 20.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 30.0) | the root lies well within either bracket
+score_batches.py _unit_of | rows, total, top, last = (0, ExactSum(), -1074, 1024) | rows, total, top, last = (0, ExactSum(), -1075, 1024) | weights below the smallest float do not occur
+option.py options_of | if kind in _FOUND: | if False: | a cache: time alone
+frontier.py _combine | while stack and (stack[-1][0] == rank or prefix == hits.size - 1): | while stack and (stack[-1][0] != rank or prefix == hits.size - 1): | prefixes meet in another order: the same undominated sums
+html_pictures.py slices | parts.append(_text(_short(name), _NAMES - 8, y + 4, 'end')) | parts.append(_text(_short(name), _NAMES + 8, y + 4, 'end')) | where a label of a picture stands
+columns.py ScoreRows.only | found[name].flags.writeable = False | pass | a guard against our own writing: nothing writes there
+curves.py draw_risk | said = f"{own['name'][0]}, AURC {own['aurc'][0]:.4f}" | said = f"{own['name'][1]}, AURC {own['aurc'][0]:.4f}" | the column holds one name in all rows
+grow.py Grower._nodes | sizes = spans[:, 1] - spans[:, 0] | sizes = spans[:, 1] - spans[:, 1] | which of two siblings is counted: time alone
+certificate.py _certify | elif needed <= rows: | elif needed < rows: | as many rows as there are is no advice either way
+curves.py pieces | assert one.logit_knots is not None and one.logits is not None and (one.slopes is not None) | assert one.logit_knots is not None or one.logits is not None or one.slopes is not None | an assertion for the type checker
+application.py match_classes | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:10])}; name the columns by --probs.") | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:11])}; name the columns by --probs.") | how many names a message holds at most
+dates.py Texts._counts | rows = table.frame.lazy() if first is None else table.frame.lazy().head(first) | rows = table.frame.lazy() if False else table.frame.lazy().head(first) | the head of no number of rows is all rows
+curves.py draw_thresholds | panel.set(ylim=(-0.02, 1.03)) | panel.set(ylim=(-0.03, 1.03)) | a margin of a picture
+rows.py shown | return text if len(text) <= 60 else text[:57] + '…' | return text if len(text) <= 61 else text[:57] + '…' | how long a text is before it is cut
+grow.py Growth.__init__ | self.payload = rows.arrays.empty(shape, np.int32 if small else np.int64) | self.payload = rows.arrays.empty(shape, np.int32 if False else np.int64) | the width of counts in memory, never their values
+comparisons.py draw_lift | panel.axhline(0.0, zorder=1, **sheet.guide) | panel.axhline(0.0, zorder=2, **sheet.guide) | which line of a picture lies above the other
+dask.py DaskEngine._local_cluster | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 1}} | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 2}} | how many threads polars takes on a local worker: time alone
+tests.py TwoBinomials.rejects | if not min(self.totals): | if False: | without rows of a class the interval of its rate is all of [0, 1]: nothing is rejected either way
+maps.py fit_maps | found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields | found = ISOTONIC.fit(points, MapOptions(threads=2), []).fields | the number of threads: the same result
+ranking.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
+fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no probability
+threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
+sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
+tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
+residuals.py estimate | said = min(1.0, (units / rows + 0.5) * UNIT) | said = min(1.0, (units / rows + 0.75) * UNIT) | half a unit of 2^-40: below the digits that are shown
+text.py _Text.marked | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= count), rows): | looks at all rows once more where they are as many as the first ones
+drift.py _certificate_lines | refuted = ends.high < one.bound if lower else ends.low > one.bound | refuted = ends.high < one.bound if lower else ends.low >= one.bound | an interval that ends exactly at the bound
+frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > MOST_VALUES // 10: | one sum at the very limit of work
+comparisons.py draw_dispersion | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 7.0} | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 10.5} | how large a marker is
+evidence.py sizes_of | return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)]) | return float(selected[min(int(np.searchsorted(taken, found)), selected.size + 1)]) | no size lies beyond all rows
+sources.py Source.read | return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0] | return frames[0].rechunk() if False else frames[0] | chunks are put together or not: the same rows
+tally.py level_totals | row[0] += positive[i] > 0 | row[0] += positive[i] >= 0 | a row of weight 0 has no positives
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 
