@@ -110,6 +110,8 @@ MADE = {
     "kappa.json": "boundary rows.parquet --maximize kappa --method st",
     "segments.json": "boundary rows.parquet --precision 0.6 --by site --bound each --method exact",
     "certified.json": "boundary rows.parquet --precision 0.6 --confidence 0.8",
+    "certified-logits.json": "boundary rows.parquet --score logit --scale logit --precision 0.6 "
+    "--confidence 0.8",
     "auto-recall.json": "boundary rows.parquet --recall 0.8",
     "auto-fpr.json": "boundary rows.parquet --fpr 0.2 --prevalence 0.3",
     "auto-capacity.json": "boundary rows.parquet --capacity 0.3 --groups site",
@@ -149,6 +151,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = pl.DataFrame(
         {
             "score": score,
+            "logit": np.log(score / (1 - score)),
             "score_b": np.clip(score + random.normal(0, 0.03, 300), 0.01, 0.99),
             "uncertainty": random.random(300),
             "label": (random.random(300) < score).astype(np.int64),
