@@ -417,3 +417,19 @@ def test_errors_are_those_of_the_command_line(name: str, rows: pl.DataFrame) -> 
 
 def test_a_source_is_read_as_a_frame(rows: pl.DataFrame) -> None:
     assert Source.from_frame(rows.lazy()).rows == rows.height
+
+
+def test_arrays_of_class_probabilities_give_the_first_column() -> None:
+    draw = np.random.default_rng(2)
+    share = draw.dirichlet([1.0, 1.0, 2.0], 80)
+    votes = np.array([draw.multinomial(3, row) for row in share])
+    table = {f"prob_c{k}": share[:, place] for place, k in enumerate((2, 10, 1))}
+    frame = pl.DataFrame(
+        table | {f"count_c{k}": votes[:, place] for place, k in enumerate((2, 10, 1))}
+    )
+    model = ck.fit_alpha(frame)
+    assert model.classes == ["c1", "c2", "c10"]  # by number
+    whole = model.apply(frame)
+    added = [name for name in whole.columns if name not in frame.columns]
+    found = model.apply(np.ascontiguousarray(share[:, [2, 0, 1]]))
+    assert found.tolist() == pytest.approx(whole[added[0]].to_list())
