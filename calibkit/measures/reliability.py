@@ -277,7 +277,9 @@ def _mean_gap(found: Bins | None) -> float | None:
     if found is None:
         return None
     gaps = found.gaps()
-    return math.fsum(count * abs(gap) for count, gap in gaps) / sum(count for count, _ in gaps)
+    return math.fsum(count * abs(gap) for count, gap in gaps) / math.fsum(
+        count for count, _ in gaps
+    )
 
 
 @once

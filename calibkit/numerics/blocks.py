@@ -49,9 +49,14 @@ def each_block(
         return list(pool.map(kernel, *zip(*cuts, strict=True)))
 
 
-def added(results: Results) -> tuple[Any, ...]:
-    """Return the sums of the columns of some results: integers and floats, both exactly."""
+def added(results: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """Return the sums of the columns of some results: integers and floats, both exactly.
+
+    What Python's own `sum` makes of floats depends on its version.
+    """
     return tuple(
-        sum(map(int, column)) if isinstance(column[0], int | np.integer) else math.fsum(column)
+        sum(map(int, column))
+        if all(isinstance(one, int | np.integer) for one in column)
+        else math.fsum(column)
         for column in zip(*results, strict=True)
     )

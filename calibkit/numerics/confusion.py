@@ -157,7 +157,7 @@ class ConfusionMeasure:
         They are exact but for rounding: a formula of ``x + i h`` has the slope times h as its
         imaginary part (Squire, Trapp, Using complex variables to estimate derivatives, 1998).
         """
-        step = _STEP * sum(cells)
+        step = _STEP * math.fsum(cells)
         moved = np.array(cells)[:, None] + 1j * step * np.eye(4)
         found: Floats = self.formula(Cells(*moved), *parameters).imag / step
         return found

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -447,6 +447,7 @@ def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
     fitted=st.lists(st.integers(1, 9), min_size=5, max_size=5),
     nights=st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=4),
 )
+@example(fitted=[1] * 5, nights=[[0] * 5, [0, 0, 0, 0, 1], [0] * 5, [0, 0, 0, 0, 1]])
 def test_evidence_of_drift_is_that_of_every_row_drawn_from_an_urn(
     fitted: list[int], nights: list[list[int]]
 ) -> None:

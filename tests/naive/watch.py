@@ -83,23 +83,24 @@ def drift_e_values(
 ) -> list[float]:
     """Return the e-process against rows as those of the fit, row by row.
 
-    `fitted` and the nights are rows by bin; each row is drawn from an urn and put back twice.
+    `fitted` and the nights are rows by bin; each row is drawn from an urn and put back twice.  Rows
+    are forgotten from night to night, of which only those with rows count.
     """
     whole = [rows + (place == 0) for place, rows in enumerate(fitted)]
     spoken, found = list[list[float]](), list[float]()
     for number, night in enumerate(nights):
-        gains = list[float]()
+        gains, before = list[float](), [past for past in nights[:number] if sum(past)]
         for first in firsts:
             for kept in kepts:
                 null = [
-                    own + sum(past[place] for past in nights[:number])
+                    own + sum(past[place] for past in before)
                     for place, own in enumerate(map(float, whole))
                 ]
                 urn = [
                     first * own / sum(whole)
                     + sum(
-                        past[place] * kept ** (number - back)
-                        for back, past in enumerate(nights[:number])
+                        past[place] * kept ** (len(before) - back)
+                        for back, past in enumerate(before)
                     )
                     for place, own in enumerate(whole)
                 ]

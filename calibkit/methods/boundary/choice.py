@@ -55,6 +55,7 @@ from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
 from calibkit.models.scales import measure
+from calibkit.numerics.blocks import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
@@ -321,7 +322,7 @@ class Tried:
     @property
     def pooled(self) -> figures.Judged:
         """The sum of its folds."""
-        return figures.Judged(*(sum(column) for column in zip(*self.folds, strict=True)))
+        return figures.Judged(*added(self.folds))
 
     def differing(self, other: Tried, dealt: Tally) -> tuple[float, float] | None:
         """Return rows and positive rows of a common deal that one of two selects; None if unknown."""

@@ -32,6 +32,7 @@ from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS, exact_choice
 from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
+from calibkit.numerics.blocks import added
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: Positive rows that a segment needs for a bound of its own.
@@ -294,7 +295,7 @@ def _upper_bound(fits: list[FittedBoundary], goal: Goal, base: Summary) -> float
     else:
         amounts = [float(one.model.fit.positives) for one in fits]
         whole = float(base.tally.unit.amount(base.totals().positives))
-    return min(1.0, sum(a * b for a, b in zip(amounts, bounds, strict=True)) / whole)
+    return min(1.0, math.fsum(a * b for a, b in zip(amounts, bounds, strict=True)) / whole)
 
 
 def _cross_validated(
@@ -314,11 +315,11 @@ def _cross_validated(
         value = goal.of(totals).value(selected, hits, gain)
         if value is not None:
             values.append(value)
-    counted = [*(sum(fold[k] for fold in folds) for k in (2, 3, 4)), 0.0, 0.0]
+    counted = [*added([fold[2:] for fold in folds]), 0.0, 0.0]
     forward = base.planned.options.time is not None  # the first block of time is judged by no fit
     pooled = goal
     if forward:
-        rows, positives = (round(sum(fold[k] for fold in folds)) for k in (0, 1))
+        rows, positives = map(round, added([fold[:2] for fold in folds]))
         pooled = goal.of(replace(whole, rows=rows, positives=positives))
     return pooled_figures(pooled, counted, standard_error(values), len(folds))
 

@@ -241,7 +241,7 @@ def _by_segment(
             f"{options.min_rows} rows, or than {fewest} of a class"
         )
     losses = added([one.losses for one in sums])
-    total = Sums(losses, sum(one.inputs for one in sums), sum(one.outputs for one in sums))
+    total = Sums(losses, *added([(one.inputs, one.outputs) for one in sums]))
     return groups, shared, total, tuple(warnings)
 
 

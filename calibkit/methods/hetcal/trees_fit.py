@@ -10,6 +10,7 @@ over one map for all rows is discounted by its standard error, see `discounted`.
 from __future__ import annotations
 
 import itertools
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -384,7 +385,7 @@ def choose_forest(
                 return _forest_gains(rows, own, tried, grid, folds, alone, growth.own)
 
             found = list(pool.map(judge, rows.blocks()))
-            together = sum(loss for loss, _ in found)
+            together = math.fsum(loss for loss, _ in found)
             sums[place] = sum(own for _, own in found)
     mass = float(rows.mass[folds.among(parts)].sum())
     best = best_place(discounted(sums[..., :2], mass), grid)

@@ -197,8 +197,8 @@ def estimate(promise: Promise, nights: Sequence[Cells], alpha: float) -> Estimat
     rows = sum(number for _, _, number in parts)
     if not rows:
         return Estimate(None, None, None, 0)
-    whole = sum(weight * number for weight, _, number in parts)
-    total = sum(weight * value * number for weight, value, number in parts)
+    whole = math.fsum(weight * number for weight, _, number in parts)
+    total = math.fsum(weight * value * number for weight, value, number in parts)
     low, high = mean_sequence(total / promise.most, whole / promise.most, rows, alpha)
     return Estimate(total / whole, low, high, rows)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +162,7 @@ class Gaps:
         """Return what a first test of the two smallest segments costs where their rates are alike."""
         smallest = np.sort(np.maximum(self.totals, 1))[:2]
         spread: Floats = np.sqrt(np.maximum(rates * (1.0 - rates), 1.0 / smallest[0]))
-        return self._each * sum(1.0 / sqrt(own) for own in smallest.tolist()) * spread
+        return self._each * float(np.add.reduce(1.0 / np.sqrt(smallest))) * spread
 
     @cached_property
     def _widest(self) -> tuple[Floats, Floats]:

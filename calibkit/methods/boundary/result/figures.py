@@ -36,6 +36,7 @@ from calibkit.methods.boundary.result.parts import (
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import Plan, Stack
+from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.objective import Target
@@ -133,7 +134,7 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     judged_folds = range(forward, parts)
     with ThreadPoolExecutor(min(options.workers, options.folds)) as pool:
         judged = tuple(pool.map(judge, judged_folds))
-    counted = [sum(column) for column in zip(*(fold[2:] for fold in judged), strict=True)]
+    counted = added([fold[2:] for fold in judged])
     pooled = goal_of(totals[forward:])
     values = [
         goal_of(totals[[fold]]).value(*one[2:])

@@ -14,6 +14,7 @@ all choices, which the chain's ends of blocks span, and hold nevertheless.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -176,7 +177,7 @@ class _Search:
             return np.inf, first, last, slope
 
         def ceiling(slope: float) -> float:
-            best = sum(float((hits - slope * rows).max()) for rows, hits in reach)
+            best = math.fsum(float((hits - slope * rows).max()) for rows, hits in reach)
             return self.inner.ceiling(best, slope)
 
         at, least = least_of(ceiling, 0.0, 1.0)
