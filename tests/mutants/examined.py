@@ -21,7 +21,7 @@ isotonic.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right =
 tree.py search_splits | continue | pass | costs time alone: a node is looked at twice, or though it cannot be split
 moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
 reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
-residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 20.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 30.0) | the root lies well within either bracket
+residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
 score_batches.py _unit_of | rows, total, top, last = (0, ExactSum(), -1074, 1024) | rows, total, top, last = (0, ExactSum(), -1075, 1024) | weights below the smallest float do not occur
 option.py options_of | if kind in _FOUND: | if False: | a cache: time alone
 frontier.py _combine | while stack and (stack[-1][0] == rank or prefix == hits.size - 1): | while stack and (stack[-1][0] != rank or prefix == hits.size - 1): | prefixes meet in another order: the same undominated sums
@@ -45,7 +45,6 @@ fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no proba
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
 sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
-residuals.py estimate | said = min(1.0, (units / rows + 0.5) * UNIT) | said = min(1.0, (units / rows + 0.75) * UNIT) | half a unit of 2^-40: below the digits that are shown
 text.py _Text.marked | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= count), rows): | looks at all rows once more where they are as many as the first ones
 drift.py _certificate_lines | refuted = ends.high < one.bound if lower else ends.low > one.bound | refuted = ends.high < one.bound if lower else ends.low >= one.bound | an interval that ends exactly at the bound
 frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > MOST_VALUES // 10: | one sum at the very limit of work
