@@ -51,7 +51,6 @@ frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_V
 comparisons.py draw_dispersion | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 7.0} | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 10.5} | how large a marker is
 evidence.py sizes_of | return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)]) | return float(selected[min(int(np.searchsorted(taken, found)), selected.size + 1)]) | no size lies beyond all rows
 sources.py Source.read | return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0] | return frames[0].rechunk() if False else frames[0] | chunks are put together or not: the same rows
-tally.py level_totals | row[0] += positive[i] > 0 | row[0] += positive[i] >= 0 | a row of weight 0 has no positives
 choice.py Judge.error | if one is other: | if False: | a short cut: the gap of a candidate to itself has no error
 dask.py DaskEngine.__exit__ | logging.getLogger('distributed').setLevel(self._level) | pass | what another library logs after its work
 score_summary.py ScoreSummary.rows | written = counted.exact and (memory is None or total <= memory.entries or total == counted.frame.height) | written = counted.exact and (memory is None or total < memory.entries or total == counted.frame.height) | a table exactly as large as the room for it
@@ -62,7 +61,6 @@ cell_surface.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE
 bootstrap.py poisson | while left >= chance and number < 200.0: | while left > chance and number < 200.0: | a draw that equals the chance to the last bit
 gap.py Segment.reach | ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)] | ends = [ends[0] * (1 + _ROUNDING), ends[1] * (1 + _ROUNDING)] | a margin for rounding, which an exact comparison follows
 ranking.py ranking_sums | if good > 0: | if good >= 0: | adds 0
-row_store.py ColumnSummaries.add | kept = np.flatnonzero(hashes[part] <= self._last) | kept = np.flatnonzero(hashes[part] < self._last) | a hash that equals the limit of those kept
 bets.py evidence | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=True)] | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=False)] | both lists have an entry for each night
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
