@@ -136,11 +136,14 @@ def test_of_many_rows_those_of_the_smallest_hashes_are_the_sample(
     values, hashes = random.normal(size=(1, 400)), random.integers(0, 2**64, 400, np.uint64)
     hashes[200:300], values[:, 200:300] = hashes[:100], values[:, :100]
     summary = ColumnSummaries(1)
-    for own in np.array_split(random.permutation(400), 7):
-        summary.add(values[:, own], hashes[own])
     kept = np.unique(hashes)[:50]
+    again = np.flatnonzero(hashes == kept[-1])  # the last row that is kept
+    windows = [*np.array_split(random.permutation(400), 7), again]
+    for own in windows:
+        summary.add(values[:, own], hashes[own])
     found, counts = summary.sample(0)
-    expected = np.sort(values[0, np.isin(hashes, kept)])
+    every = np.concatenate(windows)
+    expected = np.sort(values[0, every[np.isin(hashes[every], kept)]])
     np.testing.assert_array_equal(np.repeat(found, counts), expected)
 
 

@@ -343,6 +343,8 @@ def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
     rate = residuals.estimate([[tuple(one) for one in whole.tolist()]], 0.05)
     assert rate.value == pytest.approx(label.mean() - score.mean(), abs=2e-5)
     assert rate.low < rate.value < rate.high
+    # Four rows between 0 and one unit are said to be in the middle.
+    assert residuals.estimate([[(4, 0, 0)]], 0.05).value == -residuals.UNIT / 2
     assert residuals.estimate([], 0.05).value is None
     assert residuals.night_logs([(0, 0, 0)] * 5) is None
 
@@ -440,6 +442,9 @@ def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
     for one in (0, 1):
         alike = [residuals.counted(score, np.full_like(label, one), EDGES).tolist()]
         assert residuals.moved_odds(alike, 20.0) is None
+    # All but one of 10,000 rows are positive, each with a probability below 2^-16.
+    least = [[(10_000, 9_999, 0), *[(0, 0, 0)] * 4]]
+    assert residuals.moved_odds(least, 20.0) == pytest.approx(9_999 * 65_535, rel=1e-9)
 
 
 @settings(max_examples=30)

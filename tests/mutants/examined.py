@@ -21,7 +21,7 @@ isotonic.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right =
 tree.py search_splits | continue | pass | costs time alone: a node is looked at twice, or though it cannot be split
 moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
 reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
-residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 20.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 30.0) | the root lies well within either bracket
+residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
 score_batches.py _unit_of | rows, total, top, last = (0, ExactSum(), -1074, 1024) | rows, total, top, last = (0, ExactSum(), -1075, 1024) | weights below the smallest float do not occur
 option.py options_of | if kind in _FOUND: | if False: | a cache: time alone
 frontier.py _combine | while stack and (stack[-1][0] == rank or prefix == hits.size - 1): | while stack and (stack[-1][0] != rank or prefix == hits.size - 1): | prefixes meet in another order: the same undominated sums
@@ -45,14 +45,12 @@ fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no proba
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
 sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
-residuals.py estimate | said = min(1.0, (units / rows + 0.5) * UNIT) | said = min(1.0, (units / rows + 0.75) * UNIT) | half a unit of 2^-40: below the digits that are shown
 text.py _Text.marked | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= count), rows): | looks at all rows once more where they are as many as the first ones
 drift.py _certificate_lines | refuted = ends.high < one.bound if lower else ends.low > one.bound | refuted = ends.high < one.bound if lower else ends.low >= one.bound | an interval that ends exactly at the bound
 frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > MOST_VALUES // 10: | one sum at the very limit of work
 comparisons.py draw_dispersion | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 7.0} | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 10.5} | how large a marker is
 evidence.py sizes_of | return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)]) | return float(selected[min(int(np.searchsorted(taken, found)), selected.size + 1)]) | no size lies beyond all rows
 sources.py Source.read | return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0] | return frames[0].rechunk() if False else frames[0] | chunks are put together or not: the same rows
-tally.py level_totals | row[0] += positive[i] > 0 | row[0] += positive[i] >= 0 | a row of weight 0 has no positives
 choice.py Judge.error | if one is other: | if False: | a short cut: the gap of a candidate to itself has no error
 dask.py DaskEngine.__exit__ | logging.getLogger('distributed').setLevel(self._level) | pass | what another library logs after its work
 score_summary.py ScoreSummary.rows | written = counted.exact and (memory is None or total <= memory.entries or total == counted.frame.height) | written = counted.exact and (memory is None or total < memory.entries or total == counted.frame.height) | a table exactly as large as the room for it
@@ -63,7 +61,6 @@ cell_surface.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE
 bootstrap.py poisson | while left >= chance and number < 200.0: | while left > chance and number < 200.0: | a draw that equals the chance to the last bit
 gap.py Segment.reach | ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)] | ends = [ends[0] * (1 + _ROUNDING), ends[1] * (1 + _ROUNDING)] | a margin for rounding, which an exact comparison follows
 ranking.py ranking_sums | if good > 0: | if good >= 0: | adds 0
-row_store.py ColumnSummaries.add | kept = np.flatnonzero(hashes[part] <= self._last) | kept = np.flatnonzero(hashes[part] < self._last) | a hash that equals the limit of those kept
 bets.py evidence | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=True)] | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=False)] | both lists have an entry for each night
 grid_methods.py steps | return (levels * (bins + 1) * (bins + 2) // 2, 0) | return (levels * (bins + 1) * (bins - 2) // 2, 0) | about how much work a grid takes, for a limit
 grid_methods.py steps | held = levels * (1 + sum((int(cost[-1]) for cost in costs))) | held = levels * (2 + sum((int(cost[-1]) for cost in costs))) | about how much work a grid takes, for a limit

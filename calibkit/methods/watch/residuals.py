@@ -109,7 +109,7 @@ def moved_odds(nights: Sequence[Sequence[Bin]], threshold: float) -> float | Non
         found: Floats = rows / (1.0 + (1.0 / mean - 1.0) * math.exp(-log_factor))
         return found
 
-    found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -20.0, 20.0)
+    found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0)
     after = []
     for bins in nights:
         count, positive, units = np.array(bins, np.float64).T
