@@ -135,12 +135,28 @@ class ScoreRows:
         return int(self.score.size if self.times is None else self.times.sum())
 
     @property
+    def labels(self) -> NDArray[np.uint8]:
+        """The labels, of rows that are read with them."""
+        assert self.label is not None
+        return self.label
+
+    @property
+    def finder(self) -> RowFinder:
+        """Where the rows are, of rows that are read from inputs."""
+        assert self.where is not None
+        return self.where
+
+    def other(self, name: str) -> pl.Series:
+        """Return a column that is read along."""
+        assert self.others is not None
+        return self.others[name]
+
+    @property
     def positive_rows(self) -> int:
         """How many of the rows are positive, whatever they weigh."""
-        assert self.label is not None
         if self.times is None:
-            return int(np.count_nonzero(self.label))
-        return int(self.times[self.label == 1].sum())
+            return int(np.count_nonzero(self.labels))
+        return int(self.times[self.labels == 1].sum())
 
     def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
         """Return the hash of the rows over some columns, by role; see `row_hash.data_hash`.

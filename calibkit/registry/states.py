@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import msgspec
 
 from calibkit.errors import ModelError, nearest
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN, find_files
+from calibkit.files.inputs import STDIN
 from calibkit.files.scratch import Scratch
 from calibkit.models.model import decode_as
 from calibkit.registry.methods import STATES
@@ -23,7 +22,6 @@ from calibkit.summaries.states import (
     Header,
     State,
     Stored,
-    merge_states,
     opened,
 )
 
@@ -53,7 +51,7 @@ def state_of(data: Stored, path: str) -> State:
     start = decode_as(text, _Start, "a calibkit state", path)
     _check_start(start, path)
     header = decode_as(text, Header, f"a {start.kind!r} state", path)
-    state = STATES[start.kind].state().stored(header, data, path)
+    state: State = STATES[start.kind].state().stored(header, data, path)
     shards = header.shards
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
         raise ModelError("a damaged state: its shards are not in order", file=path)
@@ -86,9 +84,3 @@ def _check_start(start: _Start, path: str) -> None:
             f"version {VERSION}: update calibkit, or make the state again",
             file=path,
         )
-
-
-def merge_files(inputs: Sequence[str], expect: int | None = None) -> tuple[list[str], State]:
-    """Return the files that inputs stand for, and the state of the rows of all their shards."""
-    paths = [path for path, _ in find_files(inputs)]
-    return paths, merge_states([read_state(path) for path in paths], expect)

@@ -71,13 +71,16 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
 
 
 def _merge(line: MergeLine) -> None:
+    from calibkit.files.inputs import find_files
     from calibkit.methods.watch.watch import are_states
-    from calibkit.registry.states import merge_files
+    from calibkit.registry.states import read_state
+    from calibkit.summaries.states import merge_states
 
+    paths = [path for path, _ in find_files(line.inputs)]
     if are_states(line.inputs):
-        _merge_watches(line)
+        _merge_watches(line, paths)
         return
-    paths, merged = merge_files(line.inputs, line.expect)
+    merged = merge_states([read_state(path) for path in paths], line.expect)
     kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
     table = kind in TABLES and not whole
     console = line.console(
@@ -94,14 +97,13 @@ def _merge(line: MergeLine) -> None:
     _DELIVER.get(kind, deliver)(console, made)
 
 
-def _merge_watches(line: MergeLine) -> None:
+def _merge_watches(line: MergeLine, paths: list[str]) -> None:
     """Put states of `calibkit watch` together: their state, or what it says."""
-    from calibkit.files.inputs import find_files
     from calibkit.methods.watch.watch import merged
 
     if line.expect is not None:
         raise UsageError("--expect counts the parts of a fit; a watch has nights: leave it out.")
-    paths, output = [path for path, _ in find_files(line.inputs)], line.output or ""
+    output = line.output or ""
     found = merged(paths)
     if not output.endswith(STATE):
         deliver_watch(line.console(texts=TEXTS), found)

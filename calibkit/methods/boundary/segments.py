@@ -103,14 +103,13 @@ def split_rows(
 
     `times` says how often each row counts for that; None: once.
     """
-    assert options.by is not None and data.others is not None and data.where is not None
-    assert data.label is not None
-    segments = read_segments(data.others[options.by], data.where)
+    assert options.by is not None
+    segments = read_segments(data.other(options.by), data.finder)
     least = options.min_group_positives
     if least is None:
         alone = options.bound == "each" or options.confidence is not None
         least = MIN_POSITIVES if alone else 0
-    counted = data.label if times is None else data.label * times
+    counted = data.labels if times is None else data.labels * times
     positives = np.bincount(segments.code, counted, len(segments.names))
     short = positives < least
     pooled = [name for name, few in zip(segments.names, short, strict=True) if few]
@@ -174,8 +173,7 @@ def _fit_each(
     failure: InfeasibleError | None = None
     for name, rows in zip(split.names, split.rows, strict=True):
         part = data.only(rows)
-        assert part.label is not None
-        classes = part.label if part.weight is None else part.label[part.weight > 0.0]
+        classes = part.labels if part.weight is None else part.labels[part.weight > 0.0]
         missing = [
             word
             for needed, word, wanted in (("p", "positive", 1), ("n", "negative", 0))
@@ -228,9 +226,8 @@ def side_by_side(
             )
         else:
             own, rule = data.only(rows), nothing
-            assert own.label is not None
             weight = own.weight if own.weight is not None else np.ones(own.score.size)
-            counts = math.fsum(weight), math.fsum(weight[own.label == 1])
+            counts = math.fsum(weight), math.fsum(weight[own.labels == 1])
             whole_counts = [int(count) if count.is_integer() else count for count in counts]
             seen = parts.SegmentFit(rows=whole_counts[0], positives=whole_counts[1], in_sample=None)
         segments[name] = parts.Segment(fit=seen, **rule)

@@ -172,8 +172,7 @@ def _certificate(
         name: int(limit) if float(limit).is_integer() else limit for name, limit in limits.items()
     }
     if options.time is not None:
-        assert split.certifying.others is not None
-        said["certified_from"] = str(split.certifying.others[options.time].min())
+        said["certified_from"] = str(split.certifying.other(options.time).min())
     if said:
         found.assumes = said
     return found
@@ -187,9 +186,8 @@ def _promise(quantity: str, bound: float) -> Promise:
 def _need_classes(data: ScoreRows, options: BoundaryOptions, split: evidence.Split) -> None:
     """Refuse rows that lack a class they need, and parts that do."""
     for part in (split.fitting, split.certifying):
-        assert part.label is not None
-        positives = int(np.count_nonzero(part.label))
-        if positives == 0 or ("n" in options.target.needs and positives == part.label.size):
+        positives = int(np.count_nonzero(part.labels))
+        if positives == 0 or ("n" in options.target.needs and positives == part.labels.size):
             summarise(data, _plain(options, "st")).need_classes()
             raise InfeasibleError(
                 f"nothing can be certified: {data.score.size:,} rows are too few, a part of them has "
@@ -225,9 +223,8 @@ def _stretch(
     own = code == segment
     fitting, testing = own[split.fits], own[~split.fits]
     part = split.fitting.only(np.flatnonzero(fitting)) if not fitting.all() else split.fitting
-    assert part.label is not None
-    positives = int(np.count_nonzero(part.label))
-    if (positives in (0, part.label.size) or not testing.any()) and not own.all():
+    positives = int(np.count_nonzero(part.labels))
+    if (positives in (0, part.labels.size) or not testing.any()) and not own.all():
         return None
     sizes = evidence.sizes_of(part, options)
     if part.weight is None or not part.weight.any():

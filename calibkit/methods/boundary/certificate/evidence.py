@@ -17,12 +17,12 @@ from calibkit.bins.binning import check_bins
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import group_keys, group_parts, time_parts
+from calibkit.columns.splits import group_keys
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate import tests
 from calibkit.methods.boundary.certificate.decisions import Gaps, alike, pairs
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
-from calibkit.methods.boundary.problem.columns import amounts_of, uncertainties
+from calibkit.methods.boundary.problem.columns import amounts_of, column_parts, uncertainties
 from calibkit.numerics.row_hash import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows
@@ -166,20 +166,15 @@ def deal_rows(rows: ScoreRows, options: BoundaryOptions, share: float | None = N
     of time the first rows fit.
     """
     wanted = round(_PARTS * (share or fitting_share(rows.score.size)))
-    if options.groups is not None:
-        assert rows.others is not None and rows.where is not None
-        groups = rows.others[options.groups]
-        return Split(rows, group_parts(groups, _PARTS, options.seed, rows.where) < wanted)
-    if options.time is not None:
-        assert rows.others is not None and rows.where is not None
-        return Split(rows, time_parts(rows.others[options.time], _PARTS, rows.where) < wanted)
-    return Split(rows, random_parts(_contents(rows, options), _PARTS, options.seed) < wanted)
+    part = column_parts(rows, options, _PARTS)
+    if part is None:
+        part = random_parts(_contents(rows, options), _PARTS, options.seed)
+    return Split(rows, part < wanted)
 
 
 def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, NDArray[np.generic]]:
     """Return all that rows are told apart by: what is alike here is alike to the certificate."""
-    assert rows.label is not None
-    columns: dict[str, NDArray[np.generic]] = {"score": rows.score, "label": rows.label}
+    columns: dict[str, NDArray[np.generic]] = {"score": rows.score, "label": rows.labels}
     if rows.uncertainty is not None:
         columns["uncertainty"] = rows.uncertainty
     elif options.several:
@@ -190,8 +185,7 @@ def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, NDArray[np
     if options.value is not None:
         columns["value"] = values_of(rows, options)
     if options.by is not None:
-        assert rows.others is not None and rows.where is not None
-        columns["by"] = read_segments(rows.others[options.by], rows.where).code
+        columns["by"] = read_segments(rows.other(options.by), rows.finder).code
     return columns
 
 
@@ -208,8 +202,7 @@ def values_of(rows: ScoreRows, options: BoundaryOptions) -> Floats:
     """Return the values of rows, 0 for negative ones; 1 where there are none."""
     if options.value is None:
         return np.ones(rows.score.size)
-    assert rows.others is not None and rows.where is not None and rows.label is not None
-    found: Floats = amounts_of(rows.others[options.value], rows.where, "values") * rows.label
+    found: Floats = amounts_of(rows.other(options.value), rows.finder, "values") * rows.labels
     return found
 
 
@@ -230,8 +223,7 @@ def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
         elif name == "max_weight":
             sizes = np.ones(rows.score.size) if rows.weight is None else rows.weight
         else:
-            assert rows.others is not None and rows.where is not None
-            keys = group_keys(rows.others[getattr(options, column)], "size", rows.where)
+            keys = group_keys(rows.other(getattr(options, column)), "size", rows.finder)
             _, place, times = np.unique(keys, return_inverse=True, return_counts=True)
             sizes = times[place].astype(np.float64)
         # Groups are dealt whole, so that those of the rows that fit are of the same size among all.
@@ -268,14 +260,13 @@ def bets_on(name: str, rows: ScoreRows, options: BoundaryOptions) -> bool:
 
 def sizes_of(rows: ScoreRows, options: BoundaryOptions) -> Sizes:
     """Return how many of some rows a boundary is expected to select, given expected positives."""
-    assert rows.label is not None
     quantities = quantities_of(options)
     bounding = [one for one in quantities if one.strict_first] or quantities
-    positives, base_rate = int(rows.label.sum()), options.target.prevalence
+    positives, base_rate = int(rows.labels.sum()), options.target.prevalence
     weights = 1.0, 1.0
-    if base_rate is not None and 0 < positives < rows.label.size:
+    if base_rate is not None and 0 < positives < rows.labels.size:
         share = float(base_rate)
-        weights = share / positives, (1.0 - share) / (rows.label.size - positives)
+        weights = share / positives, (1.0 - share) / (rows.labels.size - positives)
 
     def size(hits: Floats, selected: Floats) -> float:
         caught = hits * weights[0]
@@ -438,11 +429,10 @@ class Evidence:
             part = self.split.certifying
             if one.testing.size < part.score.size:
                 part = part.only(one.testing)
-            assert part.label is not None
             levels = one.path.levels
             level = levels.of(part.uncertainty, part.score.size)
             tally = count_rows(
-                part.score, level, part.label, levels.count, threads=self.options.workers
+                part.score, level, part.labels, levels.count, threads=self.options.workers
             )
             found.append(one.path.counts(tally))
         return found
@@ -453,7 +443,6 @@ class Evidence:
         The random keys that order them are others than those that deal the rows to the parts.
         """
         part = self.split.fitting if fitting else self.split.certifying
-        assert part.label is not None
         options, size = self.options, part.score.size
         first = np.full(size, self.table.shape[0], np.int64)
         inside = np.zeros(size, bool)
@@ -469,10 +458,9 @@ class Evidence:
             amount = amount * values_of(part, options)
             largest *= self.limits.get("max_value", 1.0)
         kept = np.flatnonzero(inside)
-        out, taken = tests.pays(quantity, part.label[kept], amount[kept], largest)
+        out, taken = tests.pays(quantity, part.labels[kept], amount[kept], largest)
         keys, groups = random_keys(_contents(part, options), options.seed + 2**32)[kept], None
         if options.groups is not None:
-            assert part.others is not None and part.where is not None
-            named = part.others[options.groups]
-            groups = group_keys(named, f"bets:{options.seed}", part.where)[kept]
+            named = part.other(options.groups)
+            groups = group_keys(named, f"bets:{options.seed}", part.finder)[kept]
         return tests.Units(first[kept], out, taken, np.empty(0, np.int64)).in_order(keys, groups)

@@ -34,7 +34,7 @@ from calibkit.numerics.newton import newton
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.dense import affine_rows, outer_sums
 from calibkit_kernels.logistic import newton_sums
-from calibkit_kernels.maps import LEAST, logit
+from calibkit_kernels.maps import LEAST, log_odds, logit
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -130,11 +130,10 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     optimum and the surfaces take, `sizes` how many rows a boundary is expected to select, see
     `calibkit.methods.boundary.certificate.paths`.
     """
-    assert rows.label is not None
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)
     own = distinct(uncertainty_levels(rows, wanted if rows.uncertainty is not None else 1))
     level = own.of(rows.uncertainty, rows.score.size)
-    tally = count_rows(rows.score, level, rows.label, own.count, weight=rows.weight)
+    tally = count_rows(rows.score, level, rows.labels, own.count, weight=rows.weight)
     probability = rows.options.measure == "probability"
     finite = probability or bool(np.isfinite(tally.score).all())
     curved = fit_curved(tally, sizes, probability=probability) if finite else None
@@ -186,7 +185,7 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
     lines = surface.lines()
     found = (cuts[:, None] - lines[:, 0]) / lines[:, 1]
     if probability:
-        edge = float(regressor(np.array([1.0]), probability=True)[0])
+        edge = logit(1.0 - LEAST)
         never, always = found > edge, found <= -edge
         found = np.clip(probability_of(found), LEAST, 1.0 - LEAST)
         found[never], found[always] = np.nan, -np.inf
@@ -202,7 +201,10 @@ def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probabili
         places.append(places[-1] + max(1, places[-1] // _DENSE))
     places[-1] = distinct_scores.size - 1
     grid = np.ascontiguousarray(distinct_scores[places][::-1])
-    s = regressor(grid, probability=probability)
+    s = grid
+    if probability:
+        s = np.empty(grid.size)
+        log_odds(grid, LEAST, s)
     worth = surface.worth(s)
     at = np.searchsorted(grid, tally.score, side="right") - 1
     cuts = _falling_values(tally, worth[tally.level, at])
@@ -292,14 +294,6 @@ def probability_of(values: Floats) -> Floats:
     """Return the probabilities of some log-odds."""
     small = np.exp(-np.abs(values))
     return np.where(values >= 0.0, 1.0, small) / (1.0 + small)
-
-
-def regressor(score: NDArray[np.floating], *, probability: bool) -> Floats:
-    """Return what enters the surface: the logit of a probability clipped by 1e-6, or the score."""
-    if not probability:
-        return score.astype(np.float64)
-    clipped = np.clip(score.astype(np.float64), LEAST, 1.0 - LEAST)
-    return np.array([logit(p) for p in clipped.tolist()])
 
 
 def fit_curved(tally: Tally, sizes: Sizes, *, probability: bool = True) -> CurvedSurface:

@@ -299,12 +299,9 @@ class RecallAtCapacity(RecallWithin):
 
     def prepare(self) -> None:
         """Work out what depends on the totals, of the first ones the share too."""
-        totals = self.totals
         if self.share is None:
-            number = Fraction(self.bound.numerator, self.bound.denominator)
-            rows = number * totals.row_units / max(totals.rows, 1)
-            self.share = number if number < 1 else rows
-        self._allow(self.share, totals.rows)
+            self.share = self.totals.share_of(self.bound)
+        self._allow(self.share, self.totals.rows)
 
 
 # ---------------------------------------------------------------- parts of three-way decisions

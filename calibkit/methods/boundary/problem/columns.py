@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.rows import RowFinder
+from calibkit.columns.splits import group_parts, time_parts
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.summaries.edges import quantile_edges
 
@@ -51,32 +53,31 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
     columns = {role: Column(name) for role, name in target.value_columns.items()}
     if not columns:
         return None
-    assert rows.label is not None and rows.others is not None and rows.where is not None
     weight = np.ones(rows.score.size) if rows.weight is None else rows.weight
-    hits = rows.label == 1
+    hits = rows.labels == 1
     if target.value_column is not None:
-        column = rows.others[target.value_column]
-        amounts = np.where(hits, amounts_of(column, rows.where, "values"), 0.0) * weight
+        column = rows.other(target.value_column)
+        amounts = np.where(hits, amounts_of(column, rows.finder, "values"), 0.0) * weight
         if hits.any() and not amounts.any():
             nothing = f"value {'' if rows.weight is None else 'or weight '}0 for every positive row"
-            rows.where.refuse(column, hits, nothing, "name a column with their values")
+            rows.finder.refuse(column, hits, nothing, "name a column with their values")
     else:
-        column = rows.others[next(iter(columns.values())).name]
+        column = rows.other(next(iter(columns.values())).name)
         assert target.costs is not None
         costs = [
-            amounts_of(rows.others[cost], rows.where, "costs")
+            amounts_of(rows.other(cost), rows.finder, "costs")
             if isinstance(cost, str)
             else np.full(rows.score.size, float(cost))
             for cost in target.costs
         ]
         amounts = np.where(hits, costs[1], costs[0]) * weight
         if not amounts.any():
-            rows.where.refuse(column, None, "no row costs anything", "name columns of costs")
+            rows.finder.refuse(column, None, "no row costs anything", "name columns of costs")
     if not amounts.any():
         return Values(np.zeros(amounts.size, np.int64), ROW, columns)
     largest = float(amounts.max())
     if not _LEAST < largest < _MOST / amounts.size:
-        rows.where.refuse(
+        rows.finder.refuse(
             column,
             amounts == largest,
             "amounts too large or too small to be summed",
@@ -118,5 +119,13 @@ def roles_of(grid: CellGrid) -> list[str]:
 
 def uncertainties(rows: ScoreRows, names: tuple[str, ...]) -> list[NDArray[Any]]:
     """Return the columns of several uncertainties, checked."""
-    assert rows.others is not None and rows.where is not None
-    return [numeric_column(rows.others[name], rows.where) for name in names]
+    return [numeric_column(rows.other(name), rows.finder) for name in names]
+
+
+def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> NDArray[np.uint8] | None:
+    """Return the part of each row where a column decides it: its group's, or by time; else None."""
+    if options.groups is not None:
+        return group_parts(rows.other(options.groups), parts, options.seed, rows.finder)
+    if options.time is not None:
+        return time_parts(rows.other(options.time), parts, rows.finder)
+    return None

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
+from calibkit.numerics.bounds import Bound
 from calibkit.numerics.knapsack import Window
 
 Int64s = NDArray[np.int64]
@@ -39,6 +40,11 @@ class Totals:
     classes: ClassWeights = AS_THEY_ARE
     gain: int = 0
     gain_unit: Unit = ROW
+
+    def share_of(self, number: Bound) -> Fraction:
+        """Return the share of the rows that a number of them is; below 1 it is a share already."""
+        found = Fraction(number.numerator, number.denominator)
+        return found if found < 1 else found * self.row_units / max(self.rows, 1)
 
     def reweighted(self, classes: ClassWeights) -> Totals:
         """Return the totals with rows counted by the weights of their class."""

@@ -135,11 +135,10 @@ def count_at(
     threads: int = 1,
 ) -> Tally:
     """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
-    assert rows.label is not None
     return count_rows(
         rows.score,
         level,
-        rows.label,
+        rows.labels,
         levels,
         weight=rows.weight,
         part=part,
@@ -199,9 +198,8 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     rows, part, level = problem.dealt, problem.part, problem.level
     if rows is None:
         return problem.tally.deal(parts, seed)
-    assert rows.label is not None
     if part is None:
-        columns = {"score": rows.score, "label": rows.label}
+        columns = {"score": rows.score, "label": rows.labels}
         if rows.weight is not None:
             columns["weight"] = rows.weight
         if problem.values is not None:

@@ -41,9 +41,7 @@ class ThreeWay(Goal):
         """Work out what depends on the totals."""
         asked, totals = self.asked, self.totals
         if asked.capacity is not None and self.share is None:
-            number = Fraction(asked.capacity.numerator, asked.capacity.denominator)
-            rows = number * totals.row_units / max(totals.rows, 1)
-            self.share = number if number < 1 else rows
+            self.share = totals.share_of(asked.capacity)
         #: Units of rows that can be reviewed.
         self.limit = totals.rows if self.share is None else floor(self.share * totals.rows)
         #: True positives that are wanted.

@@ -185,12 +185,11 @@ def judge_rows(
     model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
 ) -> TestFigures:
     """Return the figures of a boundary on labelled rows."""
-    assert rows.label is not None
     by = model.columns.get("by")
-    segments = None if by is None or rows.others is None else rows.others[by.name]
+    segments = None if by is None or rows.others is None else rows.other(by.name)
     chance = probabilities(model, rows.score, rows.uncertainty, segments)
     units, unit = np.ones(rows.score.size, np.int64), ROW
-    hits = rows.label.astype(bool)
+    hits = rows.labels.astype(bool)
     if rows.weight is not None:
         units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
     totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
@@ -331,15 +330,13 @@ def judge_test(
     model.fit.test = judge_rows(model, rows, target, make_goal)
     if model.groups is msgspec.UNSET:
         return
-    assert rows.others is not None
     names = tuple(model.groups)
-    code = known_codes(rows.others[model.columns["by"].name], names)
+    code = known_codes(rows.other(model.columns["by"].name), names)
     if OTHER in names:
         code = np.where(code < 0, names.index(OTHER), code)
     for place, segment in enumerate(model.groups.values()):
         own = np.flatnonzero(code == place)
-        assert rows.label is not None
-        if own.size and (target.value_column is None or rows.label[own].any()):
+        if own.size and (target.value_column is None or rows.labels[own].any()):
             part = rows.only(own)
             segment.fit.test = judge_rows(model, part, target, make_goal)
     if model.fit.gap and target.gap is not None:

@@ -15,10 +15,14 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.methods.boundary.problem import quantiles
-from calibkit.methods.boundary.problem.columns import read_values, roles_of, uncertainties
+from calibkit.methods.boundary.problem.columns import (
+    column_parts,
+    read_values,
+    roles_of,
+    uncertainties,
+)
 from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.problem import (
@@ -229,7 +233,6 @@ def summarise(
     planned = plan(options, data)
     if isinstance(data, GridTable):
         return _summary_of_grid(data, planned)
-    assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
     spread = data.uncertainty if data.cells is None else None
     uncertainties = later(options.workers, _outline, spread, data.weight)
@@ -244,16 +247,10 @@ def summarise(
             own = shown
         single = raw_problem(data, own, options.workers).tally
         score = _outline(data.score, data.weight)
-    named = options.groups or options.time
-    if (
-        named is not None and options.folds
-    ):  # a column decides the part; forward folds need one more
-        assert data.others is not None and data.where is not None
-        if options.groups is not None:
-            part = group_parts(data.others[named], options.folds, options.seed, data.where)
-        else:
-            part = time_parts(data.others[named], options.folds + 1, data.where)
-        problem = replace(problem, dealt=data, part=part)
+    if options.folds:  # forward folds need one more
+        part = column_parts(data, options, options.folds + (options.time is not None))
+        if part is not None:
+            problem = replace(problem, dealt=data, part=part)
     return Summary(
         **vars(problem),
         planned=planned,
@@ -376,10 +373,8 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
     if rows.weight is not None:
         used["weight"] = rows.weight
     if planned.options.by is not None:
-        assert rows.others is not None and rows.where is not None
-        segments = read_segments(rows.others[planned.options.by], rows.where)
+        segments = read_segments(rows.other(planned.options.by), rows.finder)
         used["by"] = segments.code.astype(np.float64)
     for role, name in planned.options.target.value_columns.items():
-        assert rows.others is not None
-        used[role] = rows.others[name].cast(pl.Float64).to_numpy()
+        used[role] = rows.other(name).cast(pl.Float64).to_numpy()
     return rows.fingerprint(used)
