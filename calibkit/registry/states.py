@@ -51,7 +51,7 @@ def state_of(data: Stored, path: str) -> State:
     start = decode_as(text, _Start, "a calibkit state", path)
     _check_start(start, path)
     header = decode_as(text, Header, f"a {start.kind!r} state", path)
-    state: State = STATES[start.kind].state().stored(header, data, path)
+    state = STATES[start.kind].state().stored(header, data, path)
     shards = header.shards
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
         raise ModelError("a damaged state: its shards are not in order", file=path)

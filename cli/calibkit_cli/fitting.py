@@ -22,8 +22,8 @@ from .lines import STATE, FitLine, StateLine
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
-    from calibkit.models.kinds import Kind
     from calibkit.models.model import Model
+    from calibkit.registry.methods import Method
     from calibkit.runtime.memory import Memory
     from calibkit.summaries.runs import Fitted
     from calibkit.summaries.states import State
@@ -35,7 +35,7 @@ _STDIN = "-"
 _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
 
 
-def fit_command(text: str, options: type[Options], method: Kind[Any]) -> declare.Register:
+def fit_command(text: str, options: type[Options], method: Method) -> declare.Register:
     """Return what adds the command of a fit: its help, the class of its options, and what fits it."""
 
     def run(asked: Any, line: FitLine) -> None:
@@ -46,7 +46,7 @@ def fit_command(text: str, options: type[Options], method: Kind[Any]) -> declare
 
 
 def run_states(
-    made_by: Kind[Any],
+    made_by: Method,
     options: Any,
     line: StateLine,
     console: Console,
@@ -111,7 +111,7 @@ def _travelling(options: Any) -> Any:
     return replace(options, **absolute)
 
 
-def state_far(made_by: Kind[Any], options: Any, line: StateLine, console: Console) -> State:
+def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
     from calibkit.engines.work import shards_of, state_on_cluster
 
