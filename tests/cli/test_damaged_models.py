@@ -32,15 +32,6 @@ FITS = {
     "boosted": "hetcal --features x --partition boosted --trees 2",
     "alpha": "alpha-cal --features x",
 }
-#: More, of which only some damages are tried.
-MORE_FITS = {
-    "spline": "calibrate --method spline",
-    "prior": "calibrate --method prior-shift --negatives-kept 0.5",
-    "mist": "boundary --precision 0.6 --method mist",
-    "three-way": "boundary --precision 0.5 --recall 0.3 --review-capacity 0.6",
-    "partition": "boundary --precision 0.6 --uncertainty uncertainty,x",
-    "chosen map": "hetcal --features x --max-depth 1 --min-leaf 20 --precalibrate auto",
-}
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).write_parquet(rows)
     plain = make(folder / "plain.json", "calibrate", rows, "--score score_0")
     given = {"ROWS": rows, "line": plain}
-    for name, fit in (FITS | MORE_FITS).items():
+    for name, fit in FITS.items():
         command, *options = (given.get(word, word) for word in fit.split())
         make(folder / f"{name}.json", command, rows, *options)
     return folder
@@ -148,8 +139,22 @@ def test_damage_is_refused_or_does_no_harm(
         ("alpha", ("fit", "rows_two_raters"), 201, "rows_two_raters"),
         ("boosted", ("partitions",), [], "at least one"),
         ("alpha", ("features",), [], "features"),
-        ("prior", ("negatives_kept",), 1.5, "negatives_kept must be above 0"),
         ("steps", ("knots", 0), 9.0, "knots must rise"),
+        ("tree", ("tree", 0, "missing"), DELETED, "where a 'missing' value goes"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_by_name(
+    name: str, path: tuple[str | int, ...], value: Any, words: str, folder: Path
+) -> None:
+    content = json.loads((folder / f"{name}.json").read_bytes())
+    with pytest.raises(ModelError, match=words):
+        decode(damaged(content, path, value))
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "words"),
+    [
+        ("prior", ("negatives_kept",), 1.5, "negatives_kept must be above 0"),
         ("spline", ("logits",), [0.5], "differ in number"),
         ("spline", ("slopes", 0), -0.1, "slopes must be 0 or more"),
         ("spline", ("logit_knots", 0), 9.0, "logit_knots must rise"),
@@ -162,21 +167,20 @@ def test_damage_is_refused_or_does_no_harm(
         ("mist", ("isotonic", 0, "knots", 0), 9.0, "the knots of 'isotonic' rise"),
         ("mist", ("isotonic", 0, "values", 0), 1.5, "are probabilities"),
         ("mist", ("isotonic", 0, "values"), [], "a value for each knot"),
-        ("three-way", ("review_thresholds",), DELETED, "three-way decisions have"),
-        ("three-way", ("review_thresholds",), [0.1, 0.2], "one value per level"),
-        ("three-way", ("review_thresholds",), [0.99], "not above that of block"),
-        ("partition", ("partition", "leaves"), [0], "a leaf for each cell"),
-        ("partition", ("partition", "leaves", 0), 99, "are levels"),
-        ("partition", ("partition",), TWICE, "edges of 'partition' rise"),
-        ("partition", ("uncertainty_edges",), [0.5], "goes without edges and groups"),
-        ("tree", ("tree", 0, "missing"), DELETED, "where a 'missing' value goes"),
-        ("chosen map", ("precalibrate", "method"), "x", "unknown method 'x'"),
+        ("three", ("review_thresholds",), DELETED, "three-way decisions have"),
+        ("three", ("review_thresholds",), [0.1, 0.2], "one value per level"),
+        ("three", ("review_thresholds",), [0.99], "not above that of block"),
+        ("several", ("partition", "leaves"), [0], "a leaf for each cell"),
+        ("several", ("partition", "leaves", 0), 99, "are levels"),
+        ("several", ("partition",), TWICE, "edges of 'partition' rise"),
+        ("several", ("uncertainty_edges",), [0.5], "goes without edges and groups"),
+        ("precalibrated", ("precalibrate", "method"), "x", "unknown method 'x'"),
     ],
 )
-def test_sizes_that_do_not_fit_are_refused_by_name(
-    name: str, path: tuple[str | int, ...], value: Any, words: str, folder: Path
+def test_parts_that_contradict_each_other_are_refused_by_name(
+    name: str, path: tuple[str | int, ...], value: Any, words: str, service: Path
 ) -> None:
-    content = json.loads((folder / f"{name}.json").read_bytes())
+    content = json.loads((service / f"{name}.json").read_bytes())
     with pytest.raises(ModelError, match=words):
         decode(damaged(content, path, value))
 

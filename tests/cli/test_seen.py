@@ -106,9 +106,19 @@ DRAWN = {
 }
 
 
+def place(name: str) -> Path:
+    """Return where a text is kept."""
+    return TEXTS / f"{name.replace(' ', '_')}.txt"
+
+
+def test_each_text_is_compared() -> None:
+    known = [*SAID, *(f"plot {name}" for name in DRAWN)]
+    assert sorted(TEXTS.iterdir()) == sorted(map(place, known))
+
+
 def check(name: str, text: str) -> None:
     """Compare a text with the one that was seen."""
-    path = TEXTS / f"{name.replace(' ', '_')}.txt"
+    path = place(name)
     if os.environ.get("SEEN") == "write":
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text

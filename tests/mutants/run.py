@@ -6,7 +6,7 @@ Changes are drawn at random from all functions of the library, the kernels and t
 each some of the tests run that reach its line, as `tests.mutants.reached` noted (`make line-coverage`
 comes first): the fastest, those that look at whole texts, others drawn at random.  Those of kernels
 run interpreted.  Verdicts are kept in build/mutants.jsonl: a run that was stopped goes on where it
-was.  Each test that notices a change is run without it at the end.  What survives is looked up in
+was.  What notices a change is run without it at the end.  What survives is looked up in
 ``examined.py``.
 """
 
@@ -171,20 +171,25 @@ def judge(places: list[tuple[str, int]], jobs: int) -> dict[tuple[str, ...], str
 
         def look(where: tuple[str, int]) -> tuple[tuple[str, ...], str]:
             change = mutant(ROOT / where[0], *where)
-            name = (change.file, *change.key)
+            name, tests = (change.file, *change.key), tests_of(change)
             if name in known:
-                return name, known[name]
-            tests = tests_of(change)
-            verdict = judges.outcome(change.file, change.text, tests) if tests else UNREACHED
-            note(name, verdict)
+                verdict = known[name]
+            else:
+                verdict = judges.outcome(change.file, change.text, tests) if tests else UNREACHED
+                note(name, verdict)
             if verdict in (PASSED, UNREACHED):
                 print(*name, verdict, sep=" | ", flush=True)
+            elif "::" in verdict:
+                noticing.add((verdict,))
+            else:  # none was named: their files do not load, or they do not end
+                noticing.add(tuple(tests))
             return name, verdict
 
+        noticing: set[tuple[str, ...]] = set()
         found = dict(pool.map(look, places))
-        for verdict in sorted({one for one in found.values() if "::" in one}):
-            if judges.outcome(*UNCHANGED, [verdict]) != PASSED:
-                raise SystemExit(f"{verdict} fails without any change.")
+        for own in sorted(noticing):
+            if judges.outcome(*UNCHANGED, list(own)) != PASSED:
+                raise SystemExit(f"{', '.join(own)}: fail without any change.")
     return found
 
 
