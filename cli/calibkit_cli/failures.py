@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 from types import FrameType
 from typing import Any
@@ -42,9 +44,36 @@ class InternalError(CalibkitError):
     code = INTERNAL
 
 
-def raise_terminated(signum: int, frame: FrameType | None) -> None:
-    """Turn SIGTERM into an exception (a signal handler)."""
+def end_by_signals() -> None:
+    """Let Ctrl-C and SIGTERM unwind the run, so that temporary files are removed.
+
+    Python drops what a handler raises inside a callback (of a weak reference, ``__del__``) and says
+    so in a traceback: such a signal is sent once more instead.
+    """
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # see `calibkit_cli.__main__`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _send_again
+
+
+def ignore_signals() -> None:
+    """Let nothing interrupt the last moments of a run."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _raise_terminated(signum: int, frame: FrameType | None) -> None:
     raise Terminated
+
+
+def _send_again(dropped: sys.UnraisableHookArgs) -> None:
+    number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(dropped.exc_type)
+    if number is None:
+        sys.__unraisablehook__(dropped)
+        return
+    again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # after the callback
+    again.daemon = True
+    again.start()
 
 
 def report(error: BaseException, arguments: list[str]) -> int:

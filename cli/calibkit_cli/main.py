@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import threading
 import warnings
@@ -21,7 +20,14 @@ from calibkit import __version__
 from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
 
-from .failures import drop_stdout, mend_streams, raise_terminated, report
+from .failures import (
+    Terminated,
+    drop_stdout,
+    end_by_signals,
+    ignore_signals,
+    mend_streams,
+    report,
+)
 from .help_pages import arrange, name_no_types
 from .plain_values import prefer_plain_values
 from .processors import same_numbers
@@ -225,11 +231,22 @@ def run(arguments: list[str]) -> int:
 
 def main() -> None:
     """Run the command line of this process; the entry point of the installed command."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, raise_terminated)
-        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # see `calibkit_cli.__main__`
-            signal.signal(signal.SIGINT, signal.default_int_handler)
     mend_streams()
+    signalled = threading.current_thread() is threading.main_thread()
+    try:
+        if signalled:
+            end_by_signals()
+        settle()
+        code = run(sys.argv[1:])
+    except (KeyboardInterrupt, Terminated) as error:  # before the run, or while it said its end
+        code = report(error, sys.argv[1:])
+    if signalled:
+        ignore_signals()
+    end(code)
+
+
+def settle() -> None:
+    """Set what holds for the whole process."""
     os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
     # polars keeps freed memory by default; a run of a few seconds should give it back at once.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
@@ -242,7 +259,6 @@ def main() -> None:
     share_compiling(next(iter(sys.argv[1:]), ""))
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    end(run(sys.argv[1:]))
 
 
 def limit_of_addresses() -> int | None:

@@ -383,12 +383,14 @@ def test_tags_are_keys_and_values() -> None:
 def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["calibkit", "--version"])
     monkeypatch.setattr(os, "_exit", sys.exit)
-    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with pytest.raises(SystemExit) as ended:
             main.main()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert ended.value.code == 0
 
 
