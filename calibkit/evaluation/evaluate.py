@@ -5,6 +5,7 @@ As a run it goes from rows, or from states of them, to metrics: see `calibkit.su
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -13,7 +14,7 @@ import msgspec
 import polars as pl
 
 from calibkit.columns.remarks import of_weights
-from calibkit.errors import UsageError
+from calibkit.errors import ModelError
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.rows import (
     EvaluateRows,
@@ -39,6 +40,8 @@ from calibkit.options.metrics import stem
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.summaries.row_states import Reading as RowReading
+from calibkit.summaries.row_states import RowState, options_of, row_state, sources_of
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state
@@ -165,15 +168,45 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     shape: tuple[int, int] | None
 
 
+class ClassesState(RowState):
+    """Rows for ``evaluate --probs``."""
+
+    KIND = "evaluate --probs"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to judge, beside those of classes."""
+        options = _options_of(self)
+        return [] if options.counts else [options.label]
+
+
+def _options_of(state: ClassesState, threads: int | None = None) -> EvaluateOptions:
+    options = options_of(state, EvaluateOptions, threads)
+    if not options.patterns:
+        raise ModelError("a damaged state: it is of scores", file=state.path)
+    return options
+
+
+def _reader_of(options: EvaluateOptions) -> Callable[[Source], object]:
+    """Return what refuses rows of class probabilities that cannot be judged."""
+    if options.counts is not None:
+        from calibkit.evaluation.evaluate_votes import read_votes
+
+        return partial(read_votes, options)
+    from calibkit.evaluation.evaluate_classes import read_classes
+
+    return partial(read_classes, options)
+
+
 def plan(options: EvaluateOptions, source: Source) -> Plan:
     """Return what an evaluation would do."""
     return Plan(columns_used(options, source), options.steps())
 
 
 def state(options: EvaluateOptions, source: Source) -> State:
-    """Return the state of the rows of a shard; errors as `read_evaluate_rows`."""
+    """Return the state of a shard: of class probabilities its rows; errors as `evaluate`."""
     if options.patterns:
-        raise UsageError("--partial goes with scores, not with class probabilities or votes.")
+        used = list(columns_used(options, source).values())
+        return row_state(ClassesState, options, {}, RowReading(source, used, _reader_of(options)))
     memory = source.memory or memory_budget(None)
     summary = summarise_scores(source, reading_of(options, source), memory)
     table = grid_of(options.grid)
@@ -196,6 +229,8 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     Raises `ModelError` for a state of something else; `ResourceError`: rows that do not fit, and
     options that need them as they are.
     """
+    if isinstance(state, ClassesState):
+        return evaluate(_options_of(state, threads), sources_of(state)[0])
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
     rows = rows_of_state(state, memory, options.needs_each)

@@ -6,7 +6,7 @@ from calibkit.columns.segments import read_segments
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import RaterOptions, read_window
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
 from calibkit.measures import intervals, multiclass
 from calibkit.measures.curves import curve_rows
@@ -17,19 +17,7 @@ from calibkit.options.evaluate import EvaluateOptions
 
 def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
     """Return the metrics of class probabilities; the score is the pattern as typed."""
-    if options.by is not None:
-        source.require([options.by], "--by")
-    rows = read_window(
-        source,
-        RaterOptions(
-            probs=options.patterns,
-            label=options.label,
-            scale=options.scale,
-            others=() if options.by is None else (options.by,),
-            on_missing=options.on_missing,
-            unlabelled=options.unlabelled,
-        ),
-    )
+    rows = read_classes(options, source)
     findings, label = Findings(asked=options), rows.counts.argmax(axis=1)
     names = options.wanted(list(multiclass.METRICS))
     probability = {
@@ -49,6 +37,23 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
                 findings.drawn.append(curve_rows(classes.top, findings.confidence))
         _compare(findings, part.name, names)
     return findings.evaluated(int(label.size), rows.warnings)
+
+
+def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
+    """Return checked rows: a vote each, for the class that the label names."""
+    if options.by is not None:
+        source.require([options.by], "--by")
+    return read_window(
+        source,
+        RaterOptions(
+            probs=options.patterns,
+            label=options.label,
+            scale=options.scale,
+            others=() if options.by is None else (options.by,),
+            on_missing=options.on_missing,
+            unlabelled=options.unlabelled,
+        ),
+    )
 
 
 def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) -> None:

@@ -40,29 +40,8 @@ def evaluate_votes(
     Raises `UsageError`: columns that are not there or do not pair; a baseline that is none of the
     predictors; `DataError`: values that are missing, out of range or of the wrong type.
     """
-    beside = [*vote_columns(options, source).values()]
-    for flag, name in (
-        ("--by", options.by),
-        ("--groups", options.groups),
-        ("--weight", options.weight),
-    ):
-        if name is not None:
-            source.require([name], flag)
-            beside.append(name)
-    rows = read_window(
-        source,
-        RaterOptions(
-            probs=options.patterns,
-            counts=options.counts,
-            scale=options.scale,
-            others=tuple(dict.fromkeys(beside)),
-            on_missing=options.on_missing,
-        ),
-    )
-    if options.weight is not None:
-        rows = _repeated(rows, options.weight)
+    rows, predictors = read_votes(options, source)
     findings = Findings(asked=options)
-    predictors = _predictors(rows, options)
     baseline = options.baseline or next(iter(predictors))
     if baseline not in predictors:
         raise UsageError(
@@ -95,6 +74,23 @@ def evaluate_votes(
         "and dispersion loss and for disagreement.",
     )
     return findings.evaluated(total, rows.warnings, notes if several < total else ())
+
+
+def read_votes(options: EvaluateOptions, source: Source) -> tuple[RaterRows, dict[str, Judged]]:
+    """Return checked rows, as often as their weights say, and each predictor; errors as above."""
+    rows = read_window(
+        source,
+        RaterOptions(
+            probs=options.patterns,
+            counts=options.counts,
+            scale=options.scale,
+            others=tuple(dict.fromkeys(vote_columns(options, source).values())),
+            on_missing=options.on_missing,
+        ),
+    )
+    if options.weight is not None:
+        rows = _repeated(rows, options.weight)
+    return rows, _predictors(rows, options)
 
 
 def _repeated(rows: RaterRows, name: str) -> RaterRows:
@@ -183,7 +179,7 @@ def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) 
             own = np.column_stack(
                 [_numbers(rows, column[key], _PROBABILITY, 1.0) for key in rows.classes]
             )
-        if own.shape[1] != len(rows.classes) or own.min() < 0.0 or own.max() > 1.0:
+        if own.shape[1] != len(rows.classes) or (own < 0.0).any() or (own > 1.0).any():
             raise UsageError(
                 f"--class-disagreement {matched.pattern!r}: one probability a class was expected."
             )

@@ -92,7 +92,10 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             source.require([options.label], "--label")
             source.as_written([options.label])
             found["label"] = options.label
-        return found | ({"by": options.by} if options.by else {})
+            if options.by:
+                source.require([options.by], "--by")
+                found["by"] = options.by
+        return found
     columns = resolve(source, options.columns, label=True, uncertainty=False)
     found = {"score": columns.score, "label": columns.label}
     if columns.weight is not None:
@@ -125,6 +128,10 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     if options.class_disagreement:
         matched = match_columns(source, options.class_disagreement, "--class-disagreement")
         named |= {f"class disagreement ({name})": name for name in matched.columns}
+    for role, name in (("by", options.by), ("groups", options.groups), ("weight", options.weight)):
+        if name is not None:
+            source.require([name], f"--{role}")
+            named[role] = name
     return named
 
 

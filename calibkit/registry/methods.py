@@ -265,6 +265,15 @@ class Evaluation(OfScores):
         return evaluate
 
 
+class ClassEvaluation(Evaluation):
+    """``evaluate --probs``: the rows of class probabilities are kept, not counted."""
+
+    def state(self) -> type[State]:
+        from calibkit.evaluation.evaluate import ClassesState
+
+        return ClassesState
+
+
 class Comparison:
     """``drift``: new rows against those of a fit, which is no model."""
 
@@ -337,6 +346,7 @@ STATES: Final[Mapping[str, Method]] = {
     "calibrate --probs": ClassCalibrator(),
     "drift": comparison,
     "evaluate": evaluation,
+    "evaluate --probs": ClassEvaluation(),
     "hetcal": hetcal,
     "vad": vad,
 }

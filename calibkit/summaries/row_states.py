@@ -32,7 +32,7 @@ from calibkit.models.model import Model, canonical_text
 from calibkit.numerics.row_hash import hash_rows, hash_text
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
-from calibkit.options.shared import FitOptions
+from calibkit.options.shared import Threaded
 from calibkit.runtime.memory import memory_budget
 from calibkit.summaries.passes import work_through
 from calibkit.summaries.runs import Fitted
@@ -48,7 +48,7 @@ from calibkit.summaries.states import (
     opened,
 )
 
-O = TypeVar("O", bound=FitOptions)  # noqa: E741 (options)
+O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
 M = TypeVar("M", bound=Model)
 
 #: What columns are called in a state, before their names: those of rows, and of training rows.
@@ -245,7 +245,7 @@ class RowState(State):
 
 def row_state(
     kind: type[RowState],
-    options: FitOptions,
+    options: Threaded,
     makers: Mapping[str, str],
     rows: Reading,
     train: Reading | None = None,

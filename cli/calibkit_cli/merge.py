@@ -29,8 +29,9 @@ rows at once; a result named .state is the merged state itself.
 
 States of `calibkit watch` merge by their nights.
 
-The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate --probs) are the
-rows themselves, with the columns that the fit uses; merge fits on them in one step.
+The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate --probs), and
+of evaluate --probs, are the rows themselves, with the columns that are used; merge works on them in one
+step.
 
 Examples:
   calibkit merge part-1.state part-2.state -o boundary.json
@@ -46,6 +47,7 @@ _DELIVER: Final[dict[str, Any]] = {
     "bin": deliver_grid,
     "drift": deliver_drift,
     "evaluate": deliver_metrics,
+    "evaluate --probs": deliver_metrics,
 }
 
 
@@ -86,7 +88,7 @@ def _merge(line: MergeLine) -> None:
     console = line.console(
         tabular=table,
         output_format=line.output_format if table else None,
-        texts=TEXTS if kind in ("drift", "evaluate") else (),
+        texts=TEXTS if _DELIVER.get(kind) in (deliver_drift, deliver_metrics) else (),
     )
     shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")

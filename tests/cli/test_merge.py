@@ -371,3 +371,32 @@ def test_damaged_states_of_scores_are_refused() -> None:
     damaged(rows.with_columns(label=pl.lit(2, rows["label"].dtype)), "labels other than 0 and 1")
     damaged(rows.with_columns(pl.col("score") / 2), "its rows are not those that were written")
     damaged(rows, "its hashes are not those", payload={"hashes": {"score": "0" * 16}})
+
+
+def test_states_of_votes_name_what_is_wrong(tmp_path: Path, invoke: Invoke) -> None:
+    part, state = tmp_path / "part.csv", tmp_path / "part.state"
+    rows = pl.DataFrame(
+        {
+            "prob_a": [0.25, 0.5],
+            "prob_b": [0.75, 0.5],
+            "count_a": [0, 2],
+            "count_b": [0, 1],
+            "own_a": [0.5, 1.5],
+            "own_b": [0.5, 0.5],
+        }
+    )
+    judged = [
+        "--counts",
+        "count_*",
+        "--class-disagreement",
+        "own_*",
+        "--partial",
+        "-q",
+        "-o",
+        state,
+    ]
+    rows.write_csv(part)
+    invoke("evaluate", part, *judged).refused(3, "own_a", "1.5")
+    rows.with_columns(count_a=0, count_b=0).write_csv(part)
+    assert invoke("evaluate", part, *judged).code == 0  # other shards may have votes
+    invoke("merge", state).refused(3, "part.state", "no vote in 2 rows")

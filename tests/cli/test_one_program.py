@@ -27,9 +27,6 @@ ALL = os.environ.get("SAME_BYTES") == "1"
 #: scores, uncertainties, labels and segments or weights have at most 234 combinations.
 COUNT, ROOM, ENTRIES = (3000, 300, 300) if ALL else (300, 80, 240)
 
-#: What has no states: drift compares rows with a model, votes and classes are judged at once.
-WHOLE = {"drift", "evaluate votes", "evaluate weighted votes", "evaluate classes"}
-
 
 class Bench:
     """A folder with the rows stored in many ways, and the models that other fits read."""
@@ -104,7 +101,14 @@ MOST_FOUND = ("budget", "7 shuffled files", "2 shards")
 
 #: Fits that a cluster makes too; all of them where there is time.
 ON_A_CLUSTER = (
-    *("exact", "isotonic", "tandem", "evaluate", "tree", "boosted", "alpha of features"),
+    "exact",
+    "isotonic",
+    "tandem",
+    "evaluate",
+    "evaluate votes",
+    "tree",
+    "boosted",
+    "alpha of features",
 )
 
 #: Each fit with each variation.
@@ -112,7 +116,6 @@ CASES = [
     pytest.param(name, way, id=f"{name}-{way}")
     for name in FITS
     for way in (WAYS if ALL else MOST_FOUND)
-    if not (name in WHOLE and "shard" in way)
 ]
 
 
@@ -126,9 +129,7 @@ def test_one_fit(name: str, way: str, bench: Bench) -> None:
     assert WAYS[way](bench, name) == bench.plain(name)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in FITS if name not in WHOLE] if ALL else ON_A_CLUSTER
-)
+@pytest.mark.parametrize("name", FITS if ALL else ON_A_CLUSTER)
 def test_on_a_cluster(name: str, bench: Bench, address: str) -> None:
     assert bench.fit(name, *bench.parts[2], "--dask", address) == bench.plain(name)
 

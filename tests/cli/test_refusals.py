@@ -20,7 +20,6 @@ from tests.conftest import Invoke
         ("evaluate rows.parquet --grid fine.parquet", 2, "ECE@j takes at most"),
         ("evaluate rows.parquet --label one --prevalence 0.2", 3, "have only one"),
         ("evaluate rows.parquet --by top --top 0.1", 2, "drop one"),
-        ("evaluate rows.parquet --probs prob_* --partial -o rows.state", 2, "--partial goes with"),
         ("evaluate rows.parquet --probs prob_* --counts count_* --class-disagreement odd_*",
          2, "has the classes 0, 2"),
         ("evaluate rows.parquet --probs prob_* --counts count_* --class-disagreement long",

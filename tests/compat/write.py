@@ -86,6 +86,7 @@ STATES = {
     ),
     "alpha-cal": f"alpha-cal {VOTES} --features x",
     "calibrate_probs": f"calibrate {VOTES} --method temperature",
+    "evaluate_probs": f"evaluate {VOTES} --no-intervals",
 }
 
 
