@@ -248,7 +248,9 @@ def test_labels_that_are_missing(models: Path, invoke: Invoke, tmp_path: Path) -
     assert (found["period"], found["tests"][0]["estimate"]) == (None, None)
 
 
-def test_merge_adds_states(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+def test_merge_adds_states(
+    models: Path, invoke: Invoke, command: Callable[..., Any], tmp_path: Path
+) -> None:
     frame, model = nights(3), models / "boundary.json"
     names = []
     for shard in range(2):
@@ -270,6 +272,9 @@ def test_merge_adds_states(models: Path, invoke: Invoke, tmp_path: Path) -> None
         assert invoke("merge", *order, "-q", "-o", merged).code == 0
         found = json.loads(invoke("merge", merged, "--json").stdout)
         assert found == whole
+    with names[0].open("rb") as file:
+        piped = command("merge", "-", names[1], "--json", stdin=file)
+    assert json.loads(piped.stdout) == whole
     assert invoke("merge", names[0], names[0]).code == 3
     other = tmp_path / "other.state"
     content(invoke, models / "other.json", tmp_path / "a.parquet", "--state", other, "--period day")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import polars as pl
@@ -486,11 +488,12 @@ def _moved(state: WatchState, bets: Sequence[_Bet]) -> float | None:
 
 def are_states(inputs: Sequence[str]) -> bool:
     """Return whether the first of some files is a state of a watch: JSON, as no other state is."""
-    first = next((path for path, _ in find_files(inputs)), STDIN)
-    if first == STDIN:
-        return False
-    with reading(first), Path(first).open("rb") as file:
-        return file.read(1) == b"{" and MAGIC.encode() in file.read()
+    first = find_files(inputs)[0][0]
+    with reading(first):
+        if first == STDIN:  # of which nothing is taken away
+            return cast(BufferedReader, sys.stdin.buffer).peek(1).startswith(b"{")
+        with Path(first).open("rb") as file:
+            return file.read(1) == b"{" and MAGIC.encode() in file.read()
 
 
 def merged(files: list[str]) -> Watched:
