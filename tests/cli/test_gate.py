@@ -218,3 +218,9 @@ def test_a_comparison_on_a_terminal(
     content["fit"]["rows"] += 1
     text = invoke("diff", model, save("other.json", content)).stdout.decode()
     assert "fit/rows" in text and "recall" not in text
+
+
+def test_a_result_of_any_program_may_say_its_version(save: Save, invoke: Invoke) -> None:
+    path = save("own.json", {"version": 2, "auc": 0.9})
+    assert invoke("gate", path, "--fail-if", "auc<0.5").code == 0
+    assert invoke("gate", path, "--fail-if", "version<3").code == 1

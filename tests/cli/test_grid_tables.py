@@ -96,3 +96,22 @@ def test_options_that_a_grid_cannot_follow(
 ) -> None:
     done = fit(invoke, grid, *options)
     assert (done.code, said in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("order", ["score-uncertainty", "uncertainty-score"])
+def test_a_boundary_of_a_grid_is_that_of_its_rows(
+    order: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = simulate(400, seed=4)
+    rows, grid = write(frame, tmp_path / "rows.parquet"), tmp_path / "grid.parquet"
+    bins = ("--uncertainty-bins", 3, "--score-bins", 5, "--order", order, "-q")
+    assert invoke("bin", rows, *bins, "-o", grid).code == 0
+    taken = []
+    for source, more in ((rows, bins), (grid, ("-q",))):
+        model = tmp_path / "model.json"
+        fit = ("boundary", source, "--precision 0.6 --method ew-dpmt --folds 0 -o", model)
+        assert invoke(*fit, *more).code == 0
+        applied = invoke("apply", model, rows, "-q", "-o", tmp_path / "taken.parquet").result()
+        taken.append(applied["decision"].to_list())
+    assert taken[0] == taken[1]
+    assert 0 < sum(taken[0]) < frame.height

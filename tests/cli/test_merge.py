@@ -400,3 +400,18 @@ def test_states_of_votes_name_what_is_wrong(tmp_path: Path, invoke: Invoke) -> N
     rows.with_columns(count_a=0, count_b=0).write_csv(part)
     assert invoke("evaluate", part, *judged).code == 0  # other shards may have votes
     invoke("merge", state).refused(3, "part.state", "no vote in 2 rows")
+
+
+def test_a_state_knows_makers_of_columns_that_its_model_does_not_read(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    rows = write(simulate(200, seed=3), tmp_path / "rows.parquet")
+    maker = make(tmp_path / "platt.json", "calibrate", rows, "--method platt")
+    made = make(tmp_path / "made.parquet", "apply", maker, rows)
+    fit = ("--precision 0.5 --method st --uncertainty calibrated",)
+    state = make(tmp_path / "part.state", "boundary", made, *fit, "--partial")
+    assert read_state(str(state)).header.shards[0].files == ()  # unless --provenance names
+    merged = make(tmp_path / "merged.json", "merge", state)
+    assert merged.read_bytes() == make(tmp_path / "whole.json", "boundary", made, *fit).read_bytes()
+    part = make(tmp_path / "own.state", "calibrate", rows, "--method platt --partial")
+    assert read_state(str(part)).header.shards[0].files == ()

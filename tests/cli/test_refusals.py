@@ -52,6 +52,10 @@ from tests.conftest import Invoke
          2, "keeps no reference"),
         ("watch boundary.json rows.parquet --state new.state --period day --maturity 3 "
          "--labelled-at place", 3, "nights are of one kind"),
+        ("drift forest.json rows.parquet", 3, "kind 'bundle' without a boundary keeps"),
+        ("boundary rows.parquet --label one --precision 0.5 --prevalence 0.2", 3, "one"),
+        ("plot bias rows.parquet --top 0.1 -o b.svg "
+         "--score score,score_b,x,label,zero,one,prob_0,prob_1,odd_0", 2, "tell apart"),
         ("alpha-cal rows.parquet --features list", 2, "is a column of lists"),
         ("boundary rows.parquet --precision 0.5 --partial --dask local -o a.state",
          2, "--dask makes and merges all states itself"),

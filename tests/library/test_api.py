@@ -433,3 +433,31 @@ def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     added = [name for name in whole.columns if name not in frame.columns]
     found = model.apply(np.ascontiguousarray(share[:, [2, 0, 1]]))
     assert found.tolist() == pytest.approx(whole[added[0]].to_list())
+
+
+def test_a_boundary_passes_over_an_array_that_it_does_not_read() -> None:
+    draw = np.random.default_rng(3)
+    score, spread = draw.uniform(size=300), draw.uniform(size=300)
+    label = (draw.uniform(size=300) < score).astype(int)
+    model = ck.fit_boundary(score=score, label=label, precision=0.7, method="st")
+    alone = model.apply(score=score)
+    assert model.apply(score=score, uncertainty=spread).tolist() == alone.tolist()
+    calibrator = ck.fit_calibrator(score=score, label=label, method="platt")
+    with pytest.raises(ck.UsageError, match="uses no uncertainty"):
+        calibrator.apply(score=score, uncertainty=spread)
+
+
+def test_given_edges_cut_uncertainties_where_they_say() -> None:
+    draw = np.random.default_rng(6)
+    frame = pl.DataFrame(
+        {
+            "score": draw.uniform(size=300),
+            "uncertainty": draw.exponential(size=300),
+            "label": draw.integers(0, 2, 300),
+        }
+    )
+    edges = [0.05, 0.4]  # nowhere near the quantiles
+    table = ck.bin(frame, uncertainty_edges=edges, score_bins=4)
+    counts = table.group_by("uncertainty_bin").agg(pl.col("count").sum()).sort("uncertainty_bin")
+    levels = np.searchsorted(edges, frame["uncertainty"].to_numpy(), side="right")
+    assert counts["count"].to_list() == np.bincount(levels, minlength=3).tolist()

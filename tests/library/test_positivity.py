@@ -264,3 +264,16 @@ def test_examples_run() -> None:
     failed, tried = doctest.testmod(positivity)
     assert tried > 0
     assert failed == 0
+
+
+@pytest.mark.parametrize("evidence", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])
+def test_entropy_needs_evidence_of_both_classes(evidence: tuple[float, float]) -> None:
+    with pytest.raises(DataError):
+        beta_entropy(*evidence)
+
+
+@pytest.mark.parametrize("tau", [1e-12, 1e12])
+def test_the_mean_keeps_its_digits_where_one_class_is_next_to_gone(tau: float) -> None:
+    found = expected_true_positivity(0.5, [3.0, 80.0], true_prior=(2.0, 5.0), tau=tau)
+    naive = [naive_expected_true_positivity(0.5, n, 2.0, 5.0, tau) for n in (3.0, 80.0)]
+    np.testing.assert_allclose(found, naive, rtol=1e-10)
