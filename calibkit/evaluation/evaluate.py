@@ -147,25 +147,15 @@ fit = evaluate
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What makes metrics of the rows of all shards.
+    """What makes metrics of the rows of all shards."""
 
-    Attributes
-    ----------
-    asked
-        The options, without those that a shard has done with.
-    boundary, grid
-        The hashes of the model that decided and of the grid whose cells were taken.
-    columns
-        The uncertainties and the scores that these two read.
-    shape
-        Uncertainty levels and score bins of the grid.
-    """
-
-    asked: dict[str, Any]
+    asked: dict[str, Any]  # the options, without those that a shard has done with
+    #: `boundary, grid`: the hashes of the model that decided and of the grid whose cells were
+    #: taken.
     boundary: str | None
     grid: str | None
-    columns: tuple[str | None, str | None]
-    shape: tuple[int, int] | None
+    columns: tuple[str | None, str | None]  # the uncertainties and the scores that these two read
+    shape: tuple[int, int] | None  # uncertainty levels and score bins of the grid
 
 
 class ClassesState(RowState):

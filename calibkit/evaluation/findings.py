@@ -19,24 +19,14 @@ from calibkit.options.evaluate import EvaluateOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """What an evaluation found.
+    """What an evaluation found."""
 
-    Attributes
-    ----------
-    metrics
-        The content of metrics.json.
-    curves
-        Reliability diagrams as rows, where they were asked for.
-    net_benefit
-        Returns the decision curves of the rows as a table; None where there are none.
-    warnings, notes
-        What the user has to be told, and what a summary should say.
-    """
-
-    metrics: Metrics
-    curves: pl.DataFrame | None = None
+    metrics: Metrics  # the content of metrics.json
+    curves: pl.DataFrame | None = None  # reliability diagrams as rows, where they were asked for
+    #: `warnings, notes`: what the user has to be told, and what a summary should say.
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    #: Returns the decision curves of the rows as a table; None where there are none.
     net_benefit: Callable[[], pl.DataFrame] | None = None
 
     def as_dict(self) -> dict[str, Any]:

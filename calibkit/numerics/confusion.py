@@ -108,36 +108,18 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class ConfusionMeasure:
-    """A measure of a confusion matrix.
+    """A measure of a confusion matrix."""
 
-    Attributes
-    ----------
-    meaning
-        What it says, in a sentence for readers who do not know its name.
-    formula
-        From cells, and the parameters, to values.
-    bounds
-        Within what it lies.
-    share
-        The share of rows that it is a rising function of, if it is one.
-    needs
-        The classes without which it means nothing: ``p``, ``pn`` or neither.
-    parameters
-        Their names.
-    goal
-        The option of `boundary` that takes it, ``maximize`` or ``minimize``; "" where no boundary
-        is the best one, as all rows or none are.
-    possible, expected
-        Whether parameters make sense, and what is said where they do not.
-    """
-
-    meaning: str
-    formula: Callable[..., Any]
-    bounds: tuple[float, float] = (0.0, 1.0)
-    share: Share | None = None
-    needs: str = ""
-    parameters: tuple[str, ...] = ()
+    meaning: str  # what it says, in a sentence for readers who do not know its name
+    formula: Callable[..., Any]  # from cells, and the parameters, to values
+    bounds: tuple[float, float] = (0.0, 1.0)  # within what it lies
+    share: Share | None = None  # the share of rows that it is a rising function of, if it is one
+    needs: str = ""  # the classes without which it means nothing: ``p``, ``pn`` or neither
+    parameters: tuple[str, ...] = ()  # their names
+    #: The option of `boundary` that takes it, ``maximize`` or ``minimize``; "" where no boundary is
+    #: the best one, as all rows or none are.
     goal: str = "maximize"
+    #: `possible, expected`: whether parameters make sense, and what is said where they do not.
     possible: Callable[..., bool] = lambda *_: True
     expected: str = ""
 

@@ -37,44 +37,24 @@ _FEW: Final = 10_000
 
 @dataclass(frozen=True)
 class Logistic:
-    """A fitted logistic regression.
+    """A fitted logistic regression."""
 
-    Attributes
-    ----------
-    slopes
-        The factor of each feature, in the feature's own unit.
-    intercept
-        z where all features are 0.
-    loss
-        The minimised sum.
-    gradient
-        The largest slope of the mean loss that is left, in standardised features.
-    iterations
-        How many Newton steps were taken.
-    """
-
-    slopes: tuple[float, ...]
-    intercept: float
-    loss: float
-    gradient: float
-    iterations: int
+    slopes: tuple[float, ...]  # the factor of each feature, in the feature's own unit
+    intercept: float  # z where all features are 0
+    loss: float  # the minimised sum
+    gradient: float  # the largest slope of the mean loss that is left, in standardised features
+    iterations: int  # how many Newton steps were taken
 
 
 @dataclass(frozen=True)
 class RisingSpline:
-    """A fitted spline.
+    """A fitted spline."""
 
-    Attributes
-    ----------
-    knots, logits, slopes
-        Where the slope bends, and the logit and its slope there.
-    loss, gradient
-        The minimised sum, and the largest slope of the mean loss left.
-    """
-
+    #: `knots, logits, slopes`: where the slope bends, and the logit and its slope there.
     knots: Floats
     logits: Floats
     slopes: Floats
+    #: `loss, gradient`: the minimised sum, and the largest slope of the mean loss left.
     loss: float
     gradient: float
 

@@ -44,11 +44,6 @@ class ExactSum:
     Adding is commutative and associative to the last bit: the sum of the whole is the merged sum
     of its parts, however it was cut and in whatever order.
 
-    Attributes
-    ----------
-    units
-        The sum as a whole number of 2^-2148, the unit of the smallest product.
-
     Examples
     --------
     >>> total = ExactSum()
@@ -57,7 +52,7 @@ class ExactSum:
     1.0
     """
 
-    units: int = 0
+    units: int = 0  # the sum as a whole number of 2^-2148, the unit of the smallest product
 
     def add(self, values: Floats, times: Floats | None = None) -> None:
         """Add finite values, of any float or integer type that float64 holds; with `times` products.

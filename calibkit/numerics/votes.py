@@ -28,19 +28,13 @@ _BLOCK_CELLS = 2**18
 
 @dataclass(frozen=True)
 class Targets:
-    """Predicted probabilities of events, beside the shares of raters for whom they happened.
+    """Predicted probabilities of events, beside the shares of raters for whom they happened."""
 
-    Attributes
-    ----------
-    prediction, label
-        Rows x targets.
-    excess
-        By how much the square of `label` exceeds, on average, the square of what it estimates:
-        label (1 - label) / (votes - 1); 0 where that is not known.
-    """
-
+    #: `prediction, label`: rows x targets.
     prediction: Floats
     label: Floats
+    #: By how much the square of `label` exceeds, on average, the square of what it estimates: label
+    #: (1 - label) / (votes - 1); 0 where that is not known.
     excess: Floats
 
     def rows(self, kept: NDArray[np.int64]) -> Targets:

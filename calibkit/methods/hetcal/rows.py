@@ -118,37 +118,25 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class HetcalRows:
-    """Labelled rows with features, sorted by score and then by a hash of all that is used.
+    """Labelled rows with features, sorted by score and then by a hash of all that is used."""
 
-    Attributes
-    ----------
-    score, mass
-        The linear score (the logit of a probability, or the score as it is), and how many rows each
-        row counts as.
-    weight, unit
-        The weight in whole units, and what one of them is worth.
-    size
-        How many rows a unit of weight stands for where rows are counted, as in the least leaf,
-        shrinkage and Platt's targets: its worth, or as much as makes the mean weight one row where
-        a weight says how many rows one stands for.
-    key
-        A word for each row, from which chance decides; see `calibkit.numerics.streams`.
-    folds
-        As a column of groups or of times deals the rows; None without.
-    arrays
-        Makes arrays that are as long as the rows.
-    """
-
+    #: `score, mass`: the linear score (the logit of a probability, or the score as it is), and how
+    #: many rows each row counts as.
     score: Floats
     label: NDArray[np.uint8]
+    #: `weight, unit`: the weight in whole units, and what one of them is worth.
     weight: NDArray[Any]
+    #: A word for each row, from which chance decides; see `calibkit.numerics.streams`.
     key: NDArray[np.uint64]
     mass: Floats
     features: Features
     unit: Unit
+    #: How many rows a unit of weight stands for where rows are counted, as in the least leaf,
+    #: shrinkage and Platt's targets: its worth, or as much as makes the mean weight one row where a
+    #: weight says how many rows one stands for.
     size: float
-    folds: Folds | None
-    arrays: Arrays
+    folds: Folds | None  # as a column of groups or of times deals the rows; None without
+    arrays: Arrays  # makes arrays that are as long as the rows
     totals: Totals
     files: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -134,24 +134,15 @@ class Gaps:
 
     Source: R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics 24
     (1982), theorem 1 (of intersections of rejections).
-
-    Attributes
-    ----------
-    most
-        The gap.
-    expected, found
-        Shape (boundaries, segments): selected rows of the class, as in `tests.Binomials`.
-    totals
-        Rows of the class in each segment, among those that test.
-    level
-        The error probability of the first tests.
     """
 
-    most: float
+    most: float  # the gap
+    #: `expected, found`: shape (boundaries, segments): selected rows of the class, as in
+    #: `tests.Binomials`.
     expected: Floats
     found: Int64s
-    totals: NDArray[np.int64]
-    level: float
+    totals: NDArray[np.int64]  # rows of the class in each segment, among those that test
+    level: float  # the error probability of the first tests
 
     @property
     def _each(self) -> float:

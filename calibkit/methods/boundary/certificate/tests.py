@@ -176,25 +176,17 @@ class TwoBinomials:
     Given the numbers of positive and of negative rows, the selected ones of either class are
     independent binomials.  One end of each rate's interval is put in its place; the error probability
     is shared between the two in the way that the fitting part lets expect most of.
-
-    Attributes
-    ----------
-    weights, least
-        a and b, of different signs or both negative; and c.
-    expected, found
-        Shape (boundaries, 2): selected positive and negative rows, as in `Binomials`.
-    totals
-        Positive and negative rows that test.
-    level
-        The error probability of the first tests.
     """
 
+    #: `weights, least`: a and b, of different signs or both negative; and c.
     weights: tuple[float, float]
     least: float
+    #: `expected, found`: shape (boundaries, 2): selected positive and negative rows, as in
+    #: `Binomials`.
     expected: Floats
     found: Floats
-    totals: tuple[int, int]
-    level: float
+    totals: tuple[int, int]  # positive and negative rows that test
+    level: float  # the error probability of the first tests
 
     @cached_property
     def _errors(self) -> Floats:
@@ -255,22 +247,14 @@ def at_base_rate(quantity: Quantity, base_rate: Bound) -> tuple[tuple[float, flo
 
 @dataclass(frozen=True)
 class Units:
-    """What rows pay, in the order of the bets.
+    """What rows pay, in the order of the bets."""
 
-    Attributes
-    ----------
-    first
-        The first boundary of the path that selects each row.
-    outside, inside
-        What a row pays while it is not selected, and when it is, in units of the largest loss.
-    starts
-        Where each unit begins, and the number of rows.
-    """
-
-    first: Int64s
+    first: Int64s  # the first boundary of the path that selects each row
+    #: `outside, inside`: what a row pays while it is not selected, and when it is, in units of the
+    #: largest loss.
     outside: Floats
     inside: Floats
-    starts: Int64s
+    starts: Int64s  # where each unit begins, and the number of rows
 
     def moments(self, places: int) -> tuple[Floats, Floats]:
         """Return the sums over the units of what each boundary pays, and of its squares."""
@@ -377,23 +361,13 @@ class Chain:
 
     A test of several bounds rejects where those of all of them do: a boundary that violates one of
     them is then certified no more often than if this were the only one.
-
-    Attributes
-    ----------
-    tests
-        One for each bound.
-    strict_first
-        Whether tests go from boundaries that select few rows to those that select many.
-    selected
-        How many of the rows that test each boundary selects.
-    place
-        The last boundary that was rejected, -1 before any.
     """
 
-    tests: Several[Test]
+    tests: Several[Test]  # one for each bound
+    #: Whether tests go from boundaries that select few rows to those that select many.
     strict_first: bool
-    selected: Floats
-    place: int = -1
+    selected: Floats  # how many of the rows that test each boundary selects
+    place: int = -1  # the last boundary that was rejected, -1 before any
     _next: int = field(default=0, init=False)
 
     @cached_property

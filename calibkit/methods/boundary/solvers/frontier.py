@@ -37,23 +37,16 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Frontier:
-    """Boundaries that no other boundary beats, by rising true positives.
+    """Boundaries that no other boundary beats, by rising true positives."""
 
-    Attributes
-    ----------
-    true_positives, selected
-        Totals in units of weight; both rise strictly.
-    choices
-        The boundaries, shape (points, levels): on a grid how many of the highest bins each level takes,
-        over raw scores the point of each level (-1 for none).
-    gap
-        Of supported points: for each, by how many true positives a boundary that selects at least as
-        many rows, but fewer than the next point, can exceed it.
-    """
-
+    #: `true_positives, selected`: totals in units of weight; both rise strictly.
     true_positives: Int64s
     selected: Int64s
+    #: The boundaries, shape (points, levels): on a grid how many of the highest bins each level
+    #: takes, over raw scores the point of each level (-1 for none).
     choices: Int64s
+    #: Of supported points: for each, by how many true positives a boundary that selects at least as
+    #: many rows, but fewer than the next point, can exceed it.
     gap: Int64s | None = None
 
 
