@@ -119,13 +119,9 @@ def in_units(
 ) -> tuple[NDArray[np.int64], Unit]:
     """Return finite, non-negative weights as integer numbers of a common unit.
 
-    Parameters
-    ----------
-    weight
-        Weights, at least one of them positive.
-    kind
-        Non-negative integers.  Where weights are rounded, sums over all rows of a kind are, rather
-        than each weight for itself (see `carried`).
+    `weight`: weights, at least one of them positive. `kind`: non-negative integers.  Where weights
+    are rounded, sums over all rows of a kind are, rather than each weight for itself (see
+    `carried`).
 
     Returns
     -------

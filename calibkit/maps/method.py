@@ -86,11 +86,9 @@ class Points:
     def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Float64s, Float64s]:
         """Return what positive and what negative rows of each score weigh.
 
-        Parameters
-        ----------
-        smoothed
-            Each row counts as a share of both classes instead, by Platt's targets: a positive one
-            (P + 1) / (P + 2) positive, a negative one 1 / (N + 2), P and N the total weights.
+        `smoothed`: each row counts as a share of both classes instead, by Platt's targets: a
+        positive one (P + 1) / (P + 2) positive, a negative one 1 / (N + 2), P and N the total
+        weights.
         """
         size, high, low = self.unit.size, 1.0, 0.0
         if smoothed:

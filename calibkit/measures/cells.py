@@ -104,12 +104,8 @@ def interval(
     with sum((gap - d)^2 / variance) up to the quantile of the chi-squared distribution: so it holds
     what noise adds to absolute gaps, and for several cells is wider than need be.
 
-    Parameters
-    ----------
-    gaps, variances
-        |mean probability - mean label| of each cell, and the variance of its mean label.
-    confidence
-        How often such an interval holds the mean of the true gaps at least, about.
+    `gaps`, `variances`: |mean probability - mean label| of each cell, and the variance of its mean
+    label. `confidence`: how often such an interval holds the mean of the true gaps at least, about.
     """
     if not gaps.size:
         return None, None

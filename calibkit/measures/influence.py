@@ -61,12 +61,8 @@ def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
 def variance(metric: str, view: View) -> float:
     """Return the variance of a metric's estimate.
 
-    Parameters
-    ----------
-    metric
-        One with contributions, whose value is defined for this view.
-    view
-        The rows: by themselves, in groups, or with sampling weights, as its sample and settings say.
+    `metric`: one with contributions, whose value is defined for this view. `view`: the rows: by
+    themselves, in groups, or with sampling weights, as its sample and settings say.
     """
     if by_rows(view.sample, view.settings):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
@@ -124,13 +120,9 @@ def entries(view: View) -> NDArray[np.int64]:
 def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) -> float:
     """Return the variance of a sum over rows from what each contributes, in any order of rows.
 
-    Parameters
-    ----------
-    contribution
-        What each row contributes for each unit of its weight.
-    sample, settings
-        A weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group
-        are summed first.  G groups or sampled rows have the factor G / (G - 1).
+    `contribution`: what each row contributes for each unit of its weight. `sample`, `settings`: a
+    weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group are
+    summed first.  G groups or sampled rows have the factor G / (G - 1).
 
     Notes
     -----

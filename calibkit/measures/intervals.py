@@ -40,14 +40,8 @@ def intervals(
 ) -> dict[str, Interval]:
     """Return the intervals of those metrics that have one; none where a value is not defined.
 
-    Parameters
-    ----------
-    values
-        Metrics by name.
-    data
-        What they were computed from.
-    options
-        Confidence, seed, threads.
+    `values`: metrics by name. `data`: what they were computed from. `options`: confidence, seed,
+    threads.
     """
     defined = {name: float(value) for name, value in values.items() if value is not None}
     level = options.level(data.sample)

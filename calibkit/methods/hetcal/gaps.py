@@ -43,13 +43,8 @@ def gap_beyond_chance(sums: Floats, *, sampled: bool = False) -> CellGap | None:
     rate; all intervals hold together with probability 0.95, by Bonferroni's bound.  What is beyond is
     the distance from the interval.
 
-    Parameters
-    ----------
-    sums
-        See `cell_gaps`.
-    sampled
-        Whether a row stands for as many as it weighs: a cell then counts as many rows as would have
-        the same variance.
+    `sums`: see `cell_gaps`. `sampled`: whether a row stands for as many as it weighs: a cell then
+    counts as many rows as would have the same variance.
     """
     places = np.flatnonzero(sums[:, 0] > 0.0)
     own, hits, mass, squares = sums[places].T

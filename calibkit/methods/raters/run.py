@@ -124,15 +124,9 @@ def feature_names(source: Source, patterns: Sequence[str]) -> AlphaFeatures:
 def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> Fitted[AlphaModel]:
     """Fit an alpha-calibration on class probabilities and votes.
 
-    Parameters
-    ----------
-    rows
-        The rows, with the features that are columns.
-    options
-        What to fit.
-    named
-        What alpha0 depends on: ``probs`` or ``sorted-probs`` for the logarithms of the probabilities
-        (in the order of the classes, or falling), or the names of columns.
+    `rows`: the rows, with the features that are columns. `options`: what to fit. `named`: what
+    alpha0 depends on: ``probs`` or ``sorted-probs`` for the logarithms of the probabilities (in the
+    order of the classes, or falling), or the names of columns.
     """
     mapped: LogitMap | None = None
     if options.map != "none":

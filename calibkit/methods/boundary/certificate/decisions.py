@@ -29,14 +29,10 @@ _ROOM = 2.0
 def pairs(selected: Floats, margins: Mapping[str, Floats]) -> Int64s:
     """Return the pairs of boundaries of a path, of block and of block with review, by falling margin.
 
-    Parameters
-    ----------
-    selected
-        How many rows each boundary of the path is expected to select.
-    margins
-        By how many standard errors each boundary is expected to keep the bounds on ``precision`` (as
-        block) and ``recall`` (as block with review), if they are there; of ``review_capacity``, if so
-        many rows as it selects were reviewed.
+    `selected`: how many rows each boundary of the path is expected to select. `margins`: by how
+    many standard errors each boundary is expected to keep the bounds on ``precision`` (as block)
+    and ``recall`` (as block with review), if they are there; of ``review_capacity``, if so many
+    rows as it selects were reviewed.
 
     Returns
     -------

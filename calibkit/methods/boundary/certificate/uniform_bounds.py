@@ -23,12 +23,7 @@ def confusion_deviation(rows: int, delta: float) -> float:
     ``sqrt(8 / n * log(32 (2 n + 1) / delta))`` of its expectation; the lemma states twice as much,
     which its proof does not need.
 
-    Parameters
-    ----------
-    rows
-        n, at least 1.
-    delta
-        The probability that the bound fails, in (0, 1).
+    `rows`: n, at least 1. `delta`: the probability that the bound fails, in (0, 1).
 
     Raises
     ------
