@@ -92,18 +92,14 @@ def is_array(role: str, value: object) -> bool:
 def frame_of_arrays(
     roles: Mapping[str, Any], frame: Frame | None = None
 ) -> tuple[Frame, dict[str, Names]]:
-    """Return a frame with a column for each role that is given as values.
+    """Return a frame with a column for each role that is given as values, and what they are called.
+
+    Each array is called by its role, such as ``"label"``; several columns ``feature_0``, ``feature_1``,
+    …, by the column's number in the array, those of a frame by their own names.
 
     Other roles, names or None, stay as they are.  Roles that may have several columns (`members`,
     `probs`, `counts`, `features`, `scores`) take rows x columns, or a frame, too.  The arrays come
     beside the columns of `frame`, in place of those of their name.
-
-    Returns
-    -------
-    tuple[Frame, dict[str, Names]]
-        The frame, and what each array is called in it: by its role, such as ``"label"``; several
-        columns ``feature_0``, ``feature_1``, …, by the column's number in the array, those of a
-        frame by their own names.
 
     Raises `UsageError` without a frame or arrays, for arrays of different lengths, or of more
     dimensions than their role has.

@@ -284,11 +284,8 @@ class Source:
     def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """Return where rows stand, for messages; they are numbered from 0 over all parts, as read.
 
-        Returns
-        -------
-        tuple[str, list[int]]
-            The file of the first row, and the numbers (from 1, the header not counted) of
-            those of `rows` that lie in this file.
+        That is the file of the first row, and the numbers (from 1, the header not counted) of those
+        of `rows` that lie in this file.
         """
         index = bisect_right(self._ends, rows[0])
         start, end = self._ends[index] - self._tables[index].rows, self._ends[index]

@@ -122,12 +122,8 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
 
     `contribution`: what each row contributes for each unit of its weight. `sample`, `settings`: a
     weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group are
-    summed first.  G groups or sampled rows have the factor G / (G - 1).
-
-    Notes
-    -----
-    Under ``--prevalence`` the weight of each class is fixed, so that contributions are centred
-    within the classes.
+    summed first.  G groups or sampled rows have the factor G / (G - 1).  Under ``--prevalence`` the
+    weight of each class is fixed, so that contributions are centred within the classes.
     """
     weight = sample.weight
     if not by_rows(sample, settings):

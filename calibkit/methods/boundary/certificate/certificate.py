@@ -69,15 +69,9 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
 
     Rows are independent draws of what the boundary will be applied to, or groups of rows are.
 
-    Raises
-    ------
-    UsageError
-        What cannot be certified, see `check_certifiable`.
-    DataError
-        Weights that cannot be counted, or rows of one class.
-    InfeasibleError
-        No boundary can be certified; the message says about how many rows it would take.  Rows beyond
-        a limit that the certificate would have to assume.
+    Raises `UsageError`: what cannot be certified, see `check_certifiable`; `DataError`: weights that
+    cannot be counted, or rows of one class; `InfeasibleError`: no boundary can be certified (the
+    message says about how many rows it would take), or rows beyond a limit that would be assumed.
     """
     data = evidence.check_certifiable(options, data)
     rows, index = evidence.written_out(data, options)

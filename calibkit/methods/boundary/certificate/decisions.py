@@ -34,13 +34,11 @@ def pairs(selected: Floats, margins: Mapping[str, Floats]) -> Int64s:
     and ``recall`` (as block with review), if they are there; of ``review_capacity``, if so many
     rows as it selects were reviewed.
 
-    Returns
-    -------
-    Int64s
-        Shape (pairs, 2), places on the path, -1 for a block of nothing.  With a margin m the block is
-        the laxest boundary that keeps precision by m, and review ends at the strictest one that keeps
-        recall by m; where one of the two has no bound, it leaves or spends what can be reviewed.  From
-        pair to pair m falls: less is reviewed, more is caught, or what is blocked is more precise.
+    What is returned has shape (pairs, 2): places on the path, -1 for a block of nothing.  With a
+    margin m the block is the laxest boundary that keeps precision by m, and review ends at the
+    strictest one that keeps recall by m; where one of the two has no bound, it leaves or spends what
+    can be reviewed.  From pair to pair m falls: less is reviewed, more is caught, or what is blocked
+    is more precise.
     """
     bounding = [margins[name] for name in ("precision", "recall") if name in margins]
     levels = np.unique(np.concatenate(bounding))[::-1]
@@ -81,6 +79,10 @@ def alike(
 ) -> Int64s:
     """Return boundaries over segments again, with the rates of segments near each other.
 
+    For each boundary these are the places nearest to its own whose rates lie in a window narrower
+    than the gap, so that the test can bear it out.  Of all windows it is the one with most true
+    positives less the rate at the margin of the boundary times the rows.
+
     Parameters
     ----------
     free
@@ -92,13 +94,6 @@ def alike(
         The share of them that the gap is about, its rate: rising along each path.
     gaps
         What will be tested; of its counts nothing is used here but the totals.
-
-    Returns
-    -------
-    Int64s
-        For each boundary the places nearest to its own whose rates lie in a window narrower than the
-        gap, so that the test can bear it out.  Of all windows it is the one with most true positives
-        less the rate at the margin of the boundary times the rows.
     """
     padded = [np.vstack((np.zeros((1, 2)), own)) for own in expected]
     rates = [np.append(0.0, own) for own in counted]

@@ -23,12 +23,8 @@ def confusion_deviation(rows: int, delta: float) -> float:
     ``sqrt(8 / n * log(32 (2 n + 1) / delta))`` of its expectation; the lemma states twice as much,
     which its proof does not need.
 
-    `rows`: n, at least 1. `delta`: the probability that the bound fails, in (0, 1).
-
-    Raises
-    ------
-    UsageError
-        No rows, or a delta outside (0, 1).
+    `rows`: n, at least 1. `delta`: the probability that the bound fails, in (0, 1). Raises
+    `UsageError` for others.
     """
     if rows < 1:
         raise UsageError(f"a bound needs at least one row; got {rows}.")
