@@ -50,6 +50,15 @@ def test_the_first_within_an_error_of_the_best(tmp_path: Path, invoke: Invoke) -
     assert b"chosen" in shown.stdout and b"quadratic" in shown.stdout
 
 
+def test_the_brier_score_of_a_candidate_is_that_of_its_rows(tmp_path: Path, invoke: Invoke) -> None:
+    rows = file(tmp_path, 500, 2.0)
+    table = chosen(invoke, rows)["candidates"]
+    (left_alone,) = (one for one in table if one["method"] == "none")
+    frame = pl.read_parquet(rows)
+    square = ((frame["score"] - frame["label"]) ** 2).mean()
+    assert left_alone["brier"] == pytest.approx(square, rel=1e-9)
+
+
 def test_good_scores_are_left_alone(tmp_path: Path, invoke: Invoke) -> None:
     rows = file(tmp_path, 2000, 1.0, seed=2)
     out = tmp_path / "cal.json"

@@ -199,6 +199,46 @@ def test_values_lie_in_their_intervals(place: int) -> None:
         assert (method(name, data, OPTIONS) is not None) >= (name in found), value
 
 
+def test_each_difference_has_the_interval_that_it_has_alone() -> None:
+    sample = simulate()
+    one, two = view(sample), view(replace(sample, score=np.sqrt(sample.score)))
+    names = ["auc", "brier", "ece", "mce", "smooth_ece"]
+    values = [registry.compute(data, names) for data in (one, two)]
+    gaps = {name: values[1][name] - values[0][name] for name in names} | {"log_loss": 9.0}
+    together = differences(gaps, one, two, OPTIONS)
+    alone = [differences({name: gaps[name]}, one, two, OPTIONS) for name in gaps]
+    close(together, {name: found for own in alone for name, found in own.items()})
+    assert set(together) == set(gaps)
+
+
+def test_the_reduction_of_log_loss_has_the_spread_of_its_bootstrap() -> None:
+    sample = simulate(600)
+    other = replace(sample, score=0.2 + 0.6 * sample.score)
+
+    def reduction(rows: np.ndarray) -> tuple[View, float]:
+        base = view(taken(sample, rows))
+        own = view_of(taken(other, rows), "t", "all", SETTINGS, baseline=base)
+        return own, registry.compute(own, ["log_loss_reduction"])["log_loss_reduction"]
+
+    draw = np.random.default_rng(5)
+    data, value = reduction(np.arange(600))
+    found = intervals({"log_loss_reduction": value}, data, OPTIONS)["log_loss_reduction"]
+    low, high = np.quantile(
+        [reduction(draw.integers(0, 600, 600))[1] for _ in range(400)], (0.025, 0.975)
+    )
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.1 * (high - low))
+
+
+def test_the_interval_of_the_smooth_error_is_about_what_is_behind_the_rows() -> None:
+    draw = np.random.default_rng(8)
+    score = draw.random(20_000)
+    label = (draw.random(score.size) < 0.25 + score / 2).astype(np.uint8)  # wrong both ways
+    data = view(Sample(score=score, label=label))
+    value = registry.compute(data, ["smooth_ece"])
+    found = intervals(value, data, OPTIONS)["smooth_ece"]
+    assert found.low < value["smooth_ece"] < found.high < found.low + 0.04
+
+
 def test_groups_and_sampling_weights_widen_what_they_should() -> None:
     sample = simulate(ties=True)
     alone = bounds(view(sample))
