@@ -113,6 +113,21 @@ def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke)
     assert drift.code == 0, drift.stderr
 
 
+def test_a_segment_of_a_few_rows_has_no_certificate(tmp_path: Path, invoke: Invoke) -> None:
+    draw = np.random.default_rng(0)
+    score = draw.uniform(size=3000)
+    site = np.where(np.arange(3000) < 1500, "a", "b")
+    site[:6] = "c"
+    label = (draw.uniform(size=3000) < score).astype(int)
+    rows = tmp_path / "rows.parquet"
+    pl.DataFrame({"score": score, "label": label, "site": site}).write_parquet(rows)
+    sure = ("--precision 0.6 --by site --confidence 0.9 --min-group-positives 1",)
+    each = fit(invoke, rows, *sure, "--method st --bound each")  # each segment for itself
+    assert [own["score_thresholds"] for own in each["groups"].values()].count([None]) == 1
+    gap = ("--method exact --max-gap recall:0.2", "-o", tmp_path / "gap.json")
+    invoke("boundary", rows, *sure, *gap).refused(4, "segment 'c' has too few rows for a recall")
+
+
 def test_a_wide_gap_changes_nothing(rows: Path, invoke: Invoke) -> None:
     free = fit(invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1)
     wide = fit(invoke, rows, *BASE, "--method exact --uncertainty-bins 1 --max-gap recall:1")
