@@ -61,6 +61,7 @@ from tests.conftest import Invoke
          2, "--dask makes and merges all states itself"),
         ("calibrate unnamed.csv", 3, "names column '' 2 times"),
         ("calibrate rows.parquet texts.parquet", 3, "Error: texts.parquet: column"),
+        ("calibrate texts.parquet rows.parquet", 3, "Error: rows.parquet: column"),
         ("hetcal rows.parquet --features ,", 2, "--features"),
     ],
 )  # fmt: skip

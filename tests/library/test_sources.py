@@ -505,3 +505,9 @@ def test_first_rows_only_save_counting(
     head = counts_of(rows.head(len(first)), ["a"], dialect)
     found = [counts_of(rows, ["a"], dialect, known) for known in ({}, head)]
     assert kinds_of(found[0], dialect, votes) == kinds_of(found[1], dialect, votes)
+
+
+@pytest.mark.parametrize("sample", [b"score;label;na", b"score;label\n0,5;1\n0,25;", b"a;b\n1;2\n"])
+def test_a_delimiter_is_told_from_what_a_sample_holds(sample: bytes) -> None:
+    """Also of a header that is longer than the sample, and of a last line that is cut off."""
+    assert Dialect().settled(sample, "csv").delimiter == ";"

@@ -71,6 +71,10 @@ resampling.py units_of | starts = np.flatnonzero(np.diff(key[order], prepend=-1)
 grow.py Grower.grow | self.tree, self.turn, self.parents = (Tree(), 0, list[int]()) | self.tree, self.turn, self.parents = (Tree(), 1, list[int]()) | which of two rooms is used first
 surface_fit.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
 hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a short cut: a share of 1 changes nothing
+maps.py _read_classes | near = Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
+text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same
+grid_table.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
+rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 
