@@ -97,6 +97,15 @@ def test_verdicts_of_the_scoreboard_follow_from_its_pages(papers: ModuleType) ->
         assert mode == "clear" or all((one < 1) == (true[0] < 1) for (one,) in found)
 
 
+def test_verdicts_on_networks_say_how_often_claims_hold(papers: ModuleType) -> None:
+    said = re.findall(r"\| (\d+) of (\d+)[^|]*\| other networks: ([^|]+?) \|", papers.scoreboard())
+    assert len(said) == 4
+    for held, cells, verdict in said:
+        share = int(held) / int(cells)
+        words = {"not so": 0.0, "in part": 1 / 3, "mostly so": 2 / 3, "so": 1.0}
+        assert verdict == [word for word, least in words.items() if share >= least][-1]
+
+
 def test_the_gains_by_the_bound_are_those_that_the_scoreboard_says(
     papers: ModuleType, tmp_path: Path, invoke: Invoke, real_data: Callable[[str], Path]
 ) -> None:

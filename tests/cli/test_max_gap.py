@@ -113,6 +113,24 @@ def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke)
     assert drift.code == 0, drift.stderr
 
 
+@pytest.mark.parametrize(("measure", "of"), [("recall", 1), ("fpr", 0)])
+def test_a_certified_gap_is_that_of_its_own_class(
+    measure: str, of: int, tmp_path: Path, invoke: Invoke
+) -> None:
+    """Rows of one class have lower scores in one segment; those of the other one are alike in both."""
+    draw = np.random.default_rng(4)
+    label, site = draw.integers(0, 2, 4000), draw.choice(["a", "b"], 4000)
+    moved = np.where((label == of) & (site == "b"), 1.5, 0.0)
+    score = 1 / (1 + np.exp(-draw.normal(1.5 * label - moved, 1.0)))
+    rows = tmp_path / "rows.parquet"
+    frame = {"score": score, "label": label, "site": site, "weight": np.ones(4000)}
+    pl.DataFrame(frame).write_parquet(rows)
+    sure = ("--by site --confidence 0.9 --method exact --uncertainty-bins 1",)
+    bound = "--precision 0.5" if measure == "recall" else "--recall 0.3"
+    fit(invoke, rows, bound, *sure, "--max-gap", f"{measure}:0.15")
+    assert gaps(invoke, rows, "weight")[measure] <= 0.15
+
+
 def test_a_segment_of_a_few_rows_has_no_certificate(tmp_path: Path, invoke: Invoke) -> None:
     draw = np.random.default_rng(0)
     score = draw.uniform(size=3000)
