@@ -109,6 +109,31 @@ def test_most_within_a_capacity(rows: list[Row], bounded: str, bound: str, capac
         check(rows, read_target({bounded: bound}, review=review))
 
 
+#: Of some thousand random problems those whose best pair only the search of nested prefixes finds.
+HARD = (
+    *(86, 169, 371, 383, 452, 471, 509, 579, 593, 776, 857, 872, 937, 971, 1025, 1039, 1046),
+    *(1082, 1388, 1463, 1510, 1514, 1516, 1541, 1620, 1784, 1814, 1859, 1892, 2021, 2132, 2315),
+    *(2387, 2412, 2487, 2558, 2792, 2944, 3025, 3071, 3271, 3335, 3341, 3392, 3558, 3593, 3599),
+)
+
+
+@pytest.mark.parametrize("seed", HARD)
+def test_pairs_that_relaxations_miss(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    size = int(draw.integers(6, 12))
+    rows: list[Row] = [
+        (int(a), int(b), int(c), int(d))
+        for a, b, c, d in draw.integers((0, 0, 0, 1), (8, 3, 2, 4), (size, 4))
+    ]
+    bounds = draw.choice(["0.2", "0.5", "0.7", "0.9", "1"], 2).tolist()
+    given = dict(zip(("precision", "recall"), bounds, strict=True))
+    review = None
+    if seed % 3:
+        given = {("precision", "recall")[seed % 3 - 1]: bounds[0]}
+        review = {"review_capacity": str(draw.integers(0, 7))}
+    check(rows, read_target(given, review=review))
+
+
 @settings(max_examples=60)
 @given(ROWS, st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 5)))
 def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
