@@ -1,10 +1,12 @@
 """Fill in vad_simulation.md: Tables 1, 4, 5, 6 and 7 of Fan, Si and Zhang beside our own.
 
 Each replication is one seed of ``calibkit simulate selection``: models fitted on 3,000 rows, `vad` on
-30,000 unlabelled rows, judged on 30,000 others.  The page is the same each time.
+30,000 unlabelled rows, judged on 30,000 others.  The page is the same each time, but for its date.
 """
 
 from __future__ import annotations
+
+from datetime import date
 
 import numpy as np
 from pages import arguments, fill, paragraph, printed, prototype, sections, table
@@ -187,12 +189,12 @@ def bins(results: Results) -> str:
 
 
 SETTING = """\
-Means over {count} replications (seeds 1 to {count} of `calibkit simulate selection`) with their
-standard errors; in brackets the paper's figure. Vanilla: the scores as they are. VAD: logit link, two
-bootstrap refits. VAD(p): identity link. VAD (S=3): three bootstrap refits. (VAD at 10 % is -0.62 in
-the paper's Table 4; its Table 1 has lost the sign.) The paper's figure 3 plots tables 4 to 6. Its
-tables 2, 3 and 8 to 11 need a large network retrained 40 times on the full Criteo data; what `vad` does
-to real ensembles is in [vad_real_files](vad_real_files.md)."""
+Means over {count:,} replications (seeds 1 to {count:,} of `calibkit simulate selection`), run on
+{when}, with their standard errors; in brackets the paper's figure. Vanilla: the scores as they are.
+VAD: logit link, two bootstrap refits. VAD(p): identity link. VAD (S=3): three bootstrap refits.
+(VAD at 10 % is -0.62 in the paper's Table 4; its Table 1 has lost the sign.) The paper's figure 3
+plots tables 4 to 6. Its tables 2, 3 and 8 to 11 need a large network retrained 40 times on the full
+Criteo data; what `vad` does to real ensembles is in [vad_real_files](vad_real_files.md)."""
 
 
 def main() -> None:
@@ -203,7 +205,7 @@ def main() -> None:
     tables = {metric: compared(results, metric, beyond) for metric in PAPER}
     fill(
         "vad_simulation",
-        setting=paragraph(SETTING.format(count=count)),
+        setting=paragraph(SETTING.format(count=count, when=f"{date.today():%d %B %Y}")),
         **tables,
         log_loss=log_loss(results),
         verdict=verdict(results, beyond),
