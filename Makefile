@@ -143,7 +143,7 @@ coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hour
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
 reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-dropout evidence-vad-networks evidence-modes evidence-ties reproduce-papers  ## the tables and figures of the five papers beside ours (folder DATA)
 
-reproduce-papers: $(INSTALLED)  ## the scoreboard, from the pages of the others: docs/evidence/papers.md
+reproduce-papers: $(EQUIPPED)  ## the scoreboard, and curves of numbers that stand on the pages of the others: docs/evidence/papers.md
 	$(BIN)/python docs/evidence/write_papers.py
 
 reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md

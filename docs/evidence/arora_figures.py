@@ -35,11 +35,12 @@ def write(
     *,
     diagonal: bool = False,
     lowest: float | None = None,
+    log: bool = False,
 ) -> None:
     """Draw curves as docs/evidence/figures/FILE.
 
     Points of a curve (simulated ones, say) have its marker, the curve itself has none.  `diagonal`
-    draws what calibrated scores would be; `lowest` cuts the axis off.
+    draws what calibrated scores would be; `lowest` cuts the axis off, `log` has x by its logarithm.
     """
     look = Look(title=title)
     with settings(look, SIZE):
@@ -57,6 +58,10 @@ def write(
             ends = np.array([0.0, 1.0])
             panel.plot(ends, ends, zorder=1, **sheet.guide)
             sheet.entry("calibrated", **sheet.guide)
+        if log:
+            panel.set_xscale("log")
+            panel.set_xticks(curves[0].x, [f"{x:,.10g}" for x in curves[0].x])
+            panel.minorticks_off()
         if lowest is not None:
             panel.set_ylim(bottom=lowest)
         sheet.label(panel, x=axes[0], y=axes[1])

@@ -60,7 +60,11 @@ def scoreboard() -> str:
 
 
 def main() -> None:
-    """Fill the page in."""
+    """Draw what pages hold the numbers of, and fill the page in."""
+    from paper_figures import FIGURES  # the scoreboard itself takes no matplotlib
+
+    for file, draw, title, name, page, part in FIGURES:
+        draw(file, title, name, part_of(page, part))
     fill("papers", papers=scoreboard())
 
 
