@@ -8,6 +8,8 @@ import re
 from pages import FOLDER, fill, table
 
 HEADER = ("", "claim", "paper", "here", "verdict", "page")
+#: From which share of the cells on a claim is said to hold so often.
+HOW_OFTEN = {"so": 1.0, "mostly so": 2 / 3, "in part": 1 / 3, "not so": 0.0}
 COMMANDS = dict(
     re.findall(
         r"\| \[\w+\]\((\w+)\.md\) \| `make ([a-z-]+)` \|",
@@ -44,10 +46,20 @@ def begins(row: list[str], wanted: list[str]) -> bool:
     return all(mine.startswith(text) for mine, text in zip(row, wanted, strict=False))
 
 
+def how_often(here: str) -> str:
+    """Return in words how often a claim holds that holds in so many "of" so many cells."""
+    found = re.match(r"(\d+) of (\d+)", here)
+    if found is None:
+        return "?"
+    share = int(found[1]) / int(found[2])
+    return next(word for word, least in HOW_OFTEN.items() if share >= least)
+
+
 def line(one: list[str]) -> list[str]:
-    """Return the row of a table or figure."""
+    """Return the row of a table or figure; a ``?`` in its verdict is how often the claim holds."""
     *texts, page, picture = one
     filled = [re.sub(r"\{(.+?)\}", lambda found: cell(found[1]), text) for text in texts]
+    filled[-1] = filled[-1].replace("?", how_often(filled[-2]))
     where = f"[{page}]({page}.md), `make {COMMANDS[page]}`" if page else ""
     return [*filled, f"{where}, [picture]({picture})" if picture else where]
 
