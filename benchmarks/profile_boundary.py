@@ -126,7 +126,7 @@ def first_kernel() -> None:
     """Call a kernel on next to nothing: numba sets itself up on the first call."""
     import numpy as np
 
-    from calibkit_kernels.hashes import mix
+    from calibkit_kernels.draws import mix
 
     mix(np.uint64(1))
 

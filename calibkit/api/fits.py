@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel
-    from calibkit.summaries.runs import Fitted
+    from calibkit.summaries.states import Fitted
 
 
 @fit_function(AlphaOptions)

@@ -20,7 +20,7 @@ from calibkit.errors import CalibkitWarning, UsageError, nearest
 from calibkit.models.model import Model
 from calibkit.options.option import COLUMNS, Option, Options, names_of, options_of
 from calibkit.options.shared import TextOptions
-from calibkit.summaries.runs import Fitted
+from calibkit.summaries.states import Fitted
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame

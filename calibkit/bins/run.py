@@ -1,4 +1,4 @@
-"""``bin`` from rows to the table of a grid: as `calibkit.summaries.runs.Run` names it."""
+"""``bin`` from rows to the table of a grid: as `calibkit.summaries.states.Run` names it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from calibkit.models.model import Column
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State
+from calibkit.summaries.score_summary import rows_of_state, score_state
+from calibkit.summaries.states import Plan, State
 
 KIND = "bin"
 
 
 @dataclass(frozen=True)
 class Binned:
-    """The grid of rows; what is told of them is as in `calibkit.summaries.runs.Fitted`."""
+    """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid
     rows: ScoreRows

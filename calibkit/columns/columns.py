@@ -26,7 +26,7 @@ from calibkit.columns.resolution import Resolution
 from calibkit.columns.rows import Remark, RowFinder, read_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.numerics.row_hash import data_hash
+from calibkit.numerics.hashes import data_hash
 from calibkit_kernels.tally import assign_levels
 
 #: The roles over which the hash of rows that were made coarser is known.

@@ -20,7 +20,7 @@ class Resolution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     score_bits
         Bits after the exponent that scores kept (probabilities above one half: one minus the score):
         they were moved down by less than ``2**-score_bits`` of themselves, where they are not
-        extreme (`calibkit.summaries.cells`).
+        extreme (`calibkit.summaries.counted`).
     uncertainty_bits
         The same of uncertainties.
     level_error

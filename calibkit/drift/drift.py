@@ -1,6 +1,6 @@
 """Comparing new rows with those of a fit: shares, stability indices and, with labels, rates.
 
-From the rows, or from states of them: see `calibkit.summaries.runs.Run`.
+From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ from calibkit.measures.result import Difference, Interval, Metrics, Number, Valu
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import Shown
-from calibkit.numerics.row_hash import hash_text
+from calibkit.numerics.hashes import hash_text
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.drift import DriftOptions
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.runs import Plan
-from calibkit.summaries.states import Shard, State, SummedState, new_header
+from calibkit.summaries.states import Plan, Shard, State, SummedState, new_header
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from calibkit.measures.influence import Level, wilson
 from calibkit.measures.result import Difference
-from calibkit.numerics.roots import rising_root
+from calibkit.numerics.solve import rising_root
 from calibkit.numerics.sums import exact_sum
 
 Floats = NDArray[np.float64]

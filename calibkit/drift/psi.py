@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calibkit.measures.result import Interval
-from calibkit.numerics.normal import critical_value
+from calibkit.numerics.distributions import critical_value
 
 #: What an empty bin of the new rows counts as, lest the index be infinite.
 _EMPTY = 0.5

@@ -27,7 +27,7 @@ from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
-from calibkit.numerics.row_hash import hash_rows
+from calibkit.numerics.hashes import hash_rows
 from calibkit.numerics.sums import ExactSum, group_fractions
 from calibkit.options.drift import DriftOptions
 

@@ -35,8 +35,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later, warm_up
 
 if TYPE_CHECKING:
-    from calibkit.summaries.runs import Run
-    from calibkit.summaries.states import State
+    from calibkit.summaries.states import Run, State
 
 #: Files of fewer bytes are read in one piece.
 _SMALL_BYTES: Final = 2**22

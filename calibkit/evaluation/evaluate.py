@@ -1,6 +1,6 @@
 """An evaluation: read the rows, cut them into slices, compute every metric of every score.
 
-As a run it goes from rows, or from states of them, to metrics: see `calibkit.summaries.runs.Run`.
+As a run it goes from rows, or from states of them, to metrics: see `calibkit.summaries.states.Run`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.row_states import Reading as RowReading
 from calibkit.summaries.row_states import RowState, options_of, row_state, sources_of
-from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State, from_plain
+from calibkit.summaries.score_summary import rows_of_state, score_state
+from calibkit.summaries.states import Plan, State, from_plain
 
 __all__ = ["Evaluated", "evaluate", "evaluate_rows", "finish", "fit", "plan", "state"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve, score_column
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import label_column, numeric_column

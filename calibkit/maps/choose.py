@@ -16,7 +16,7 @@ from calibkit.errors import DataError
 from calibkit.maps.method import Float64s, Method, Points, default_clip, mapped, together
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import Candidate, ScoreMap
-from calibkit.numerics.streams import FOLD, salt_of
+from calibkit.numerics.hashes import FOLD, salt_of
 from calibkit.options.maps import SCORE_METHODS, MapOptions
 from calibkit.runtime.progress import steps
 

@@ -76,7 +76,7 @@ def logits_of(probabilities: Floats) -> Floats:
 
 def softmax(logits: Floats) -> Floats:
     """Return the probabilities that logits stand for, each row with the sum 1."""
-    from calibkit_kernels.dense import softmax_rows
+    from calibkit_kernels.classes import softmax_rows
 
     out = np.empty_like(logits)
     softmax_rows(np.ascontiguousarray(logits), out)
@@ -85,7 +85,7 @@ def softmax(logits: Floats) -> Floats:
 
 def mapped_logits(logits: Floats, weights: Floats, intercept: Floats) -> Floats:
     """Return logits after a map: weights are classes x classes, a diagonal, or one for all."""
-    from calibkit_kernels.dense import affine_rows
+    from calibkit_kernels.classes import affine_rows
 
     out = np.empty_like(logits)
     if weights.ndim == 2:

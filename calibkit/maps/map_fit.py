@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.maps.logit_maps import LogitMapModel, mapped_logits, softmax
-from calibkit.numerics.newton import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton
-from calibkit.numerics.roots import rising_root
-from calibkit_kernels.dense import (
+from calibkit.numerics.solve import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton, rising_root
+from calibkit_kernels.classes import (
     BLOCK_ROWS,
+    NO_ROWS,
     column_sums,
     outer_sums,
-    paired_sums,
     softmax_residuals,
 )
 
@@ -43,7 +42,7 @@ class LogitMap:
     `objective` is the minimised loss, penalties included, `loss` the mean negative log-likelihood of a
     vote, and `loss_before` that of the logits themselves; `regularization` has the penalties of
     intercept and of weights off the diagonal.  How the minimisation ended is as in
-    `calibkit.numerics.newton.Minimum`.
+    `calibkit.numerics.solve.Minimum`.
     """
 
     method: str
@@ -169,8 +168,8 @@ class VotedLogits:
             residual = np.empty_like(logits)
             mapped = mapped_logits(logits, weights, intercept)
             loss += float(softmax_residuals(mapped, counts, residual))
-            column_sums(residual, own_rise)
-            (outer_sums if square else paired_sums)(residual, logits, own_products)
+            column_sums(residual, NO_ROWS, own_rise)
+            (outer_sums if square else column_sums)(residual, logits, own_products)
             rise += own_rise
             products += own_products
             votes += int(counts.sum())

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
 from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.blocks import cut, each_block
-from calibkit.numerics.quantile import falling_quantiles
+from calibkit.numerics.sums import cut, each_block
 from calibkit.options.maps import MapOptions
+from calibkit.summaries.edges import falling_quantiles
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.logistic import share_classes

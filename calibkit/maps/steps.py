@@ -24,14 +24,14 @@ from calibkit.errors import DataError
 from calibkit.maps.lines import falling_note, platt_line
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.isotonic import pool, pool_block
+from calibkit.numerics.sums import cut, each_block
 from calibkit.options.maps import MapOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels.isotonic import added_row_fits, next_corners
 from calibkit_kernels.maps import LEAST, bucket_starts, line_map, logit, step_map
-from calibkit_kernels.reliability import loss_sums
+from calibkit_kernels.metrics import loss_sums
+from calibkit_kernels.rates import added_row_fits, next_corners
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node

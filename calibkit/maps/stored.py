@@ -21,15 +21,13 @@ from calibkit.maps.logit_maps import LEAST_PROBABILITY, logits_of, softmax
 from calibkit.maps.map_fit import FOLDS, LogitMap, fit_logit_map
 from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
-from calibkit.numerics.row_hash import data_hash, hash_text, merge_hashes, row_hashes
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import data_hash, folds_of_keys, hash_text, merge_hashes, row_hashes
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_states import Reading, RowState, row_state
-from calibkit.summaries.row_store import RowStore
+from calibkit.summaries.row_store import Arrays, RowStore
 from calibkit.summaries.states import State
 
 Floats = NDArray[np.float64]
@@ -47,7 +45,7 @@ class StoredRows:
     prediction: Floats
     counts: Counts
     features: Floats
-    #: A word for each row, of which folds are made (`calibkit.numerics.streams`).
+    #: A word for each row, of which folds are made (`calibkit.numerics.hashes`).
     key: NDArray[np.uint64]
     scale: str
     #: What a model says of the columns of the prediction, and the hash of the rows as read.

@@ -15,10 +15,11 @@ from calibkit.errors import UsageError
 from calibkit.measures.metric import signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
-from calibkit.numerics.normal import critical_value, normal_quantile
+from calibkit.numerics.distributions import critical_value
 from calibkit.options.metrics import OF_CELLS, Settings
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
+from calibkit_kernels.distributions import normal_quantile
 from calibkit_kernels.tally import fill_grid
 
 Floats = NDArray[Any]

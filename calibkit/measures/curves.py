@@ -12,8 +12,7 @@ import polars as pl
 from calibkit.measures.reliability import chosen_bins, pools, stretch_sums
 from calibkit.measures.views import Floats, View
 from calibkit.measures.votes import Judged
-from calibkit.numerics.binomial import interval
-from calibkit.numerics.normal import critical_value
+from calibkit.numerics.distributions import critical_value, interval
 from calibkit.numerics.votes import EDGES, ONE, bin_sums, class_targets, disagreement_targets
 
 #: Columns of the table: ``low`` and ``high`` are of the mean label.

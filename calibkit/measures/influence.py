@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from calibkit.measures.metric import DEFINED, Contributions, Scale, Shares
 from calibkit.measures.result import Interval
 from calibkit.measures.views import Floats, Sample, View, once
-from calibkit.numerics.blocks import added
-from calibkit.numerics.normal import critical_value
-from calibkit.numerics.sums import exact_sum
-from calibkit.numerics.wilson import score_limits
+from calibkit.numerics.bounds import score_limits
+from calibkit.numerics.distributions import critical_value
+from calibkit.numerics.sums import added, exact_sum
 from calibkit.options.metrics import Settings
-from calibkit_kernels import ranking as kernels
+from calibkit_kernels import metrics as kernels
 
 Float64s = NDArray[np.float64]
 

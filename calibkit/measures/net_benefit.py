@@ -21,7 +21,7 @@ from calibkit.errors import UsageError
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import Level, wilson
 from calibkit.measures.views import View
-from calibkit.numerics.streams import BOOTSTRAP, stream
+from calibkit.numerics.hashes import BOOTSTRAP, stream
 from calibkit.options.evaluate import EvaluateOptions
 
 Floats = NDArray[np.float64]

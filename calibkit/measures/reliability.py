@@ -19,12 +19,11 @@ from calibkit.measures.influence import filled, probability_of, to_mean
 from calibkit.measures.metric import Options, Shares, metric
 from calibkit.measures.result import Number
 from calibkit.measures.views import View, once
-from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.isotonic import Pools, pool, pool_block
-from calibkit.numerics.quantile import falling_quantiles
+from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.metrics import Settings
-from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels import ranking, reliability
+from calibkit.summaries.edges import equal_width_edges, falling_quantiles
+from calibkit_kernels import metrics as kernels
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +98,7 @@ def score_sum(view: View) -> float | None:
     score = view.score if view.settings.scale == "raw" else view.probability
     if score is None or not view.total or not view.finite:
         return None
-    sums = view.each(reliability.range_sums, score, view.count, view.positive)
+    sums = view.each(kernels.range_sums, score, view.count, view.positive)
     return float(added(sums)[2])
 
 
@@ -140,7 +139,7 @@ def bins_of(view: View, strategy: str) -> Bins | None:
     else:
         inner = equal_width_edges(low, high, count)
     places = np.empty(count - 1, np.int64)
-    reliability.entries_from(probability, inner, places)
+    kernels.entries_from(probability, inner, places)
     ends = [probability.size, *places.tolist(), 0]
     found = stretch_sums(view, [(start, end) for end, start in pairwise(ends)])
     counts, positives, masses = map(list, zip(*found, strict=True))
@@ -153,7 +152,7 @@ def stretch_sums(view: View, stretches: Sequence[tuple[int, int]]) -> list[tuple
     cuts = [cut(start, end) for start, end in stretches]
     arrays = (view.probability, view.count, view.positive)
     blocks = [block for stretch in cuts for block in stretch]
-    sums = iter(each_block(reliability.range_sums, arrays, blocks, view.settings.threads))
+    sums = iter(each_block(kernels.range_sums, arrays, blocks, view.settings.threads))
     found = []
     for stretch in cuts:
         rows, hits, mass = added([next(sums) for _ in stretch]) if stretch else (0, 0, 0.0)
@@ -182,7 +181,7 @@ def losses(view: View) -> tuple[float, float] | None:
     if probability is None or not view.total:
         return None
     _, log_loss_, squares = added(
-        view.each(reliability.loss_sums, probability, view.count, view.positive)
+        view.each(kernels.loss_sums, probability, view.count, view.positive)
     )
     return log_loss_ / view.total, squares / view.total
 
@@ -203,7 +202,7 @@ def _log_loss(view: View, block: int) -> Shares:
     probability = probability_of(view, block)
 
     def losses(count: Floats, positive: Floats, plus: Floats, minus: Floats) -> None:
-        ranking.log_losses(probability, count, positive, plus, minus)
+        kernels.log_losses(probability, count, positive, plus, minus)
 
     return to_mean(view, log_loss(view), filled(view, block, losses))
 

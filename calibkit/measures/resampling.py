@@ -26,9 +26,14 @@ from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import Settings
 from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
-from calibkit_kernels import reliability
-from calibkit_kernels.hashes import mix
-from calibkit_kernels.ranking import precision_integral
+from calibkit_kernels.draws import mix
+from calibkit_kernels.metrics import (
+    absolute_integral,
+    cosine_sums,
+    damped_series,
+    entries_from,
+    precision_integral,
+)
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -95,7 +100,7 @@ def _bin_ends(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
     found = bins(view)
     assert found is not None and view.probability is not None
     places = np.empty(found.edges.size - 2, np.int64)
-    reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
+    entries_from(view.probability, found.edges[1:-1].copy(), places)
     return np.array([*places[::-1], view.probability.size], np.int64)
 
 
@@ -245,7 +250,7 @@ class _Smooth:
         rows = table[:, 0] + table[:, 1]
         residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
         out = np.zeros(self.terms)
-        reliability.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
+        cosine_sums(self.middle, self._gathered(residual)[:, None], out)
         return out
 
     def _gathered(self, values: Floats) -> Floats:
@@ -255,8 +260,8 @@ class _Smooth:
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""
         series = np.empty((self.points, 2))
-        reliability.damped_series(coefficients, sigma, series)
-        return float(reliability.absolute_integral(series)), series[:, 0].copy()
+        damped_series(coefficients, sigma, series)
+        return float(absolute_integral(series)), series[:, 0].copy()
 
     def _noise(self, table: Floats, share: float) -> Floats:
         """Return the standard deviation of the smoothed residual at each point."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibkit.measures.metric import metric
 from calibkit.measures.reliability import brier
 from calibkit.measures.views import View
-from calibkit_kernels import reliability
+from calibkit_kernels import metrics as kernels
 
 Floats = NDArray[np.float64]
 
@@ -50,8 +50,8 @@ class Series:
         """Return smECE_sigma."""
         terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * sigma)))
         series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
-        reliability.damped_series(self._first(terms), sigma, series)
-        return float(reliability.absolute_integral(series))
+        kernels.damped_series(self._first(terms), sigma, series)
+        return float(kernels.absolute_integral(series))
 
     def _first(self, terms: int) -> Floats:
         """Return the first coefficients; the number computed doubles, so that it seldom grows."""
@@ -67,11 +67,11 @@ class Series:
         if self._probability.size <= cells:
             middle = self._probability.astype(np.float64)
             residual = view.positive - view.count * middle
-            reliability.cosine_sums(middle, residual[:, None].copy(), out)
+            kernels.cosine_sums(middle, residual[:, None].copy(), out)
             return out
         moments = np.zeros((cells, _ORDERS))
-        reliability.residual_moments(self._probability, view.count, view.positive, moments)
-        reliability.cosine_sums((np.arange(cells) + 0.5) / cells, moments, out)
+        kernels.residual_moments(self._probability, view.count, view.positive, moments)
+        kernels.cosine_sums((np.arange(cells) + 0.5) / cells, moments, out)
         return out
 
 

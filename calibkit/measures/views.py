@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit
-from calibkit.numerics.blocks import cut, each_block
+from calibkit.numerics.sums import cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels import reliability
+from calibkit_kernels import metrics as kernels
 
 Floats = NDArray[Any]
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class View:
         if scale == "probability":
             return self.score
         found = np.empty(self.score.size)
-        reliability.expit(self.score, found)
+        kernels.expit(self.score, found)
         return found
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.result import Difference, Interval
-from calibkit.numerics.normal import critical_value
+from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import (
     BINS,

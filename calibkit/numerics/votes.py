@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit_kernels.raters import UNITS_PER_ONE, add_bin_sums
+from calibkit_kernels.classes import UNITS_PER_ONE, add_bin_sums
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

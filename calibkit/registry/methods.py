@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from calibkit.options.evaluate import EvaluateOptions
     from calibkit.options.hetcal import HetcalOptions
     from calibkit.options.vad import VadOptions
-    from calibkit.summaries.runs import Fit, Run
-    from calibkit.summaries.states import State
+    from calibkit.summaries.states import Fit, Run, State
 
 Translate = Callable[..., dict[str, Any]]
 
@@ -53,7 +52,7 @@ class OfScores:
     """What counts its rows by score."""
 
     def state(self) -> type[State]:
-        from calibkit.summaries.score_states import ScoreState
+        from calibkit.summaries.score_summary import ScoreState
 
         return ScoreState
 

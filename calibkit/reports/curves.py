@@ -21,7 +21,7 @@ from calibkit.measures.views import Sample, View, view_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model
-from calibkit.numerics.binomial import interval
+from calibkit.numerics.distributions import interval
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
 from calibkit.reports.points import (

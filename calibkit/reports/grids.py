@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from calibkit.bins.binning import check_bins, fit_grid, grid_frame
-from calibkit.bins.grid_table import is_grid_table, read_grid_table
+from calibkit.bins.binning import check_bins, fit_grid, grid_frame, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source

@@ -22,9 +22,8 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.decide import probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.numerics.binomial import interval
 from calibkit.numerics.bounds import Bound, decimal_bound
-from calibkit.numerics.normal import critical_value
+from calibkit.numerics.distributions import critical_value, interval
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions
 from calibkit.options.judging import decimals

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from calibkit.numerics.hashes import stream
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity
-from calibkit.numerics.streams import stream
 from calibkit.options.simulate import PosteriorOptions
 from calibkit.simulate.streams import simulated
 

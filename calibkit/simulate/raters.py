@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from calibkit.numerics.streams import stream
+from calibkit.numerics.hashes import stream
 from calibkit.options.simulate import RatersOptions
 from calibkit.simulate.streams import simulated
 

@@ -9,13 +9,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.numerics.newton import newton
-from calibkit.numerics.streams import stream
+from calibkit.numerics.hashes import stream
+from calibkit.numerics.solve import newton
 from calibkit.options.simulate import SelectionOptions
 from calibkit.simulate.streams import simulated
-from calibkit_kernels.dense import affine_rows
+from calibkit_kernels.classes import affine_rows
 from calibkit_kernels.logistic import newton_sums
-from calibkit_kernels.reliability import expit
+from calibkit_kernels.metrics import expit
 
 Floats = NDArray[np.float64]
 

@@ -29,15 +29,15 @@ from calibkit.files.sources import Source
 from calibkit.files.table import Table, one_schema
 from calibkit.models.lineage import name_makers
 from calibkit.models.model import Model, canonical_text
-from calibkit.numerics.row_hash import hash_rows, hash_text
+from calibkit.numerics.hashes import hash_rows, hash_text
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.shared import Threaded
 from calibkit.runtime.memory import memory_budget
 from calibkit.summaries.passes import work_through
-from calibkit.summaries.runs import Fitted
 from calibkit.summaries.states import (
     KEY,
+    Fitted,
     Header,
     Shard,
     State,

@@ -20,16 +20,25 @@ from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
-from calibkit.numerics.row_hash import row_hashes
+from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import in_order
-from calibkit.summaries.arrays import Arrays
-from calibkit.summaries.cells import COMMON, COUNT, SCORE, SPREAD, Role, UnitError
-from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
+from calibkit.summaries.counted import (
+    COMMON,
+    COUNT,
+    SCORE,
+    SPREAD,
+    Counted,
+    Counter,
+    NoRoomError,
+    Role,
+    Room,
+    UnitError,
+)
 from calibkit.summaries.edges import equal_width_edges, quantile_edges
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import ColumnSummaries, RowStore
+from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from calibkit.numerics.wilson import score_limits
+from calibkit.numerics.bounds import score_limits
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel

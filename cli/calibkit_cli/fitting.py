@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.registry.methods import Method
     from calibkit.runtime.memory import Memory
-    from calibkit.summaries.runs import Fitted
-    from calibkit.summaries.states import State
+    from calibkit.summaries.states import Fitted, State
 
 _STDIN = "-"
 

@@ -18,7 +18,7 @@ from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels.binomial import upper_tail
+from calibkit_kernels.distributions import upper_tail
 
 Floats = NDArray[np.float64]
 

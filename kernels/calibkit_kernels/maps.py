@@ -167,7 +167,7 @@ def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float
 
 
 @kernel
-def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) -> int:
+def mass_outside(value: Floats, count: Floats, low: float, high: float) -> int:
     """Return how many rows have a value below `low` or above `high`."""
     rows = np.int64(0)
     for i in range(value.size):
@@ -177,12 +177,7 @@ def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) ->
 
 
 @kernel
-def margins(
-    score: NDArray[Any],
-    level: NDArray[np.uint16],
-    thresholds: NDArray[np.float64],
-    probability: bool,
-) -> NDArray[np.float64]:
+def margins(score: Floats, level: NDArray[np.uint16], thresholds: Out, probability: bool) -> Out:
     """Return score minus the threshold of its level, as a difference of logits for probabilities.
 
     Equal values give 0.  NaN where the threshold is NaN (never) or -inf (always).

@@ -17,7 +17,7 @@ from calibkit.maps.logit_maps import logits_of, softmax
 from calibkit.maps.map_fit import fit_logit_map
 from calibkit.maps.stored import read_rater_rows
 from calibkit.methods.calibrators.classes import _judged, choose_class_map
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import ROOT, Invoke
 from tests.library.samples import golden

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calibkit.maps.curves import pieces
 from calibkit.maps.score_map import ScoreMap
-from calibkit_kernels import isotonic, maps
+from calibkit_kernels import maps, rates
 from tests.naive import maps as naive
 
 probabilities = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-9]), min_size=1)
@@ -119,11 +119,11 @@ def test_fits_with_a_row_added(pairs: list[tuple[int, int]], weight: int, scale:
     count, positive = (np.array(column) * scale for column in zip(*pairs, strict=True))
     rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(positive))
     corners = np.empty(rows.size, np.int64)
-    isotonic.next_corners(rows, hits, corners)
+    rates.next_corners(rows, hits, corners)
     assert corners.tolist() == naive.lower_hull_after(rows.tolist(), hits.tolist())
     for complement in (False, True):
         out = np.empty(count.size)
-        isotonic.added_row_fits(rows, hits, corners, weight * scale, complement, out)
+        rates.added_row_fits(rows, hits, corners, weight * scale, complement, out)
         assert out.tolist() == naive.fits_with_a_row_added(
             count.tolist(), positive.tolist(), weight * scale, complement
         )

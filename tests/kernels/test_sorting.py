@@ -121,20 +121,3 @@ def test_packed_words_hold_key_level_and_label(rows: list[tuple[int, int, int]])
     packed = np.array(keys, np.uint64)
     sorting.pack(packed, np.array(level, np.uint16), np.array(label, np.uint8), np.uint64(4))
     assert packed.tolist() == naive.pack(keys, level, label, 4)
-
-
-@given(
-    st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2)), max_size=9),
-    st.booleans(),
-    st.sampled_from([(np.float32, np.uint32), (np.float64, np.uint16)]),
-)
-def test_rows_that_rise_are_turned_round(
-    rows: list[tuple[int, int]], rise: bool, kinds: tuple[type, type]
-) -> None:
-    rows = sorted(rows) if rise else rows
-    score, second = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [])
-    places = np.full(len(rows), 99, np.uint32)
-    turned = sorting.turn_round(np.array(score, kinds[0]), np.array(second, kinds[1]), places)
-    expected = naive.turn_round(score, second)
-    assert turned == (expected is not None)
-    assert places.tolist() == ([99] * len(rows) if expected is None else expected)

@@ -21,7 +21,7 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
-from calibkit_kernels.raters import histogram_costs
+from calibkit_kernels.classes import histogram_costs
 from tests.conftest import ROOT
 from tests.library.samples import golden
 

@@ -32,7 +32,7 @@ from calibkit.methods.hetcal.trees_fit import discounted
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.summaries.runs import Fitted
+from calibkit.summaries.states import Fitted
 from tests.library.samples import FEWER
 
 

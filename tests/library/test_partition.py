@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
 from calibkit.methods.boundary.solvers.partition import cross_fitted, leaves_of
-from calibkit.numerics.ridge import ridge_lines
+from calibkit.numerics.logistic import ridge_lines
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 

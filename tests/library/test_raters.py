@@ -22,8 +22,7 @@ from calibkit.measures.votes import Judged, measure, standard_error
 from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.application import with_steps
 from calibkit.methods.raters.run import SHARE_UNITS, isotonic_steps
-from calibkit.numerics.newton import quasi_newton
-from calibkit.numerics.roots import rising_root
+from calibkit.numerics.solve import quasi_newton, rising_root
 from calibkit.numerics.votes import (
     Targets,
     bin_sums,

@@ -34,8 +34,7 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
-from calibkit.summaries.cells import SCORE, Role
-from calibkit.summaries.counted import Counter
+from calibkit.summaries.counted import SCORE, Counter, Role
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.score_batches import level_edges
 from calibkit.summaries.states import merge_states

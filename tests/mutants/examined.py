@@ -10,7 +10,6 @@ binomial.py bound | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 * high
 bootstrap.py poisson | if not 0.0 < square < 1.0: | if not 0.0 < square < 1.5: | reached only when every pair of draws was refused: never in practice
 criteria.py mixture_auc | share = 0.5 if away == 0.0 else 1.0 if away > 0.0 else 0.0 | share = 0.5 if away == 0.0 else 1.0 if away >= 0.0 else 0.0 | 0 is taken before
 raters.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
-tally.py group_gains | last = 0 | last = 1 | not read before it is set
 knapsack.py nested_levels | if size > 0: | if True: | a short cut: without it the loop has no turns
 logistic.py spread | if weight > 0.0: | if weight >= 0.0: | weight 0 adds 0
 normal.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them

@@ -9,6 +9,7 @@ from fractions import Fraction
 TWINS = {
     "parts_of": "log_parts",
     "next_corners": "lower_hull_after",
+    "is_convex": "lower_hull_after",
     "added_row_fits": "fits_with_a_row_added",
 }
 

@@ -38,8 +38,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Levels, uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable, Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import at_bound
@@ -55,7 +54,7 @@ from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.partition import leaves_of
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
 from calibkit.models.scales import measure
-from calibkit.numerics.blocks import added
+from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.files.sources import Source

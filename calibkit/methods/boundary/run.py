@@ -1,4 +1,4 @@
-"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.runs.Fit`.
+"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.states.Fit`.
 
 What a run may do instead (certify, fit segments, compare) is loaded where it is asked for.
 """
@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from calibkit.bins.binning import uncertainty_levels
-from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.remarks import of_tally
@@ -32,10 +31,9 @@ from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state, source_of
-from calibkit.summaries.states import State
+from calibkit.summaries.score_summary import rows_of_state, score_state, source_of
+from calibkit.summaries.states import Plan, State
 from calibkit.summaries.states import from_plain as texts_from_plain
 
 KIND = "boundary"

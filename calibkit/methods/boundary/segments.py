@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import MOST_LEVELS, GridTable, Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
@@ -32,7 +31,7 @@ from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS, exact_choice
 from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
-from calibkit.numerics.blocks import added
+from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: Positive rows that a segment needs for a bound of its own.

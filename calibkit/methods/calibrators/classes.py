@@ -18,11 +18,11 @@ from calibkit.maps.logit_maps import softmax
 from calibkit.maps.map_fit import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map
 from calibkit.maps.score_map import Candidate, MapFit
 from calibkit.maps.stored import StoredRows
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO
-from calibkit.summaries.runs import Fitted, provenance
+from calibkit.summaries.states import Fitted, provenance
 
 Floats = NDArray[np.float64]
 

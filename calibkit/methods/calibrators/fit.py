@@ -20,15 +20,15 @@ from calibkit.maps.method import Method, Points, by_level, default_clip, mapped,
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
 from calibkit.models.model import Column
-from calibkit.numerics.blocks import added, cut, each_block
-from calibkit.numerics.row_hash import random_parts
+from calibkit.numerics.hashes import random_parts
+from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO, DEFAULTS
 from calibkit.runtime.threads import later
-from calibkit.summaries.runs import Fitted, provenance
+from calibkit.summaries.states import Fitted, provenance
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.maps import mass_outside
-from calibkit_kernels.reliability import expit, loss_sums
+from calibkit_kernels.metrics import expit, loss_sums
 
 Floats = NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.runs.Fit`.
+"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.states.Fit`.
 
 The rows hold scores, or class probabilities: then all of them are needed at once.
 """
@@ -24,10 +24,9 @@ from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State
+from calibkit.summaries.score_summary import rows_of_state, score_state
+from calibkit.summaries.states import Fitted, Plan, State
 from calibkit.summaries.states import from_plain as texts_from_plain
 
 KIND = "calibrate"

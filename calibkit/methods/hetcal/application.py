@@ -21,7 +21,7 @@ from calibkit.methods.hetcal.rows import linear_scores
 from calibkit.methods.hetcal.trees import Routes, known_categories
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
-from calibkit_kernels import leaf_maps
+from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
 
 Floats = NDArray[np.float64]
@@ -93,7 +93,7 @@ class HetcalApplier:
             leaf = leaves[route.ends(here)]
             first = leaf if first is None else first
             if final is not UNSET:
-                leaf_maps.move_scores(score, leaf, made.lines)
+                kernels.move_scores(score, leaf, made.lines)
             else:
                 total += made.probabilities(score, leaf)
         assert first is not None  # there is a partition

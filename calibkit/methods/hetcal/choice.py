@@ -21,7 +21,7 @@ from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import Found, pooled_line
 from calibkit.methods.hetcal.model import CrossValidated, FirstMap
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.hetcal import HetcalOptions
 
 Floats = NDArray[np.float64]

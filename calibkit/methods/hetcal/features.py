@@ -16,7 +16,7 @@ from calibkit.columns.rows import RowFinder, is_text, missing_mask
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.models.model import Column
-from calibkit.numerics.quantile import quantile_places, quantile_ranks
+from calibkit.summaries.edges import quantile_places, quantile_ranks
 from calibkit.summaries.row_store import ColumnSummaries
 from calibkit_kernels import tree as kernels
 

@@ -15,7 +15,7 @@ from calibkit.maps.score_map import ScoreMap
 from calibkit.methods.hetcal.maps import pooled_line, tallied
 from calibkit.methods.hetcal.model import FirstMap
 from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.maps import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.maps import LEAST, log_odds

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.model import CellGap
-from calibkit.numerics.binomial import interval
-from calibkit_kernels import leaf_maps as kernels
+from calibkit.numerics.distributions import interval
+from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree
-from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.row_store import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 

@@ -16,11 +16,11 @@ from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, me
 from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree
-from calibkit.numerics.streams import stream
+from calibkit.numerics.hashes import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit.runtime.progress import steps
 from calibkit_kernels import criteria
-from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
 
 Floats = NDArray[np.float64]

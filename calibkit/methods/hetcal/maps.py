@@ -15,9 +15,9 @@ from calibkit.maps.steps import ISOTONIC
 from calibkit.methods.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.logistic import fit_logistic
-from calibkit.numerics.quantile import quantile_places
 from calibkit.options.maps import MapOptions
-from calibkit_kernels import leaf_maps as kernels
+from calibkit.summaries.edges import quantile_places
+from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map, log_parts
 
 Floats = NDArray[np.float64]

@@ -30,13 +30,18 @@ from calibkit.methods.hetcal.features import (
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
 from calibkit.models.model import Column
 from calibkit.models.scales import measure
-from calibkit.numerics.row_hash import row_hashes
+from calibkit.numerics.hashes import row_hashes
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import MOST_VALUES, CategoryCounts, ColumnSummaries, RowStore
-from calibkit_kernels import hashes as hash_kernels
+from calibkit.summaries.row_store import (
+    MOST_VALUES,
+    Arrays,
+    CategoryCounts,
+    ColumnSummaries,
+    RowStore,
+)
+from calibkit_kernels import draws as kernels
 
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
@@ -241,7 +246,7 @@ class Reader:
         elif time is not None:
             found["part"] = times.parts(window.others[time], FOLDS + 1)
         if "part" in found:
-            hash_kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
+            kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         if self.known is not None:
             found["values"] = values.T
         for place, bins in enumerate(features.bins):

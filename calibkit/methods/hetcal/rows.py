@@ -18,7 +18,7 @@ from calibkit.errors import DataError
 from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.trees import Tree, ends_of
 from calibkit.numerics.sums import ExactSum
-from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.row_store import Arrays
 from calibkit_kernels.maps import LEAST, log_odds
 
 Floats = NDArray[np.float64]
@@ -126,7 +126,7 @@ class HetcalRows:
     label: NDArray[np.uint8]
     #: `weight, unit`: the weight in whole units, and what one of them is worth.
     weight: NDArray[Any]
-    #: A word for each row, from which chance decides; see `calibkit.numerics.streams`.
+    #: A word for each row, from which chance decides; see `calibkit.numerics.hashes`.
     key: NDArray[np.uint64]
     mass: Floats
     features: Features

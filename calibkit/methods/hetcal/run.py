@@ -1,4 +1,4 @@
-"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.runs.Fit`."""
+"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.states.Fit`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ from calibkit.methods.hetcal.reading import Reader, read_hetcal_rows
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
 from calibkit.models.lineage import makers_in, record_makers
 from calibkit.models.model import Column
-from calibkit.numerics.row_hash import hash_text
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import folds_of_keys, hash_text
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
-from calibkit.summaries.runs import Fitted, Plan, provenance
-from calibkit.summaries.states import State
+from calibkit.summaries.states import Fitted, Plan, State, provenance
 
 Floats = NDArray[np.float64]
 

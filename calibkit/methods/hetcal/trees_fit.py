@@ -34,11 +34,10 @@ from calibkit.methods.hetcal.maps import (
 from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Tree, described_tree
-from calibkit.numerics.streams import poisson_of_keys, stream
+from calibkit.numerics.hashes import poisson_of_keys, stream
 from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.runtime.progress import steps
-from calibkit_kernels import leaf_cells
-from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -178,7 +177,7 @@ class Cells:
     ) -> tuple[Floats, Int64s, Ends, Floats, Floats]:
         """Return what the rows of each node weigh, by range: those learnt from, and those held out.
 
-        These are the score of each range, then places, cells and sums as `leaf_cells.count_cells`
+        These are the score of each range, then places, cells and sums as `kernels.count_cells`
         writes them, and Platt's map of the known rows of each node: a, b, rows, positives.
         """
         rows, count = self.rows, len(tree.nodes)
@@ -186,9 +185,9 @@ class Cells:
         codes = rows.arrays.empty(rows.count, np.uint16)
         for own in rows.blocks():
             code = 4 * self.place[own] + rows.label[own]
-            away = np.full(code.size, leaf_cells.NEITHER, np.uint16)
+            away = np.full(code.size, kernels.NEITHER, np.uint16)
             if held is not None:
-                away = np.where(held[own], code + np.uint16(leaf_cells.HELD), away)
+                away = np.where(held[own], code + np.uint16(kernels.HELD), away)
             codes[own] = np.where(used[own], code, away)
         children = np.array([(node.left, node.right) for node in tree.nodes], np.int32)
         room = np.minimum(spans[:, 1] - spans[:, 0], self.score.size)
@@ -198,12 +197,12 @@ class Cells:
             if left >= 0:
                 room[place] = min(room[left] + room[right], self.score.size)
                 parents[[left, right]] = place
-        size, width = int(room.sum()), leaf_cells.SQUARES + (2 if rows.options.sampled else 0)
+        size, width = int(room.sum()), kernels.SQUARES + (2 if rows.options.sampled else 0)
         places, lines = np.empty((count, 2), np.int64), np.empty((count, 4))
         cells = rows.arrays.empty(size, np.int32)
         sums = rows.arrays.empty((size, width), np.float64)
-        leaf_cells.count_cells(order, spans, children, codes, rows.mass, places, cells, sums)
-        leaf_cells.fit_cell_lines(self.score, places, cells, sums, parents, lines)
+        kernels.count_cells(order, spans, children, codes, rows.mass, places, cells, sums)
+        kernels.fit_cell_lines(self.score, places, cells, sums, parents, lines)
         return self.score, places, cells, sums, lines
 
 
@@ -275,7 +274,7 @@ def choose(
                 trees[job] = growth.tree(deepest, sizes[size], used=used)
             tree = trees[job]
             own = np.empty((len(tree.nodes), shrinkages.size, 2))
-            leaf_cells.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
+            kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
             leaves = [np.unique(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
             gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
 

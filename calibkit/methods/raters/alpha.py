@@ -14,11 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.maps.logit_maps import LEAST_PROBABILITY
-from calibkit.numerics.newton import FLAT_OF_MANY, quasi_newton
-from calibkit.numerics.roots import rising_root
+from calibkit.numerics.solve import FLAT_OF_MANY, quasi_newton, rising_root
 from calibkit.runtime.threads import in_order
-from calibkit_kernels.dense import BLOCK_ROWS, affine_rows, column_sums, outer_sums, paired_sums
-from calibkit_kernels.raters import histogram_costs
+from calibkit_kernels.classes import (
+    BLOCK_ROWS,
+    NO_ROWS,
+    affine_rows,
+    column_sums,
+    histogram_costs,
+    outer_sums,
+)
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -140,12 +145,12 @@ def standard(features: Floats) -> tuple[Floats, Floats]:
     blocks = [features[low : low + BLOCK_ROWS] for low in range(0, rows, BLOCK_ROWS)]
     mean, variance, own = np.zeros(width), np.zeros(width), np.empty(width)
     for block in blocks:
-        column_sums(block, own)
+        column_sums(block, NO_ROWS, own)
         mean += own
     mean /= rows
     for block in blocks:
         apart = block - mean
-        paired_sums(apart, apart, own)
+        column_sums(apart, apart, own)
         variance += own
     scale = np.sqrt(variance / rows)
     varies = scale > 1e-12 * (1.0 + np.abs(mean))
@@ -201,8 +206,8 @@ class Objective:
         gradient, total = np.empty(point.size), np.empty(1)
         if features is not None:
             outer_sums(slope, features, gradient[:-1].reshape(1, -1))
-        column_sums(slope, gradient[-1:])
-        column_sums(cost, total)
+        column_sums(slope, NO_ROWS, gradient[-1:])
+        column_sums(cost, NO_ROWS, total)
         return float(total[0]), gradient
 
 

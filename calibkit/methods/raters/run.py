@@ -1,4 +1,4 @@
-"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.runs.Fit`."""
+"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.states.Fit`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ from calibkit.numerics.votes import (
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.runs import Fitted, Plan, provenance
-from calibkit.summaries.states import State
+from calibkit.summaries.states import Fitted, Plan, State, provenance
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -15,11 +15,17 @@ from numpy.typing import NDArray
 
 from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.scales import measure
-from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.numerics.sums import (
+    LEAST_PRODUCT,
+    NO_FACTORS,
+    ExactSum,
+    bins_total,
+    nearest_float,
+)
 from calibkit.options.vad import VadOptions
-from calibkit_kernels import sums
 from calibkit_kernels.maps import LEAST, log_odds
-from calibkit_kernels.reliability import expit
+from calibkit_kernels.metrics import expit
+from calibkit_kernels.sums import NO_CODES, add_columns
 
 Floats = NDArray[Any]
 
@@ -155,13 +161,10 @@ def sum_moments(
         square, rest = _squares(links[0])
         spread = _spreads(links[first:members])
         times = None if weight is None else weight[own]
+        factors = NO_FACTORS if times is None else times.view(np.int64)
         columns = [*enumerate(links), (-2, square), (-2, rest), (-1, spread)]
         for place, values in columns:
-            if times is None:
-                sums.sum_floats(values.view(np.int64), LEAST_PRODUCT, bins[place])
-            else:
-                bits = values.view(np.int64), times.view(np.int64)
-                sums.sum_products(*bits, LEAST_PRODUCT, bins[place])
+            add_columns(values.view(np.int64), factors, NO_CODES, LEAST_PRODUCT, bins[place, None])
         if times is None:
             rows.units += size * _UNIT
             clipped.units += int(np.count_nonzero(moved)) * _UNIT

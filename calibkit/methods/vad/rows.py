@@ -24,7 +24,7 @@ from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.moments import LARGEST, Moments, sum_moments
 from calibkit.models.applier import Request
 from calibkit.models.scales import measure
-from calibkit.numerics.row_hash import data_hash, merge_hashes
+from calibkit.numerics.hashes import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.passes import merge_all, work_through
 

@@ -38,8 +38,16 @@ from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.runs import Fitted, Plan, provenance
-from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
+from calibkit.summaries.states import (
+    Fitted,
+    Plan,
+    Shard,
+    State,
+    SummedState,
+    from_plain,
+    new_header,
+    provenance,
+)
 
 KIND: Final = "vad"
 

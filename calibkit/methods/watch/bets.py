@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.numerics.roots import rising_root
+from calibkit.numerics.solve import rising_root
 
 Floats = NDArray[np.float64]
 

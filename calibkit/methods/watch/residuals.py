@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.watch.bets import Estimate, Evidence, Floats, mean_sequence, mixture
-from calibkit.numerics.roots import rising_root
+from calibkit.numerics.solve import rising_root
 
 #: Into how many bins scores are cut, and at which of the 20 quantiles of the fitting rows.
 BINS: Final = 5

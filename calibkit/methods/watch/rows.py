@@ -27,7 +27,7 @@ from calibkit.methods.watch.state import Calendar, Night, Shard, period_at, tabl
 from calibkit.models.applier import Reads, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
-from calibkit.numerics.row_hash import hash_rows, hash_text
+from calibkit.numerics.hashes import hash_rows, hash_text
 from calibkit.options.watch import WatchOptions
 
 Places = NDArray[np.int64]

@@ -20,8 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.certificate import evidence

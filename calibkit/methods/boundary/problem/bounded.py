@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.knapsack import Window
-from calibkit_kernels.exact import largest_ratio, ratio_at_least
+from calibkit_kernels.rates import largest_ratio, ratio_at_least
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -22,7 +22,7 @@ from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
 from calibkit.methods.boundary.problem.measures import Measure
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.models.model import Column
-from calibkit.numerics.row_hash import random_parts
+from calibkit.numerics.hashes import random_parts
 from calibkit.options.levels import Order
 from calibkit.options.objective import Target
 from calibkit.summaries.edges import assign

@@ -36,9 +36,9 @@ from calibkit.methods.boundary.result.parts import (
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import Plan, Stack
-from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
+from calibkit.numerics.sums import added
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.resolution import Range, Resolution
 from calibkit.errors import InfeasibleError
@@ -28,7 +28,7 @@ from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.runs import Fitted
+from calibkit.summaries.states import Fitted
 from calibkit.summaries.tally import Tally
 
 

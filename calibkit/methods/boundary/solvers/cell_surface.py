@@ -20,7 +20,7 @@ from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.logistic import surface_cut
 from calibkit.methods.boundary.solvers.surface_fit import regressor
-from calibkit.numerics.newton import newton
+from calibkit.numerics.solve import newton
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.logistic import newton_sums
 

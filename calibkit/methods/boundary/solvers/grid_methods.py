@@ -24,7 +24,7 @@ from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit_kernels import knapsack
-from calibkit_kernels.exact import largest_ratio
+from calibkit_kernels.rates import largest_ratio
 
 Int64s = NDArray[np.int64]
 

@@ -26,8 +26,8 @@ from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.classic import single_threshold
 from calibkit.methods.boundary.solvers.surface_fit import fit_surface, regressor
 from calibkit.summaries.tally import Tally
+from calibkit_kernels import logistic as kernels
 from calibkit_kernels import sorting
-from calibkit_kernels import surface as kernels
 from calibkit_kernels.maps import LEAST
 
 Floats = NDArray[np.float64]

@@ -22,7 +22,7 @@ from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.solvers import classic, three_way
 from calibkit.methods.boundary.solvers.cell_surface import score_bins
-from calibkit.numerics.ridge import ridge_lines
+from calibkit.numerics.logistic import ridge_lines
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Grid, Levels, check_bins, uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import Grid, GridTable, Levels, check_bins, uncertainty_levels
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments

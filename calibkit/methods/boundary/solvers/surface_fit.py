@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Surface
-from calibkit.numerics.blocks import each_block
-from calibkit.numerics.newton import LITTLE, newton
+from calibkit.numerics.solve import LITTLE, newton
+from calibkit.numerics.sums import each_block
 from calibkit.summaries.tally import Tally
-from calibkit_kernels import surface as kernels
+from calibkit_kernels import logistic as kernels
 
 Floats = NDArray[np.float64]
 
@@ -150,7 +150,7 @@ class _Fit:
                 lines[:-1, 0] += tried[k] * fixed[k]
                 lines[:-1, 1] += tried[k] * along[k]
             lines[-1] = self.scaling
-            sums = self._sums(kernels.newton_sums, lines, 6, arrays)
+            sums = self._sums(kernels.surface_sums, lines, 6, arrays)
             loss = math.fsum(sums[:, 5]) / rows
             loss += self.ridge / 2 * math.fsum(float(weight) ** 2 for weight in tried[1:])
             return loss, *surface_slopes(sums, fixed, along, tried, rows, self.ridge)
@@ -182,7 +182,7 @@ def surface_slopes(
     Parameters
     ----------
     sums
-        Shape (levels, 6), see `calibkit_kernels.surface.newton_sums`.
+        Shape (levels, 6), see `calibkit_kernels.logistic.surface_sums`.
     fixed, along
         Shape (regressors, levels): at a level regressor k is ``fixed + along * s``.  The first one
         is the intercept, which goes free of the penalty.

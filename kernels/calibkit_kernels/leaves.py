@@ -1,4 +1,8 @@
-"""Maps of leaves: a Platt map for each at once, shrinkage, forests, boosting, the check of cells."""
+"""Maps of leaves: a Platt map for each at once, shrinkage, forests, boosting, the check of cells.
+
+Where rows are counted by node of a tree, ranges of the score order are *cells*.  A cell's rows count as
+rows of one score; where each distinct score is a cell, nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,12 @@ from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, n
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
+Cells = NDArray[np.int32]
+Labels = NDArray[np.uint8]
 
 
 @kernel
-def rows_by_leaf(leaf: Ends, spans: Int64s, out: NDArray[np.int32]) -> None:
+def rows_by_leaf(leaf: Ends, spans: Int64s, out: Ends) -> None:
     """Write the rows sorted by leaf, those of a leaf in their own order, and where each leaf stands.
 
     Rows whose leaf is negative are left out.  `spans` gets the first row and the end of each leaf.
@@ -41,9 +47,9 @@ def rows_by_leaf(leaf: Ends, spans: Int64s, out: NDArray[np.int32]) -> None:
 @kernel
 def fit_leaf_lines(
     score: Floats,
-    label: NDArray[np.uint8],
+    label: Labels,
     weight: Floats,
-    order: NDArray[np.int32],
+    order: Ends,
     spans: Int64s,
     starts: Floats,
     room: Floats,
@@ -51,18 +57,9 @@ def fit_leaf_lines(
 ) -> None:
     """Write Platt's map of each leaf: a, b, the weight of its rows and that of its positives.
 
-    Parameters
-    ----------
-    score, label, weight
-        Rows in score order, which makes the sums a function of the set of rows.
-    order, spans
-        See `rows_by_leaf`.
-    starts
-        Leaf x 2: a and b from which to start; NaN where nothing is known.
-    room
-        3 x the most rows of a leaf.
-    out
-        Leaf x 4; a leaf without rows gets NaN for a and b.
+    Rows come in score order, which makes the sums a function of the set of rows; for `order` and
+    `spans` see `rows_by_leaf`.  `starts`, leaf x 2, are a and b from which to start, NaN where nothing
+    is known; `room` is 3 x the most rows of a leaf; a leaf without rows gets NaN for a and b.
     """
     x, ones, zeros = room[0], room[1], room[2]
     for leaf in range(spans.shape[0]):
@@ -158,7 +155,7 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
 
 
 @kernel
-def score_losses(score: Floats, label: NDArray[np.uint8], weight: Floats, out: Floats) -> None:
+def score_losses(score: Floats, label: Labels, weight: Floats, out: Floats) -> None:
     """Write the weighted log loss of each row under its linear score."""
     for i in range(score.size):
         out[i] = weight[i] * label_loss(score[i], label[i] == 1)
@@ -166,7 +163,7 @@ def score_losses(score: Floats, label: NDArray[np.uint8], weight: Floats, out: F
 
 @kernel
 def probability_losses(
-    probability: Floats, label: NDArray[np.uint8], weight: Floats, least: float, out: Floats
+    probability: Floats, label: Labels, weight: Floats, least: float, out: Floats
 ) -> None:
     """Write the weighted log loss of each row; probabilities are kept `least` from 0 and 1."""
     for i in range(probability.size):
@@ -188,30 +185,14 @@ def sum_in_order(values: Floats) -> float:
 
 @kernel
 def cell_gaps(
-    probability: Floats,
-    label: NDArray[np.uint8],
-    weight: Floats,
-    leaf: Ends,
-    bins: int,
-    cells: Floats,
+    probability: Floats, label: Labels, weight: Floats, leaf: Ends, bins: int, cells: Floats
 ) -> tuple[float, float, int]:
-    """Return the largest and the mean gap of the cells (leaf, bin of the probability).
+    """Return the largest and the mean gap of the cells (leaf, bin of probability), and their number.
 
-    Parameters
-    ----------
-    probability, label, weight, leaf
-        Rows, in an order that does not depend on the files.
-    bins
-        Equal bins of [0, 1].
-    cells
-        Room for the sums of each cell, zero: leaves * bins x (weight, positives, probabilities,
-        squared weights).
-
-    Returns
-    -------
-    largest, mean, cells
-        The largest ``|mean probability - positive rate|``, the sum of ``weight of the cell / weight
-        of all rows * gap``, and how many cells there are.
+    A gap is ``|mean probability - positive rate|``; the mean is the sum of ``weight of the cell /
+    weight of all rows * gap``.  Rows come in an order that does not depend on the files; the bins of
+    [0, 1] are equal. `cells` has room for the sums of each cell, zero: leaves * bins x (weight,
+    positives, probabilities, squared weights).
     """
     total = 0.0
     for i in range(probability.size):
@@ -273,9 +254,7 @@ def label_loss(score: float, positive: bool) -> float:
 
 
 @kernel
-def newton_rows(
-    score: Floats, label: NDArray[np.uint8], weight: Int64s, scale: float, out: Int64s
-) -> None:
+def newton_rows(score: Floats, label: Labels, weight: Int64s, scale: float, out: Int64s) -> None:
     """Write weight, gradient and Hessian of each row, the latter two in units of ``1 / scale``.
 
     The gradient is that of the log likelihood: label minus probability.
@@ -289,7 +268,7 @@ def newton_rows(
 
 
 @kernel
-def leaf_sums(ends: NDArray[np.int32], payload: Int64s, out: Int64s) -> None:
+def leaf_sums(ends: Ends, payload: Int64s, out: Int64s) -> None:
     """Add the integer vectors of rows to the node each row ends in."""
     for i in range(ends.size):
         for c in range(payload.shape[1]):
@@ -297,14 +276,14 @@ def leaf_sums(ends: NDArray[np.int32], payload: Int64s, out: Int64s) -> None:
 
 
 @kernel
-def move_scores(score: Floats, ends: NDArray[np.int32], steps: Floats) -> None:
+def move_scores(score: Floats, ends: Ends, steps: Floats) -> None:
     """Apply the map ``a score + b`` of the node that each row ends in; `steps` holds (a, b)."""
     for i in range(score.size):
         score[i] = steps[ends[i], 0] * score[i] + steps[ends[i], 1]
 
 
 @kernel
-def total_loss(score: Floats, label: NDArray[np.uint8], weight: Int64s) -> float:
+def total_loss(score: Floats, label: Labels, weight: Int64s) -> float:
     """Return the weighted sum of the log losses of rows, in the order given."""
     loss = 0.0
     for i in range(score.size):
@@ -325,18 +304,11 @@ def add_probabilities(
 ) -> None:
     """Add the probability of each row under the map of its node at each depth, each shrinkage.
 
-    Parameters
-    ----------
-    score, part, ends
-        Rows; the lines that are theirs (-1: the row is left out), and the node that each ends in.
-    above
-        Depth x node: the node of the cut-off tree that rows of a node end in.
-    lines
-        Part x node x 4: a, b, rows and positives of Platt's maps, the first node's of all rows.
-    shrinkages
-        Lines are averaged with the first node's with weights rows and shrinkage.
-    out
-        Depth x shrinkage x row.
+    `part` and `ends` are of rows: the lines that are theirs (-1: the row is left out), and the node
+    that each ends in.  `above`, depth x node, is the node of the cut-off tree that rows of a node end
+    in. `lines`, part x node x 4, are a, b, rows and positives of Platt's maps, the first node's of all
+    rows; they are averaged with the first node's with weights rows and shrinkage.  `out`: depth x
+    shrinkage x row.
     """
     for i in range(score.size):
         if part[i] < 0:
@@ -351,3 +323,131 @@ def add_probabilities(
                     share = line[2] / (line[2] + shrinkages[r])
                     z += share * (line[0] * score[i] + line[1] - pooled)
                 out[d, r, i] += expit_of(z)
+
+
+#: The columns of a sum: negatives and positives that are learnt from, those that are held out, and
+#: the squares of the latter where a row stands for as many as it weighs.
+KNOWN, HELD, SQUARES = 0, 2, 4
+#: The code of a row that is neither.
+NEITHER = 65_535
+
+
+@kernel
+def count_cells(
+    order: Ends,
+    spans: Int64s,
+    children: Ends,
+    codes: NDArray[np.uint16],
+    mass: Floats,
+    places: Int64s,
+    cells: Cells,
+    sums: Floats,
+) -> None:
+    """Write the sums of the rows of each node, cell by cell, those of inner nodes too.
+
+    For `order` and `spans`, of nodes without children, see `rows_by_leaf`; `children`, node x 2, stand
+    after the node (-1: none).  The code of a row is four times its cell, its first column (`KNOWN` or
+    `HELD`) and its label added up, or `NEITHER`; its mass what it weighs.  `places`, node x 2, gets
+    where a node's entries begin and end, `cells` and `sums` these: the cell, rising, and the sums of
+    its rows.
+    """
+    filled = 0
+    for node in range(spans.shape[0] - 1, -1, -1):
+        places[node, 0] = filled
+        if children[node, 0] < 0:
+            for i in range(spans[node, 0], spans[node, 1]):
+                row = order[i]
+                if codes[row] == NEITHER:
+                    continue
+                cell, kind = codes[row] >> 2, codes[row] & 3
+                if filled == places[node, 0] or cells[filled - 1] != cell:
+                    cells[filled] = cell
+                    sums[filled] = 0.0
+                    filled += 1
+                sums[filled - 1, kind] += mass[row]
+                if kind >= HELD and sums.shape[1] > SQUARES:
+                    sums[filled - 1, kind + SQUARES - HELD] += mass[row] * mass[row]
+        else:
+            left, right = children[node, 0], children[node, 1]
+            filled = merge_cells(places[left], places[right], filled, cells, sums)
+        places[node, 1] = filled
+
+
+@kernel
+def merge_cells(left: Int64s, right: Int64s, filled: int, cells: Cells, sums: Floats) -> int:
+    """Write the entries of two nodes together from `filled` on; return where they end."""
+    i, j = left[0], right[0]
+    while i < left[1] or j < right[1]:
+        first = j == right[1] or (i < left[1] and cells[i] <= cells[j])
+        second = i == left[1] or (j < right[1] and cells[j] <= cells[i])
+        cells[filled] = cells[i] if first else cells[j]
+        for c in range(sums.shape[1]):
+            sums[filled, c] = (sums[i, c] if first else 0.0) + (sums[j, c] if second else 0.0)
+        i += int(first)
+        j += int(second)
+        filled += 1
+    return filled
+
+
+@kernel
+def fit_cell_lines(
+    score: Floats, places: Int64s, cells: Cells, sums: Floats, parents: Cells, out: Floats
+) -> None:
+    """Write Platt's map of each node as `leaf_maps.fit_leaf_lines` does, from known rows by cell.
+
+    `score` is that of each cell; a fit starts from the line of the node's parent (-1: none), which
+    stands before it.
+    """
+    most = 0
+    for node in range(places.shape[0]):
+        most = max(most, places[node, 1] - places[node, 0])
+    x, ones, zeros, nothing = np.empty(most), np.empty(most), np.empty(most), np.full(2, math.nan)
+    for node in range(places.shape[0]):
+        size = 0
+        for e in range(places[node, 0], places[node, 1]):
+            if sums[e, KNOWN] + sums[e, KNOWN + 1] > 0.0:
+                x[size] = score[cells[e]]
+                zeros[size], ones[size] = sums[e, KNOWN], sums[e, KNOWN + 1]
+                size += 1
+        start = nothing if parents[node] < 0 else out[parents[node], :2]
+        fit_platt(x[:size], ones[:size], zeros[:size], start, out[node])
+
+
+@kernel
+def cell_gains(
+    score: Floats,
+    places: Int64s,
+    cells: Cells,
+    sums: Floats,
+    lines: Floats,
+    shrinkages: Floats,
+    out: Floats,
+) -> None:
+    """Write how much the loss of the held-out rows of each node falls from the first node's line.
+
+    `lines` as `fit_cell_lines` writes them; `out` gets, node x shrinkage, the sum over rows of the fall
+    under the node's line shrunk towards the first one, and the sum of squares.
+    """
+    extra = SQUARES - HELD if sums.shape[1] > SQUARES else 0
+    out[:] = 0.0
+    for node in range(places.shape[0]):
+        for e in range(places[node, 0], places[node, 1]):
+            zeros, ones = sums[e, HELD], sums[e, HELD + 1]
+            if zeros + ones <= 0.0:
+                continue
+            s = score[cells[e]]
+            before = lines[0, 0] * s + lines[0, 1]
+            above = math.log1p(math.exp(-abs(before))) + max(before, 0.0)  # the loss of a negative
+            for r in range(shrinkages.size):
+                share = 0.0
+                if lines[node, 2] > 0.0:
+                    share = lines[node, 2] / (lines[node, 2] + shrinkages[r])
+                z = before
+                if share > 0.0:
+                    z += share * (lines[node, 0] * s + lines[node, 1] - before)
+                fall = above - math.log1p(math.exp(-abs(z))) - max(z, 0.0)
+                gain = fall + z - before  # of a positive
+                out[node, r, 0] += zeros * fall + ones * gain
+                out[node, r, 1] += (
+                    sums[e, HELD + extra] * fall * fall + sums[e, HELD + 1 + extra] * gain * gain
+                )

@@ -1,4 +1,4 @@
-"""Minimising smooth functions: Newton's method for few variables, quasi-Newton for many.
+"""Minima of smooth functions, by Newton's method or quasi-Newton steps, and the root of one function.
 
 The loop of Newton's method is `calibkit_kernels.newton`, which the leaves of trees use as it is.
 """
@@ -13,21 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit_kernels import newton as kernels
-from calibkit_kernels.dense import dot
+from calibkit_kernels.classes import dot
 from calibkit_kernels.newton import FLAT, FREE, RISING
 
 Floats = NDArray[np.float64]
 Evaluate = Callable[[Floats], tuple[float, Floats]]
 #: Value, gradient and Hessian (of which the lower half counts) at a point.
 Sums = Callable[[Floats], tuple[float, Floats, Floats]]
-
 #: Slopes at which a quasi-Newton search ends: it gains digit by digit, and a mean over rows keeps nine.
 FLAT_OF_MANY: Final = 1e-9
 #: Where minima are only compared: the losses are off by the square of it.
 ROUGHLY_FLAT: Final = 1e-5
 #: What is still to be gained, a row, where only the order of rows is wanted.
 LITTLE: Final = 1e-9
-
 #: How many past steps stand for the curvature.
 _MEMORY = 20
 #: A step must gain this share of what the slope promises, and leave at most that share of slope.
@@ -195,3 +193,46 @@ def _line_search(
         if step in (low, high):
             return None
     return None
+
+
+def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a continuous function crosses zero upwards between two points.
+
+    Parameters
+    ----------
+    function
+        At most 0 at `low`, at least 0 at `high`.
+    low, high
+        Finite, low <= high.
+
+    Notes
+    -----
+    The secant rule, with the Illinois weight on an end that stays and a bisection now and then, so
+    that the bracket closes whatever the shape; it ends when the two ends are neighbours, or the
+    bracket is as narrow as rounding allows.
+    """
+    at_low = function(low)
+    at_high = function(high)
+    if at_low >= 0.0:
+        return low
+    if at_high <= 0.0:
+        return high
+    kept = 0
+    for step in range(200):
+        middle = high - at_high * (high - low) / (at_high - at_low)
+        if step % 4 == 3 or not low < middle < high:
+            middle = 0.5 * (low + high)
+        if middle in (low, high) or high - low <= 4e-16 * max(abs(low), abs(high)):
+            break
+        value = function(middle)
+        if value == 0.0:
+            return middle
+        if value < 0.0:
+            low, at_low = middle, value
+            at_high = at_high * 0.5 if kept == -1 else at_high
+            kept = -1
+        else:
+            high, at_high = middle, value
+            at_low = at_low * 0.5 if kept == 1 else at_low
+            kept = 1
+    return 0.5 * (low + high)

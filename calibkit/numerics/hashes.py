@@ -1,11 +1,17 @@
-"""Hashes of rows, whose sum is a fingerprint of data, whatever the order and the cut of its rows.
+"""Hashes of rows, and what chance decides.
 
-Rows of checked numbers are what a model was fitted on; those of any columns what a file of states
-holds.
+Their sum is a fingerprint of data, whatever the order and the cut of its rows.  Rows of checked numbers
+are what a model was fitted on; those of any columns what a file of states holds.
+
+What chance decides comes from streams of random numbers, or for each row from its key.  A stream is
+addressed by a seed and two numbers.  What is drawn for a row is a function of the seed, a purpose and
+the row's key: so it depends neither on the order of the rows nor on their files, and equal rows, which
+have keys of their own (`calibkit.summaries.row_store`), are drawn for apart.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final
@@ -14,10 +20,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit_kernels import hashes as kernels
+from calibkit_kernels import draws as kernels
 
 Words = NDArray[np.uint64]
-
 #: What stands for no value: the bits of no number that a file holds.
 _NOTHING: Final = np.uint64(0x7FF8_6E75_6C6C_2121)
 #: Rows hashed at a time: few enough to stay in the cache, and for memory that is there already.
@@ -26,24 +31,16 @@ _BLOCK = 12_288
 _FRAME_BLOCK: Final = 65_536
 
 
-def row_hashes(
-    columns: Mapping[str, NDArray[Any]],
-    rows: slice = slice(None),
-    before: NDArray[np.uint64] | None = None,
-) -> NDArray[np.uint64]:
+def row_hashes(columns: Mapping[str, NDArray[Any]], rows: slice = slice(None)) -> Words:
     """Return a 64-bit hash of each row over numeric columns.
 
     A value counts as the float64 that equals it, so the hash does not depend on the dtype in which
-    a file holds it; a column counts by its role (the key), not by its place.  `before` has the hashes
-    over columns of lesser roles.
+    a file holds it; a column counts by its role (the key), not by its place.
     """
-    hashes = np.zeros(0, np.uint64) if before is None else before.copy()
+    hashes = np.zeros(next(iter(columns.values()))[rows].size, np.uint64)
     for role, values in sorted(columns.items()):
-        words = values[rows].astype(np.float64).view(np.uint64)
-        if hashes.size == 0:
-            hashes = np.zeros(words.size, np.uint64)
         salt = np.uint64(int.from_bytes(role.encode()[:8].ljust(8, b"\0"), "little"))
-        kernels.absorb(hashes, words, salt)
+        kernels.absorb(hashes, values[rows].astype(np.float64).view(np.uint64), salt)
     return hashes
 
 
@@ -61,19 +58,6 @@ def data_hash(columns: Mapping[str, NDArray[Any]], times: NDArray[np.int64] | No
             hashes *= times[rows].view(np.uint64)
         total += int(hashes.sum())
     return hash_text(total)
-
-
-def data_hashes(columns: Mapping[str, NDArray[Any]], role: str) -> tuple[str, str]:
-    """Return the hashes of the rows over all columns and over those but one, not the first."""
-    first = {name: values for name, values in columns.items() if name < role}
-    rest = {name: values for name, values in columns.items() if name > role}
-    whole = without = 0
-    for start in range(0, columns[role].size, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        before = row_hashes(first, rows)
-        whole += int(row_hashes({role: columns[role], **rest}, rows, before).sum())
-        without += int(row_hashes(rest, rows, before).sum())
-    return hash_text(whole), hash_text(without)
 
 
 def hash_text(total: int) -> str:
@@ -172,3 +156,50 @@ def _of_lists(column: pl.Series) -> Words:
 def _of_text(text: str | bytes) -> np.uint64:
     data = text.encode() if isinstance(text, str) else text
     return np.uint64(int.from_bytes(blake2b(data, digest_size=8).digest(), "little"))
+
+
+Keys = NDArray[np.uint64]
+#: What is drawn: numbers that stand for purposes.
+FOLD, BOOTSTRAP = 1, 2
+_WORDS: Final = 2**64
+
+
+def stream(seed: int, variable: int, block: int) -> np.random.Generator:
+    """Return the random numbers of one variable in one block.
+
+    The seed is the key of a counter-based generator; of its 256-bit counter the two upper words say
+    which stream, and the two lower ones count.
+    """
+    return np.random.Generator(
+        np.random.Philox(key=seed, counter=(block << 192) + (variable << 128))
+    )
+
+
+def salt_of(seed: int, purpose: int, number: int = 0) -> np.uint64:
+    """Return what tells the draws of a seed, a purpose and a number (as of a tree) from others."""
+    word = 0
+    for part in (seed, purpose, number):
+        word = int(kernels.mix(np.uint64((word + part) % _WORDS)))
+        word = (word + 0x9E3779B97F4A7C15) % _WORDS
+    return np.uint64(word)
+
+
+def folds_of_keys(key: Keys, folds: int, seed: int) -> NDArray[np.uint8]:
+    """Return the fold of each row, from 0: each with the same probability (at most 256 folds)."""
+    out = np.empty(key.size, np.uint8)
+    kernels.keyed_folds(key, salt_of(seed, FOLD), folds, out)
+    return out
+
+
+def poisson_of_keys(key: Keys, seed: int, number: int) -> NDArray[np.uint8]:
+    """Return how often each row is drawn for the bootstrap sample of a number (Poisson, mean 1)."""
+    # The words from which on there are 1, 2, ... events.
+    share = total = math.exp(-1.0)
+    steps: list[int] = []
+    while int(total * _WORDS) < _WORDS - 1 and len(steps) < 20:
+        steps.append(int(total * _WORDS))
+        share /= len(steps)
+        total += share
+    out = np.empty(key.size, np.uint8)
+    kernels.keyed_counts(key, salt_of(seed, BOOTSTRAP, number), np.array(steps, np.uint64), out)
+    return out

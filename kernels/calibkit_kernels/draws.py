@@ -1,9 +1,13 @@
-"""Dealt splits: rows of a tally dealt at random to parts of equal size, without touching a row.
+"""Hashes of rows, and all that chance decides: random words that are functions of keys.
 
-The rows of one entry with one label are interchangeable, so a random split need only say *how many*
-of them go to each part: a multivariate hypergeometric draw from what room the parts have left.  The
-random numbers are keyed by (seed, level, score, label), hence independent of row order, shards and
-batches, and integer weights act as written-out rows.
+Hashes add up to a fingerprint of rows that does not depend on their order.  What is drawn for a row is
+a function of its key, whatever rows stand beside it.
+
+Rows of a tally are dealt at random to parts of equal size without touching a row.  Those of one entry
+with one label are interchangeable, so a random split need only say *how many* of them go to each part:
+a multivariate hypergeometric draw from what room the parts have left.  The random numbers are keyed by
+(seed, level, score, label), hence independent of row order, shards and batches, and integer weights act
+as written-out rows.
 """
 
 from __future__ import annotations
@@ -15,16 +19,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .binomial import log_probability
-from .hashes import mix, uniform
+from .distributions import log_probability
 
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
 Counts = NDArray[Any]
 Int64s = NDArray[np.int64]
 Parts = NDArray[np.uint8]
 
+#: An odd constant: how the draws of one key differ.
+_DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def mix(word: np.uint64) -> np.uint64:
+    """Scramble a 64-bit word: a bijection that spreads every input bit (SplitMix64's finaliser)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
+    """Fold one column's bit patterns into the running hash of each row."""
+    for i in range(words.size):
+        hashes[i] = mix(hashes[i] ^ mix(words[i] + salt))
+
+
+@kernel
+def uniform(key: np.uint64, draw: int | np.int64) -> float:
+    """Return the uniform number in [0, 1) of a key and a draw's index."""
+    word = mix(key + np.uint64(draw) * _DRAW_STEP)
+    return float(word >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@kernel
+def number_rows(hashes: Words) -> None:
+    """Turn sorted runs of equal hashes into keys: a hash mixed with the row's number in its run."""
+    before, number = np.uint64(0), 0
+    for i in range(hashes.size):
+        own = hashes[i]
+        number = number + 1 if i > 0 and own == before else 0
+        before = own
+        hashes[i] = mix(own + mix(np.uint64(number)))
+
+
+@kernel
+def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
+    """Write a number from 0 to `folds` - 1 for each key, all equally likely.
+
+    `salt` says what the numbers are for.
+    """
+    for i in range(keys.size):
+        out[i] = ((mix(keys[i] ^ salt) >> np.uint64(32)) * np.uint64(folds)) >> np.uint64(32)
+
+
+@kernel
+def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None:
+    """Write for each key how many of the rising `steps` its random word reaches."""
+    for i in range(keys.size):
+        word, count = mix(keys[i] ^ salt), 0
+        while count < steps.size and word >= steps[count]:
+            count += 1
+        out[i] = count
+
+
 #: Up to here rows are dealt one by one; beyond, a part's share is drawn at once.
 _FEW = 32
-
 #: Odd constants far apart: how keys of other seeds, levels and labels differ.
 _SEED_STEP = np.uint64(0xD1342543DE82EF95)
 _LEVEL_STEP = np.uint64(0xA0761D6478BD642F)
@@ -103,28 +164,18 @@ def deal_rows(rows: int, key: np.uint64, left: int, room: Int64s, dealt: Int64s)
 
 @kernel
 def deal_entries(
-    bits: NDArray[Any],
+    bits: Counts,
     level: NDArray[np.uint16],
     count: Counts,
     positive: Counts,
     parts: int,
     seed: np.uint64,
-) -> tuple[NDArray[Any], NDArray[np.uint16], Counts, Counts, Parts]:
+) -> tuple[Counts, NDArray[np.uint16], Counts, Counts, Parts]:
     """Deal the rows of a tally to parts of equal size (the first ones hold one row more).
 
-    Parameters
-    ----------
-    bits
-        The bit patterns of the scores, uint32 or uint64.
-    level, count, positive
-        The tally.
-    parts, seed
-        How many parts, and the seed.
-
-    Returns
-    -------
-    bits, level, count, positive, part
-        The dealt entries in the order of the tally, then of the part.
+    `bits` are the bit patterns of the scores, uint32 or uint64.  Returned are those of the dealt
+    entries with their levels, rows, positive rows and parts, in the order of the tally, then of the
+    part.
     """
     rows: Any = np.int64(0)
     size = np.int64(0)
