@@ -63,6 +63,4 @@ def with_levels(
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
     # The run says what there is of the source.
     told = tuple(text for text in placed.warnings if text not in source.warnings)
-    return Run(plan, source, asked, memory, threads), replace(
-        placed, rows=replace(placed.rows, warnings=told)
-    )
+    return Run(plan, source, asked, memory, threads), replace(placed, warnings=told)

@@ -27,38 +27,17 @@ class Binned:
     """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid
-    rows: ScoreRows
-    strategy: str
+    #: The columns of score and uncertainty with the dtypes in which they are compared.
+    columns: dict[str, Column]
+    metadata: dict[str, str]  # what a file of the table says of itself
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    details: tuple[str, ...]
 
     @cached_property
     def frame(self) -> pl.DataFrame:
         """One row a cell, see `calibkit.bins.binning.grid_frame`."""
         return grid_frame(self.grid)
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What a file of the table says of itself."""
-        return grid_metadata(self.grid, self.rows, self.strategy)
-
-    @property
-    def columns(self) -> dict[str, Column]:
-        """The columns of score and uncertainty with the dtypes in which they are compared."""
-        return grid_columns(self.rows)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the user has to be told, whatever the verbosity."""
-        return self.rows.warnings
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a summary says besides the table."""
-        return self.rows.notes
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """What is said to those who ask for more."""
-        return (f"{self.rows.rows:,} rows used of {self.rows.rows_read:,} read",)
 
 
 def fit(options: BinOptions, source: Source) -> Binned:
@@ -109,7 +88,6 @@ def _reading(options: BinOptions, source: Source) -> Reading:
     return Reading(
         columns=list(columns.roles.values()),
         read=partial(read_score_rows, options=options.columns),
-        levels=(),
         strategy=options.strategy,
         edges=options.edges,
     )
@@ -125,4 +103,11 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
         order=options.order,
         threads=options.workers,
     )
-    return Binned(grid, rows, options.strategy)
+    return Binned(
+        grid,
+        columns=grid_columns(rows),
+        metadata=grid_metadata(grid, rows, options.strategy),
+        warnings=rows.warnings,
+        notes=rows.notes,
+        details=(f"{rows.rows:,} rows used of {rows.rows_read:,} read",),
+    )

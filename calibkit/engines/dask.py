@@ -69,7 +69,11 @@ class DaskEngine:
             if self._address == LOCAL:
                 self._cluster = self._local_cluster()
             self._client = self._dask.Client(
-                self._cluster or self._address, timeout=_CONNECT, set_as_default=False
+                self._cluster or self._address,
+                timeout=_CONNECT,
+                set_as_default=False,
+                # Results come straight from the workers; where these are out of reach, through it.
+                direct_to_workers=True,
             )
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
@@ -120,24 +124,28 @@ class DaskEngine:
     def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
         """Return the results of `map` as one.
 
-        Those of no more rows than there is `room` for are merged here; more in a tree on the workers,
-        of which only the last one comes here.
+        They come here while others are still worked on, as long as there is `room` for their rows; the
+        others are merged in a tree on the workers, of which only the last one comes.
         """
         assert isinstance(results, Results)
-        futures, rows = results.futures, 0
-        sizes = self._client.map(attrgetter("rows"), futures, pure=False)
-        part_of = {size.key: part for size, part in zip(sizes, results.parts, strict=True)}
+        left, here, rows = dict(enumerate(results.futures)), dict[int, R](), 0
+        # Before what else there is to do: a worker would tell how many rows there are at its end.
+        sizes = self._client.map(attrgetter("rows"), results.futures, pure=False, priority=1)
+        place_of = {size.key: place for place, size in enumerate(sizes)}
         watched = self._dask.as_completed(sizes, loop=self._client.loop)
-        for place, size in enumerate(watched, start=1):
-            with self.explained(part_of[size.key]):
+        for known, size in enumerate(watched, start=1):
+            place = place_of[size.key]
+            with self.explained(results.parts[place]):
                 rows += size.result()
-            tell(rows, rows * len(sizes) // place)
-        while len(futures) > 1 and rows > room:
+                if rows <= room:
+                    here[place] = left.pop(place).result()
+            tell(rows, rows * len(sizes) // known)
+        futures = list(left.values())
+        while len(futures) > 1:
             groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
             futures = [self._client.submit(merge, group, pure=False) for group in groups]
         with self.explained():
-            # Rows come straight from the workers; through the scheduler where these are out of reach.
-            found: list[R] = self._client.gather(futures, direct=True)
+            found = [here[place] for place in sorted(here)] + [one.result() for one in futures]
         return merge(found) if len(found) > 1 else found[0]
 
     def finish(self, futures: Sequence[Any]) -> None:

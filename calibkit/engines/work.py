@@ -1,8 +1,8 @@
 """Work on files wherever an engine says: states made and merged, models applied.
 
 A file is a shard, or a large one several: it is cut between row groups, so that its parts can be read
-by themselves.  Nothing of a method is loaded here before its work has begun elsewhere: loading it takes
-as long as a worker needs for a million rows.
+by themselves.  Neither a method nor what reads rows is loaded here before the work has begun elsewhere:
+loading them takes as long as a worker needs for some million rows.
 """
 
 from __future__ import annotations
@@ -16,25 +16,22 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
-from calibkit.apply import apply
 from calibkit.engines.dask import LOCAL, DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.dialect import Dialect, Mark
 from calibkit.files.formats import TEXT_FORMATS, suffix_format
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
-from calibkit.files.sinks import Transaction, make_folders, write_frames
-from calibkit.files.sources import Source, open_source
 from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
-from calibkit.models.lineage import footer
-from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later, warm_up
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from calibkit.files.sources import Source
+    from calibkit.models.model import Model
     from calibkit.summaries.states import Run, State
 
 #: Files of fewer bytes are read in one piece.
@@ -81,6 +78,8 @@ class Opening:
 
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
+        from calibkit.files.sources import open_source
+
         try:
             source = open_source(
                 [Named(shard.path, shard.name, shard.relative)],
@@ -337,6 +336,10 @@ class ApplyTask:
 
     def __call__(self, order: Order) -> Told:
         """Write a shard's rows with the added columns; return what is to be told."""
+        from calibkit.apply import apply
+        from calibkit.files.sinks import write_frames
+        from calibkit.models.lineage import footer
+
         source = self.opening.open(order)
         plan = apply.plan_application(self.model, source, self.options)
         run = apply.Run(plan, source, self.options, self.opening.memory, threads=1)
@@ -367,6 +370,8 @@ def apply_on_cluster(
     The memory of the task is that of this machine; a local cluster has a process for each thread.
     `tell` is called with each warning before a file appears.
     """
+    from calibkit.files.sinks import Transaction, make_folders
+
     own = replace(task, opening=task.opening.of_worker(address, threads))
     with Transaction() as transaction, DaskEngine(address, threads) as cluster:
         make_folders(list(outputs))

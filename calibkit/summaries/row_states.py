@@ -20,7 +20,6 @@ import msgspec
 import polars as pl
 
 from calibkit.columns.rows import NothingLeft
-from calibkit.errors import ModelError
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.inputs import Part
@@ -37,6 +36,8 @@ from calibkit.runtime.memory import memory_budget
 from calibkit.summaries.passes import work_through
 from calibkit.summaries.states import (
     KEY,
+    OTHER_ROWS,
+    OTHER_SIZE,
     Fitted,
     Header,
     Shard,
@@ -46,6 +47,7 @@ from calibkit.summaries.states import (
     from_plain,
     new_header,
     opened,
+    refuse,
 )
 
 O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
@@ -204,27 +206,21 @@ class RowState(State):
         options, (file,) = _options(self), self.files
         _is_text(self)
         for name in self.needed():
-            if name not in options.columns:
-                raise ModelError(f"a damaged state: it has no column {name!r}")
+            refuse(name not in options.columns, f"it has no column {name!r}")
         known = [_ROWS + name for name in options.columns]
         known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
-        if self.table.columns != known or not known:
-            raise ModelError(f"a damaged state: its columns are {', '.join(self.table.columns)}")
+        wrong = self.table.columns != known or not known
+        refuse(wrong, f"its columns are {', '.join(self.table.columns)}")
         blocks = _blocks(file)
         with opened(file.where, file.path) as batches:
             whole = sum(map(_batches, blocks)) == batches.num_record_batches
-        if not whole or any(block.rows < 1 for block in blocks):
-            raise ModelError("a damaged state: it has not as many rows as it says")
+        refuse(not whole or any(block.rows < 1 for block in blocks), OTHER_SIZE)
         for place, block in enumerate(blocks):
             rows = total = 0
             for frame in _frames(file, place):
                 rows, total = rows + frame.height, total + _hash(frame)
-            if rows != block.rows:
-                raise ModelError("a damaged state: it has not as many rows as it says")
-            if hash_text(total) != block.hash:
-                raise ModelError(
-                    "a damaged state: its rows are not those that were written; make it again"
-                )
+            refuse(rows != block.rows, OTHER_SIZE)
+            refuse(hash_text(total) != block.hash, OTHER_ROWS)
 
     def write(self, file: IO[bytes], compression: str = "zstd") -> None:
         """Write a state of rows: the same bytes whatever the order and the grouping of its files."""

@@ -41,6 +41,10 @@ KEY: Final = "calibkit"
 MAGIC: Final = "calibkit state"
 #: The version of all states: of the header and of what stands below it.
 VERSION: Final = 2
+
+#: What is said of states whose rows are not those of their headers.
+OTHER_SIZE: Final = "it has not as many rows as it says"
+OTHER_ROWS: Final = "its rows are not those that were written; make it again"
 #: Where a state is read from: its bytes, its file, or a file that nobody else knows.
 Stored = bytes | Path | Scratch
 M = TypeVar("M", bound=Model)
@@ -156,6 +160,12 @@ def checked(table: Any) -> pl.DataFrame:
     """Return a table of Arrow's after checking all of it."""
     table.validate(full=True)
     return pl.DataFrame(table)
+
+
+def refuse(wrong: object, what: str) -> None:
+    """Raise `ModelError` for a state that is wrong."""
+    if wrong:
+        raise ModelError(f"a damaged state: {what}")
 
 
 def new_header(

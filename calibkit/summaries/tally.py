@@ -304,8 +304,7 @@ def _count_plain(
     key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
     if key_bits + tag_bits <= 64:
         sorting.pack(keys, level, label, np.uint64(tag_bits))
-        words = sorting.sort_words(keys, key_bits + tag_bits, threads)
-        tags = np.empty(0, np.uint32)
+        words, tags = sorting.sort_pairs(keys, sorting.NO_TAGS, key_bits + tag_bits, threads)
     else:
         tags = level.astype(np.uint32) << np.uint32(1) | label
         by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)

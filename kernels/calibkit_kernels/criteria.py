@@ -72,20 +72,18 @@ def entropy_bits(positives: int, rows: int) -> float:
 
 
 @kernel
+def step_gain(gradient: int, hessian: int, rules: Floats) -> float:
+    """Return twice what a Newton step of a node gains."""
+    slope = float(gradient) * rules[2]
+    return slope * slope / (float(hessian) * rules[2] + rules[3])
+
+
+@kernel
 def newton_gain(left: Int64s, total: Int64s, rules: Floats) -> float:
     """Return twice the decrease of the loss's quadratic approximation by two steps for one."""
-    unit, ridge = rules[2], rules[3]
-    gain = 0.0
-    for side in range(3):
-        if side == 0:
-            g, h = float(left[1]), float(left[2])
-        elif side == 1:
-            g, h = float(total[1] - left[1]), float(total[2] - left[2])
-        else:
-            g, h = float(total[1]), float(total[2])
-        term = g * unit * (g * unit) / (h * unit + ridge)
-        gain += -term if side == 2 else term
-    return gain
+    split = step_gain(left[1], left[2], rules)
+    split += step_gain(total[1] - left[1], total[2] - left[2], rules)
+    return split - step_gain(total[1], total[2], rules)
 
 
 @kernel

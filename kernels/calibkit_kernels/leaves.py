@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .logistic import BLOCK, add_blocks, plane_sums, spread
-from .maps import expit_of
+from .maps import expit_of, knots_reached
 from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, newton
 
 Int64s = NDArray[np.int64]
@@ -234,14 +234,8 @@ def leaf_steps(
     The knots of leaf j are ``starts[j]`` up to ``starts[j + 1]``, increasing, at least one.
     """
     for i in range(score.size):
-        low, high = starts[leaf[i]], starts[leaf[i] + 1]
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if knots[middle] <= score[i]:
-                low = middle
-            else:
-                high = middle
-        out[i] = values[low]
+        first, end = starts[leaf[i]], starts[leaf[i] + 1]
+        out[i] = values[knots_reached(score[i], knots, first + 1, end) - 1]
 
 
 @kernel

@@ -123,6 +123,18 @@ def spline_map(
 
 
 @kernel
+def knots_reached(x: float, knots: Floats, low: int, high: int) -> int:
+    """Return the number of the first rising knot above x, from `low` on; `high` if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if knots[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def bucket_of(x: float, knots: Out, buckets: int) -> int:
     """Return the bucket of a score, of many of equal width between the first and the last knot.
 
@@ -156,14 +168,7 @@ def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float
     for i in range(score.size):
         x = float(score[i])
         bucket = bucket_of(x, knots, starts.size - 1)
-        low, high = starts[bucket], starts[bucket + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if x >= knots[middle]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = inside(values[low], clip)
+        out[i] = inside(values[knots_reached(x, knots, starts[bucket], starts[bucket + 1])], clip)
 
 
 @kernel

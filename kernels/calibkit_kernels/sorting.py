@@ -4,7 +4,7 @@ A float becomes an unsigned integer whose order is the *falling* order of the fl
 share one 64-bit word where they fit, which halves the memory traffic of sorting; otherwise keys and
 tags travel in two arrays.  Sorting is least-significant digit first, over the bits that differ.
 
-The kernels work on slices; `sort_words` and `sort_pairs` spread them over threads.  Results do not
+The kernels work on slices; `sort_pairs` spreads them over threads.  Results do not
 depend on the number of threads.
 
 A float's *head* is the 16 leading bits of an integer that rises with it.  Counting heads tells in
@@ -30,6 +30,9 @@ Int64s = NDArray[np.int64]
 
 # Eight bits keep the 256 write fronts in the first-level cache: measured twice as fast as eleven.
 _DIGIT_BITS = 8
+
+#: Stands for tags where there are none.
+NO_TAGS = np.empty(0, np.uint32)
 
 
 @kernel
@@ -77,11 +80,6 @@ def scatter_pairs(
         if tags.size:
             tags_out[place] = tags[i]
         places[digit] += 1
-
-
-def sort_words(words: Words, bits: int, threads: int = 1) -> Words:
-    """Sort 64-bit words of which only the lowest `bits` differ; `words` becomes scratch space."""
-    return sort_pairs(words, np.empty(0, np.uint32), bits, threads)[0]
 
 
 def sort_pairs(words: Words, tags: Tags, bits: int, threads: int = 1) -> tuple[Words, Tags]:

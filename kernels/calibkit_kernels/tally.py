@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .maps import knots_reached
 
 Floats = NDArray[Any]
 Counts = NDArray[Any]
@@ -42,15 +43,7 @@ def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], ou
             out[i] = level
         return
     for i in range(values.size):
-        value = max(float(values[i]), minimum)
-        low, high = 0, edges.size
-        while low < high:
-            middle = (low + high) // 2
-            if value >= edges[middle]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low
+        out[i] = knots_reached(max(float(values[i]), minimum), edges, 0, edges.size)
 
 
 @kernel
@@ -283,14 +276,8 @@ def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bo
     place = 0
     for i in range(values.size):
         if values[i] != distinct[place]:  # neighbours are often equal
-            place, high = 0, distinct.size
-            while place < high:
-                middle = (place + high) // 2
-                if distinct[middle] < values[i]:
-                    place = middle + 1
-                else:
-                    high = middle
-            if place == distinct.size or distinct[place] != values[i]:
+            place = max(knots_reached(values[i], distinct, 0, distinct.size) - 1, 0)
+            if distinct[place] != values[i]:
                 return False
         sums[place] += units[i]
     return True

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .criteria import NEWTON, is_better, split_gain
-from .maps import bucket_of
+from .maps import bucket_of, bucket_starts, knots_reached
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,25 +44,15 @@ def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
     """
     # The bins that begin in one of many stretches of equal width: few are left to search.
     stretches = min(8 * lows.size, _MOST_STRETCHES)
-    first = np.zeros(stretches + 1, np.int64)
-    for j in range(lows.size):
-        first[bucket_of(lows[j], lows, stretches) + 1] += 1
-    for k in range(stretches):
-        first[k + 1] += first[k]
+    first = np.empty(stretches + 1, np.int64)
+    bucket_starts(lows, first)
     for i in range(values.size):
         x = values[i]
         if x != x or lows.size == 0:
             out[i] = lows.size
             continue
         k = bucket_of(x, lows, stretches)
-        low, high = max(first[k] - 1, 0), first[k + 1]
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if lows[middle] <= x:
-                low = middle
-            else:
-                high = middle
-        out[i] = low
+        out[i] = max(knots_reached(x, lows, first[k], first[k + 1]) - 1, 0)
 
 
 @kernel

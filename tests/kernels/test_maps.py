@@ -92,6 +92,14 @@ def test_steps(knots: list[int], buckets: int, data: st.DataObject) -> None:
     assert filled(maps.step_map, score, *steps, 0.1).tolist() == wanted
 
 
+@given(st.lists(st.integers(-3, 3)).map(sorted), st.integers(-4, 4), st.data())
+def test_knots_are_reached_within_bounds(knots: list[int], x: int, data: st.DataObject) -> None:
+    low = data.draw(st.integers(0, len(knots)))
+    high = data.draw(st.integers(low, len(knots)))
+    found = maps.knots_reached(float(x), np.array(knots, np.float64), low, high)
+    assert found == naive.knots_reached(x, knots, low, high)
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), unique=True).map(sorted))
 def test_steps_between_knots_of_any_size(knots: list[float]) -> None:
     values = np.linspace(0, 1, len(knots) + 1)

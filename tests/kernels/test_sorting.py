@@ -64,7 +64,8 @@ def words(draw: st.DrawFn) -> tuple[list[int], int]:
 @given(words())
 def test_words_are_sorted(given_: tuple[list[int], int]) -> None:
     values, bits = given_
-    ordered = sorting.sort_words(np.array(values, np.uint64), bits)
+    ordered, none = sorting.sort_pairs(np.array(values, np.uint64), sorting.NO_TAGS, bits)
+    assert none.size == 0
     assert ordered.tolist() == sorted(values)
 
 
@@ -108,7 +109,8 @@ def test_threads_change_nothing(bits: int) -> None:
         ordered, carried = sorting.sort_pairs(values.copy(), tags.copy(), bits, threads)
         assert np.array_equal(carried, order)
         assert np.array_equal(ordered, values[order])
-        assert np.array_equal(sorting.sort_words(values.copy(), bits, threads), ordered)
+        alone, _ = sorting.sort_pairs(values.copy(), sorting.NO_TAGS, bits, threads)
+        assert np.array_equal(alone, ordered)
 
 
 @given(

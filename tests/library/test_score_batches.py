@@ -428,7 +428,7 @@ def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
         Room(1000),
     )
     held = frame.filter(pl.col("w") > 0)["uncertainty"].min()
-    assert frame["uncertainty"].min() < held == summary.lowest
+    assert frame["uncertainty"].min() < held == summary.seen.lowest
 
 
 @pytest.mark.parametrize("entries", [2, 100])

@@ -104,6 +104,11 @@ def bucket_starts(knots: Values, buckets: int) -> list[int]:
     return [sum(place < bucket for place in places) for bucket in range(buckets + 1)]
 
 
+def knots_reached(x: float, knots: Values, low: int, high: int) -> int:
+    """Return `low`, and one more for each knot from there up to `high` that x reaches."""
+    return low + sum(knot <= x for knot in knots[low:high])
+
+
 def step_map(score: Values, knots: Values, values: Values, clip: float) -> list[float]:
     """Return the value after as many knots as are at or below the score."""
     return [inside(values[sum(knot <= s for knot in knots)], clip) for s in score]

@@ -26,6 +26,7 @@ TWINS = {
     "gini_gain": "gini_decrease",
     "gini_product": "compare_gini",
     "split_gain": "entropy_bits",
+    "step_gain": "newton_gain",
     "side_line": "auc_of_split",
     "crossing": "auc_of_split",
     "mixture_auc": "auc_of_split",

@@ -84,7 +84,9 @@ def surface_cut(
     values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
     arrays = s, tally.level, tally.part, lines
     words = words[: kernels.surface_words(*arrays, excluded, values, words)]
-    order = (sorting.sort_words(words, 32, threads) >> np.uint64(32)).astype(np.int64)
+    order = (sorting.sort_pairs(words, sorting.NO_TAGS, 32, threads)[0] >> np.uint64(32)).astype(
+        np.int64
+    )
     ranked = replace(tally.where(order), score=values[order])
     points = ranked.points(together=True)
     choice = single_threshold(points, goal)
