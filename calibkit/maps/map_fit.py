@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from calibkit.errors import UsageError
 from calibkit.maps.logit_maps import LogitMapModel, mapped_logits, softmax
 from calibkit.numerics.solve import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton, rising_root
-from calibkit_kernels.classes import (
-    BLOCK_ROWS,
-    NO_ROWS,
-    column_sums,
-    outer_sums,
-    softmax_residuals,
-)
+from calibkit_kernels.classes import BLOCK_ROWS, NO_ROWS, column_sums, outer_sums, softmax_residuals
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -91,12 +91,8 @@ def _too_long(value: object, name: str) -> UsageError:
 def score_limits(rate: float, rows: float, reach: float) -> tuple[float, float]:
     """Return the score interval of a rate (Wilson, Probable inference, 1927).
 
-    Parameters
-    ----------
-    rate, rows
-        A share in [0, 1], and of how many independent rows it is, not necessarily whole.
-    reach
-        Standard errors to either side: 1.96 for 95 %.
+    The rate is a share in [0, 1] of so many independent rows, not necessarily whole; `reach` are
+    standard errors to either side: 1.96 for 95 %.
     """
     square = reach**2 / rows
     centre = (rate + 0.5 * square) / (1.0 + square)

@@ -27,18 +27,12 @@ def interval(successes: ArrayLike, trials: ArrayLike, confidence: float) -> tupl
 
 
 def one_sided(successes: ArrayLike, trials: ArrayLike, confidence: float, *, upper: bool) -> Floats:
-    """Return the exact one-sided bound of a success probability.
+    """Return the exact one-sided bound of a success probability, at a confidence above 0 and below 1.
 
-    The lower one is the largest p such that ``P(X >= successes) <= 1 - confidence`` for a binomial
+    Counts are whole numbers, ``0 <= successes <= trials``, in arrays of shapes that fit together.  The
+    lower bound is the largest p such that ``P(X >= successes) <= 1 - confidence`` for a binomial
     variable X of success probability p; 0 without a success.  The upper one mirrors it; it is 1 where
     every trial is a success, and without trials.
-
-    Parameters
-    ----------
-    successes, trials
-        Whole numbers with ``0 <= successes <= trials``; arrays of shapes that fit together.
-    confidence
-        Above 0, below 1.
     """
     hits, rows = np.broadcast_arrays(np.asarray(successes, np.int64), np.asarray(trials, np.int64))
     out = np.empty(hits.shape)

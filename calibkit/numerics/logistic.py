@@ -68,25 +68,13 @@ def fit_logistic(
     start: Sequence[float] | None = None,
     threads: int = 1,
 ) -> Logistic:
-    """Minimise the loss by Newton's method with step halving.
+    """Minimise the loss by Newton's method with step halving, over one or two arrays of finite values.
 
-    Parameters
-    ----------
-    features
-        One or two arrays of finite values.
-    positive, negative
-        Weights of the points, not negative, some positive; float64 like the features.
-    rising
-        Keep the slopes at 0 or above.
-    intercept
-        Whether z has one.
-    start
-        Slopes and intercept to start from; the loss of the result is never above theirs.
-    threads
-        How many threads may sum; the result does not depend on it.
+    Positive and negative are the weights of the points, not negative, some positive; float64 like the
+    features.  `rising` keeps the slopes at 0 or above; without an `intercept` z has none.  The loss of
+    the result is never above that of `start`, slopes and intercept.  The result does not depend on the
+    threads.
 
-    Notes
-    -----
     For maximum likelihood the caller asks `is_separated` first; with Platt's smoothed targets there is
     always a minimum.  The slope of a constant feature is 0.
 
@@ -201,23 +189,11 @@ def fit_rising_spline(
 ) -> RisingSpline:
     """Minimise the sum of -(positive ln q + negative ln(1 - q)), q = expit of a rising spline of x.
 
-    Parameters
-    ----------
-    x
-        Points that do not fall, finite.
-    positive, negative
-        Their weights, not negative, some positive.
-    knots
-        Rising; with one the spline is a line.
-    threads
-        How many threads may sum; the result does not depend on it.
-    bend
-        How far the slope is expected to stray from the first knot to the last, as a share of the
-        slope of the best line.  A random walk that does so prices each change from knot to knot:
-        half its square, in units of its standard deviation, is added to the sum.
+    Points do not fall and are finite; their weights are not negative, some positive.  Knots rise; with
+    one the spline is a line.  `bend` is how far the slope is expected to stray from the first knot to
+    the last, as a share of the slope of the best line.  A random walk that does so prices each change
+    from knot to knot: half its square, in units of its standard deviation, is added to the sum.
 
-    Notes
-    -----
     There is a minimum unless every positive point lies at or above every negative one, or the slope
     at some knot moves points of one class only: who gives the knots sees to both.
     """

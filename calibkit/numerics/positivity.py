@@ -320,15 +320,14 @@ def _checked(
 ) -> FloatArray:
     """Return `values` as float64, refusing NaN, infinity and what is out of range."""
     array = np.asarray(values, dtype=np.float64)
-    fine = np.isfinite(array) & ((array > least) if open_below else (array >= least))
-    if most is not None:
-        fine &= array <= most
-    if not np.all(fine):
+    above = array > least if open_below else array >= least
+    fine = np.isfinite(array) & above & (array <= (np.inf if most is None else most))
+    offending = np.flatnonzero(~fine)
+    if offending.size:
         wanted = f"more than {least:g}" if open_below else f"at least {least:g}"
         wanted = wanted + " and finite" if most is None else f"{least:g} to {most:g}"
-        offending = np.flatnonzero(~np.atleast_1d(fine))
         raise error(
-            f"{name} is {np.atleast_1d(array).flat[offending[0]]:g}; expected {wanted}.",
+            f"{name} is {array.flat[offending[0]]:g}; expected {wanted}.",
             rows=offending.size if array.ndim else None,
             first_rows=(offending + 1).tolist() if array.ndim else (),
         )

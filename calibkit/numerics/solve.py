@@ -61,26 +61,13 @@ def newton(
 ) -> Minimum:
     """Minimise a convex function by Newton's method with step halving.
 
-    Parameters
-    ----------
-    sums
-        Returns value, gradient and Hessian at a point.
-    start
-        Where to begin.
-    kinds
-        What each variable may do: `FREE` (the default), `RISING` (stay at 0 or above), `FIXED`.
-    scale
-        What the function is divided by for the two tolerances, as a number of rows.
-    slope, decrement
-        Stop once no slope is larger, or no more than half of it is to be gained.
-    ridge
-        This share of the Hessian's trace is added to its diagonal.
-    last_step
-        Whether the step that is known where the function is flat is taken; value and gradient are
-        those before it.
+    `sums` returns value, gradient and Hessian at a point.  Of `kinds` a variable may be `FREE` (the
+    default), `RISING` (stay at 0 or above) or `FIXED`.  The search ends once no slope is larger than
+    `slope`, or no more than half of `decrement` is to be gained, both of the function over `scale`, as
+    a number of rows.  `ridge` is the share of the Hessian's trace that is added to its diagonal.
+    `last_step` says whether the step that is known where the function is flat is taken; value and
+    gradient are those before it.
 
-    Notes
-    -----
     Variables at their bound leave it when the function asks for it; steps end at the bounds, so that
     the function falls in every step.  Without a finite minimum the search ends somewhere far out.
     """
@@ -104,19 +91,12 @@ def newton(
 
 
 def quasi_newton(evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT) -> Minimum:
-    """Minimise a function by L-BFGS with a weak Wolfe line search.
+    """Minimise a function by L-BFGS with a weak Wolfe line search, from a point of finite value.
 
-    Parameters
-    ----------
-    evaluate
-        Returns value and gradient at a point; the value may be infinite, never NaN.
-    start
-        Where to begin; a finite value.
-    tolerance
-        Stop once no component of the gradient is larger, after a thousand steps at the latest.
+    `evaluate` returns value and gradient at a point; the value may be infinite, never NaN.  The search
+    ends once no component of the gradient is larger than the tolerance, after a thousand steps at the
+    latest.
 
-    Notes
-    -----
     All sums are taken in order, so that the result is the same on every run.  J. Nocedal,
     S. Wright, *Numerical Optimization*, sections 3.1 and 7.2; the line search is that of A. Lewis,
     M. Overton, *Nonsmooth optimization via quasi-Newton methods*, section 4, near the minimum with
@@ -196,20 +176,11 @@ def _line_search(
 
 
 def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a continuous function crosses zero upwards between two points.
+    """Return where a continuous function crosses zero upwards between two finite points, low <= high.
 
-    Parameters
-    ----------
-    function
-        At most 0 at `low`, at least 0 at `high`.
-    low, high
-        Finite, low <= high.
-
-    Notes
-    -----
-    The secant rule, with the Illinois weight on an end that stays and a bisection now and then, so
-    that the bracket closes whatever the shape; it ends when the two ends are neighbours, or the
-    bracket is as narrow as rounding allows.
+    It is at most 0 at `low` and at least 0 at `high`.  The secant rule, with the Illinois weight on an
+    end that stays and a bisection now and then, so that the bracket closes whatever the shape; it ends
+    when the two ends are neighbours, or the bracket is as narrow as rounding allows.
     """
     at_low = function(low)
     at_high = function(high)

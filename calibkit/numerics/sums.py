@@ -85,12 +85,8 @@ class ExactSum:
 def exact_sum(values: Floats, times: Floats | None = None) -> float:
     """Return the float64 nearest to the true sum of finite values; 0.0 for none.
 
-    With `times` it is the sum of the products of two columns, value by value.
-
-    Raises
-    ------
-    ValueError
-        For an infinity or NaN, or columns of different lengths.
+    With `times` it is the sum of the products of two columns, value by value.  Raises `ValueError` for
+    an infinity or NaN, or columns of different lengths.
     """
     total = ExactSum()
     total.add(values, times)
@@ -100,23 +96,11 @@ def exact_sum(values: Floats, times: Floats | None = None) -> float:
 def exact_group_sums(
     values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
 ) -> NDArray[np.float64]:
-    """Return the float64 nearest to the true sum of the values of each group.
+    """Return the float64 nearest to the true sum of the finite values of each group, 0 for none.
 
-    Parameters
-    ----------
-    values
-        Finite values.
-    codes
-        The group of each value, from 0 to ``groups - 1``.
-    groups
-        How many groups there are; one without a value has the sum 0.
-    times
-        Factors: the sums are those of the products ``values * times``.
-
-    Raises
-    ------
-    ValueError
-        For an infinity or NaN, or columns of different lengths.
+    `codes` has the group of each value, from 0 to ``groups - 1``.  With `times` the sums are those of
+    the products ``values * times``.  Raises `ValueError` for an infinity or NaN, or columns of
+    different lengths.
     """
     found = group_fractions(values, codes, groups, times=times)
     return np.array([nearest_float(total) for total in found])

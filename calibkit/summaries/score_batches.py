@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -137,7 +136,7 @@ def _summarise(
     if found is None:
         used = first.seen.rows_read - first.seen.dropped
         raise weightless(passes.source.parts[0].path, first.last.options.weight, used)
-    second = _Pass(reading, room, found[0], unit, hashes=first.seen.hashes)
+    second = _Pass(reading, room, found[0], unit)
     return replace(second.summary(passes, second.count(passes)), level_error=found[1])
 
 
@@ -166,7 +165,7 @@ class _Pass:
     """One pass over the rows, with uncertainties moved down to edges; see `_summarise`.
 
     Without room for rows that must stay `exactly` as they are it becomes `narrow`: uncertainties alone
-    are counted from there on, if nothing needs each row.  The sums of the rows' hashes may be known.
+    are counted from there on, if nothing needs each row.
     """
 
     reading: Reading
@@ -174,7 +173,6 @@ class _Pass:
     edges: Sequence[float] | None
     unit: Unit
     exactly: bool = False
-    hashes: dict[str, str] | None = None
     counter: Counter | None = None
     narrow: bool = False
     seen: Seen | None = None
@@ -195,7 +193,7 @@ class _Pass:
     def _add(self, window: tuple[ScoreRows, pl.DataFrame]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
-        own = Seen.of(rows, hashed=self.hashes is None)
+        own = Seen.of(rows)
         self.last, self.seen = rows, own if self.seen is None else self.seen.merge(own)
         if self.counter is None:
             levels = levels_of(self.edges)
@@ -223,10 +221,9 @@ class _Pass:
     def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
         """Return the summary of all rows."""
         assert self.last is not None and self.seen is not None
-        seen = _of_all(self.seen, passes)
         return ScoreSummary(
             counted=counted,
-            seen=msgspec.structs.replace(seen, hashes=self.hashes) if self.hashes else seen,
+            seen=_of_all(self.seen, passes),
             options=self.last.options,
             notes=self.last.notes,
             dtypes=self.dtypes,

@@ -55,8 +55,8 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     lowest: float | None = None  # the smallest uncertainty of rows that weigh something
 
     @classmethod
-    def of(cls, rows: ScoreRows, *, hashed: bool = True) -> Seen:
-        """Return what a window tells; `hashed`: whether its hashes are needed."""
+    def of(cls, rows: ScoreRows) -> Seen:
+        """Return what a window tells."""
         held = rows.uncertainty
         if held is not None and rows.weight is not None:
             held = held[rows.weight > 0]
@@ -64,7 +64,7 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             rows_read=rows.rows_read,
             dropped=rows.rows_read - rows.score.size,
             remarks=rows.remarks,
-            hashes=_row_sums(rows) if hashed else {},
+            hashes=_row_sums(rows),
             lowest=None if held is None or not held.size else float(held.min()),
         )
 

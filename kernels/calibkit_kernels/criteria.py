@@ -74,8 +74,9 @@ def entropy_bits(positives: int, rows: int) -> float:
 @kernel
 def step_gain(gradient: int, hessian: int, rules: Floats) -> float:
     """Return twice what a Newton step of a node gains."""
-    slope = float(gradient) * rules[2]
-    return slope * slope / (float(hessian) * rules[2] + rules[3])
+    slope: float = float(gradient) * rules[2]
+    bend: float = float(hessian) * rules[2] + rules[3]
+    return slope * slope / bend
 
 
 @kernel

@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.scales import measure
-from calibkit.numerics.sums import (
-    LEAST_PRODUCT,
-    NO_FACTORS,
-    ExactSum,
-    bins_total,
-    nearest_float,
-)
+from calibkit.numerics.sums import LEAST_PRODUCT, NO_FACTORS, ExactSum, bins_total, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit
