@@ -69,11 +69,7 @@ class DaskEngine:
             if self._address == LOCAL:
                 self._cluster = self._local_cluster()
             self._client = self._dask.Client(
-                self._cluster or self._address,
-                timeout=_CONNECT,
-                set_as_default=False,
-                # Results come straight from the workers; where these are out of reach, through it.
-                direct_to_workers=True,
+                self._cluster or self._address, timeout=_CONNECT, set_as_default=False
             )
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
@@ -121,32 +117,39 @@ class DaskEngine:
         work = partial(_of_one_version, function, __version__)
         return Results(self, self._client.map(work, parts, pure=False), parts)
 
-    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
+    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: float = 0) -> R:
         """Return the results of `map` as one.
 
         They come here while others are still worked on, as long as there is `room` for their rows; the
         others are merged in a tree on the workers, of which only the last one comes.
         """
         assert isinstance(results, Results)
-        left, here, rows = dict(enumerate(results.futures)), dict[int, R](), 0
-        # Before what else there is to do: a worker would tell how many rows there are at its end.
+        left, here, rows, known = dict(enumerate(results.futures)), dict[int, R](), 0, 0
+        # Ahead of other parts: a worker would tell the rows of all of its parts at its end.
         sizes = self._client.map(attrgetter("rows"), results.futures, pure=False, priority=1)
         place_of = {size.key: place for place, size in enumerate(sizes)}
-        watched = self._dask.as_completed(sizes, loop=self._client.loop)
-        for known, size in enumerate(watched, start=1):
-            place = place_of[size.key]
-            with self.explained(results.parts[place]):
-                rows += size.result()
-                if rows <= room:
-                    here[place] = left.pop(place).result()
+        for batch in self._dask.as_completed(sizes, loop=self._client.loop).batches():
+            places = [place_of[size.key] for size in batch]
+            for place, size in zip(places, batch, strict=True):
+                with self.explained(results.parts[place]):
+                    rows += size.result()
+            if rows <= room:
+                came = self._gathered([left.pop(place) for place in places])
+                here.update(zip(places, came, strict=True))
+            known += len(batch)
             tell(rows, rows * len(sizes) // known)
         futures = list(left.values())
         while len(futures) > 1:
             groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
             futures = [self._client.submit(merge, group, pure=False) for group in groups]
-        with self.explained():
-            found = [here[place] for place in sorted(here)] + [one.result() for one in futures]
+        found = [here[place] for place in sorted(here)] + self._gathered(futures)
         return merge(found) if len(found) > 1 else found[0]
+
+    def _gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """Return results straight from workers; through the scheduler where these are out of reach."""
+        with self.explained():
+            found: list[Any] = self._client.gather(futures, direct=True)
+        return found
 
     def finish(self, futures: Sequence[Any]) -> None:
         """Wait until nobody is at work any more: what is written late would stay behind."""

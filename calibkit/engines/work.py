@@ -218,20 +218,6 @@ class StateTask:
         source = self.opening.open(shard)
         return read_so(self.make(source), source.told, source.noted)
 
-    def packed(self, shard: Shard) -> Packed:
-        """Return the file of a state of rows, so packed that it takes no longer than to send it."""
-        state = self(shard)
-        return Packed(state.rows, state.to_bytes("lz4"), state.noted)
-
-
-@dataclass(frozen=True)
-class Packed:
-    """The file of a state."""
-
-    rows: int
-    data: bytes
-    noted: Noted
-
 
 def _state(method: Callable[[], Run[Any, Any]], options: Any, source: Source) -> State:
     return method().state(options, source)
@@ -283,19 +269,12 @@ def state_of_all(
     """
 
     def state(task: StateTask, work: Sequence[Shard]) -> State:
-        files = engine.map(task.packed, work) if of_rows else []
-        states = [] if of_rows else engine.map(task, work)
+        states = engine.map(task, work)
         meanwhile()
-        from calibkit.registry.states import state_of
         from calibkit.summaries.states import join_states
 
-        if of_rows:
-            found = join_states(
-                [replace(state_of(f.data, "a shard's rows"), noted=f.noted) for f in files]
-            )
-        else:
-            found = engine.reduce(join_states, states, task.opening.memory.entries)
-        return replace(found, path=shards[0].name)
+        room = inf if of_rows else task.opening.memory.entries
+        return replace(engine.reduce(join_states, states, room), path=shards[0].name)
 
     work = divided(engine, shards, task.opening) if divide else shards
     try:

@@ -26,6 +26,7 @@ from calibkit.files.inputs import Part
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
 from calibkit.files.table import Table, one_schema
+from calibkit.files.told import Noted
 from calibkit.models.lineage import name_makers
 from calibkit.models.model import Model, canonical_text
 from calibkit.numerics.hashes import hash_rows, hash_text
@@ -160,6 +161,10 @@ class RowState(State):
 
     files: tuple[StateFile, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as a file, so packed that it takes no longer than to send it."""
+        return _unpacked, (type(self), self.header, self.to_bytes("lz4"), self.path, self.noted)
+
     @abstractmethod
     def needed(self) -> Sequence[str]:
         """Return the columns without which there is nothing to fit."""
@@ -237,6 +242,10 @@ class RowState(State):
                 writer.block(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
                 writer.block(_frames(one, place))
+
+
+def _unpacked(kind: type[RowState], header: Header, data: bytes, path: str, noted: Noted) -> State:
+    return replace(kind.stored(header, data, path), noted=noted)
 
 
 def row_state(
