@@ -5,18 +5,18 @@ from __future__ import annotations
 
 #: File and function, the line before and after, and why it changes nothing.
 EXAMINED = """
-binomial.py upper_tail | if p * (total + 3.0) < a + 1.0: | if p * (total + 3.0) < a + 1.5: | both ways of adding up are accurate beside the limit between them
-binomial.py bound | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 * high: | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 / high: | the bisection stops a step earlier or later, below the precision promised
+distributions.py upper_tail | if p * (total + 3.0) < a + 1.0: | if p * (total + 3.0) < a + 1.5: | both ways of adding up are accurate beside the limit between them
+distributions.py bound | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 * high: | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 / high: | the bisection stops a step earlier or later, below the precision promised
 bootstrap.py poisson | if not 0.0 < square < 1.0: | if not 0.0 < square < 1.5: | reached only when every pair of draws was refused: never in practice
 criteria.py mixture_auc | share = 0.5 if away == 0.0 else 1.0 if away > 0.0 else 0.0 | share = 0.5 if away == 0.0 else 1.0 if away >= 0.0 else 0.0 | 0 is taken before
-raters.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
+classes.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
 knapsack.py nested_levels | if size > 0: | if True: | a short cut: without it the loop has no turns
 logistic.py spread | if weight > 0.0: | if weight >= 0.0: | weight 0 adds 0
-normal.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
-ranking.py ranking_sums | if good > 0: | if True: | adds 0
-binomial.py deviance | if abs(x - mean) < 0.1 * (x + mean): | if abs(x - mean) <= 0.1 * (x + mean): | both formulas hold at the limit between them
-splits.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u >= 0.0 and (above <= high or below > low): | looks once more at a value that cannot occur
-isotonic.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right = (0, 0, 1) | the first group raises it to 1 before it is read
+distributions.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
+metrics.py ranking_sums | if good > 0: | if True: | adds 0
+distributions.py deviance | if abs(x - mean) < 0.1 * (x + mean): | if abs(x - mean) <= 0.1 * (x + mean): | both formulas hold at the limit between them
+draws.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u >= 0.0 and (above <= high or below > low): | looks once more at a value that cannot occur
+rates.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right = (0, 0, 1) | the first group raises it to 1 before it is read
 tree.py search_splits | continue | pass | costs time alone: a node is looked at twice, or though it cannot be split
 moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
 reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
@@ -39,7 +39,7 @@ comparisons.py draw_lift | panel.axhline(0.0, zorder=1, **sheet.guide) | panel.a
 dask.py DaskEngine._local_cluster | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 1}} | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 2}} | how many threads polars takes on a local worker: time alone
 tests.py TwoBinomials.rejects | if not min(self.totals): | if False: | without rows of a class the interval of its rate is all of [0, 1]: nothing is rejected either way
 maps.py fit_maps | found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields | found = ISOTONIC.fit(points, MapOptions(threads=2), []).fields | the number of threads: the same result
-ranking.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
+metrics.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
 fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no probability
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
 sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
@@ -59,7 +59,7 @@ psi.py _variance | slopes = [math.log(a / b) + 1.0 - b / a for a, b in zip(own, 
 cell_surface.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE)) | penalty = np.append(1.5000000000000002e-09, np.full(terms.shape[1], _RIDGE)) | a ridge that only keeps the intercept finite
 bootstrap.py poisson | while left >= chance and number < 200.0: | while left > chance and number < 200.0: | a draw that equals the chance to the last bit
 gap.py Segment.reach | ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)] | ends = [ends[0] * (1 + _ROUNDING), ends[1] * (1 + _ROUNDING)] | a margin for rounding, which an exact comparison follows
-ranking.py ranking_sums | if good > 0: | if good >= 0: | adds 0
+metrics.py ranking_sums | if good > 0: | if good >= 0: | adds 0
 bets.py evidence | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=True)] | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=False)] | both lists have an entry for each night
 grid_methods.py steps | return (levels * (bins + 1) * (bins + 2) // 2, 0) | return (levels * (bins + 1) * (bins - 2) // 2, 0) | about how much work a grid takes, for a limit
 grid_methods.py steps | held = levels * (1 + sum((int(cost[-1]) for cost in costs))) | held = levels * (2 + sum((int(cost[-1]) for cost in costs))) | about how much work a grid takes, for a limit
@@ -72,7 +72,7 @@ surface_fit.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) 
 hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a short cut: a share of 1 changes nothing
 maps.py _read_classes | near = Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
 text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same
-grid_table.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
+binning.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
 rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
