@@ -59,19 +59,12 @@ def expected_true_positivity(
     """Return the mean of the true positivity, given what training showed: E[S_true | S_train].
 
     It is (b1 + n S_train) / (b1 + b0 + n) for tau = 1; otherwise by quadrature, see above, to a
-    relative error below 1e-10.
+    relative error below 1e-10.  S_train, the positivity in training, is in [0, 1], and n >= 0: the
+    limit n -> 0 is b1 / (b1 + b0), for n -> infinity it is S_train / (S_train + tau (1 - S_train)).
+    The true prior is (b1, b0), both positive; negatives were kept at the rate 1/tau in training (tau <
+    1: they were multiplied).
 
-    Parameters
-    ----------
-    train_score
-        S_train, the positivity in training, in [0, 1].
-    evidence
-        n >= 0.  The limit n -> 0 is b1 / (b1 + b0), for n -> infinity it is
-        S_train / (S_train + tau (1 - S_train)).
-    true_prior
-        (b1, b0), both positive.
-    tau
-        Negatives were kept at the rate 1/tau in training (tau < 1: they were multiplied).
+    Arora et al., theorems E.2 and E.4 (a).  Equals the expected positivity of test rows (theorem E.3).
 
     Raises
     ------
@@ -79,11 +72,6 @@ def expected_true_positivity(
         For a train score outside [0, 1], negative or infinite evidence, NaN.
     UsageError
         For a prior that is not positive, or tau outside 1e-12 to 1e12.
-
-    Notes
-    -----
-    Arora et al., theorems E.2 and E.4 (a).  Equals the expected positivity of test rows
-    (theorem E.3).
 
     Examples
     --------
@@ -115,16 +103,8 @@ def expected_test_positivity(
 ) -> FloatArray:
     """Return the expected positivity of test rows, given the model's score: E[S_test | S_model].
 
-    The same as `expected_true_positivity` of the train score behind `score`.
-
-    Raises
-    ------
-    DataError
-        As `train_score` and `expected_true_positivity` do.
-
-    Notes
-    -----
-    Arora et al., theorems E.3 and E.4 (b).
+    The same as `expected_true_positivity` of the train score behind `score`, with the errors of both
+    (Arora et al., theorems E.3 and E.4 (b)).
 
     Examples
     --------
@@ -138,16 +118,8 @@ def expected_test_positivity(
 def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
     """Return the score of a posterior network, (p1 + n S_train) / (p1 + p0 + n).
 
-    Parameters
-    ----------
-    train_score, evidence
-        S_train in [0, 1] and n >= 0.
-    model_prior
-        (p1, p0), both positive.
-
-    Notes
-    -----
-    Arora et al., equation 1 and lemma E.1.
+    S_train is in [0, 1], n >= 0, the model prior (p1, p0), both positive (Arora et al., equation 1 and
+    lemma E.1).
 
     Examples
     --------
@@ -163,27 +135,16 @@ def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Pri
 def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
     """Return the positivity in training behind a model score: the inverse of `model_score`.
 
-    S_train = S_model - (omega - S_model) gamma, omega = p1 / (p1 + p0), gamma = (p1 + p0) / n.
-
-    Parameters
-    ----------
-    score
-        S_model.  Not every score can be reached: it lies between p1 / (p1 + p0 + n) and
-        (p1 + n) / (p1 + p0 + n), as S_train is in [0, 1].  What a rounding of `score` (in its own
-        dtype) puts outside is moved to the end of the interval.
-    evidence
-        n > 0: without evidence the score says nothing about training.
-    model_prior
-        (p1, p0), both positive.
+    S_train = S_model - (omega - S_model) gamma, omega = p1 / (p1 + p0), gamma = (p1 + p0) / n (Arora et
+    al., lemma E.1).  Not every S_model can be reached: it lies between p1 / (p1 + p0 + n) and (p1 + n)
+    / (p1 + p0 + n), as S_train is in [0, 1].  What a rounding of `score` (in its own dtype) puts
+    outside is moved to the end of the interval.  Without evidence (n = 0) the score says nothing about
+    training.
 
     Raises
     ------
     DataError
         For a score that cannot be reached with this evidence and prior.
-
-    Notes
-    -----
-    Arora et al., lemma E.1.
 
     Examples
     --------
@@ -222,15 +183,9 @@ def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) ->
 def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
     """Return the differential entropy (in nats) of Beta(a1, a0), a posterior network's uncertainty.
 
-    ln B(a1, a0) - (a1 - 1) psi(a1) - (a0 - 1) psi(a0) + (a1 + a0 - 2) psi(a1 + a0).
+    ln B(a1, a0) - (a1 - 1) psi(a1) - (a0 - 1) psi(a0) + (a1 + a0 - 2) psi(a1 + a0), where a1 and a0 are
+    the model prior plus the evidence of each class, both positive.
 
-    Parameters
-    ----------
-    a1, a0
-        Model prior plus evidence of each class, both positive.
-
-    Notes
-    -----
     Arora et al., footnotes 3 and 4; their sign of the last term is a misprint.  The entropy is
     *not* monotone in a1 + a0 at a fixed score where min(a1, a0) is below about 1: it then
     rises with the evidence, so that it mixes "very sure" with "sparse and extreme".  As an
