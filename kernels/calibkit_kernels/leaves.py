@@ -387,7 +387,7 @@ def merge_cells(left: Int64s, right: Int64s, filled: int, cells: Cells, sums: Fl
 def fit_cell_lines(
     score: Floats, places: Int64s, cells: Cells, sums: Floats, parents: Cells, out: Floats
 ) -> None:
-    """Write Platt's map of each node as `leaf_maps.fit_leaf_lines` does, from known rows by cell.
+    """Write Platt's map of each node as `fit_leaf_lines` does, from known rows by cell.
 
     `score` is that of each cell; a fit starts from the line of the node's parent (-1: none), which
     stands before it.

@@ -21,7 +21,7 @@ from tests.conftest import INTERPRETED, ROOT, Invoke, clean_environment
 from tests.signatures import FIRST_USES
 
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
-LINES = ["maps.logit: float64", "hashes.mix: uint64"]
+LINES = ["maps.logit: float64", "draws.mix: uint64"]
 
 #: Fits that call most of what fits call; the rest is tried when the list is made.
 SOME = ("auto", "beta", "tree", "alpha", "vad", "intervals", "drift")
