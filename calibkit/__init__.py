@@ -8,6 +8,7 @@ DuckDB or whatever else has the Arrow C stream interface.  Nothing is loaded bef
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -88,21 +89,21 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def _apply() -> Callable[..., Any]:
-    from calibkit.api.models import apply_to_frame
-
-    return apply_to_frame
-
-
-def _drift() -> Callable[..., Any]:
-    from calibkit.api.models import drift_of_frame
-
-    return drift_of_frame
+def _in_python(method: str) -> Callable[..., Any]:
+    found: Callable[..., Any]
+    match method:
+        case "apply":
+            from calibkit.api.models import apply_to_frame as found
+        case "drift":
+            from calibkit.api.models import drift_of_frame as found
+        case "html":
+            from calibkit.reports.html import plain as found
+    return found
 
 
 # Models reach nothing above themselves: what applies them and shows them is given to them here.
 _give()
-_IN_PYTHON.update({"apply": _apply, "drift": _drift})
+_IN_PYTHON.update({name: partial(_in_python, name) for name in ("apply", "drift", "html")})
 
 
 def __dir__() -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import python_function, tell
-from calibkit.api.words import in_python
+from calibkit.api.functions import in_python, python_function, tell
 from calibkit.options.bin import BinOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.validate import ValidateOptions
@@ -25,17 +24,11 @@ if TYPE_CHECKING:
 
 @python_function(EvaluateOptions)
 def evaluate(source: Source, options: EvaluateOptions) -> Metrics:
-    """Judge scores by labels: ranking, calibration and decisions, with intervals.
+    """See `EvaluateOptions`.
 
-    Returns
-    -------
-    Metrics
-        The content of metrics.json: ``metrics[score][slice][metric]``, ``intervals``,
-        ``differences``; ``to_json()`` are the bytes that ``calibkit evaluate`` writes.
+    Returns Metrics: The content of metrics.json: ``metrics[score][slice][metric]``, ``intervals``,
+    ``differences``; ``to_json()`` are the bytes that ``calibkit evaluate`` writes.
 
-    Examples
-    --------
-    >>> import calibkit as ck
     >>> rows = ck.simulate_posterior(2_000, seed=1)
     >>> found = ck.evaluate(rows, scores=["score"], metrics=["auc", "log_loss"])
     >>> round(found.metrics["score"]["all"]["auc"], 2)
@@ -51,14 +44,8 @@ def report(source: Source, options: EvaluateOptions) -> str:
     Figures with their intervals, pictures and the story of the boundary, in one file that needs no
     other; more pictures with the extra ``plot``.
 
-    Returns
-    -------
-    str
-        The page that ``calibkit evaluate --report`` writes.
+    Returns str: The page that ``calibkit evaluate --report`` writes.
 
-    Examples
-    --------
-    >>> import calibkit as ck
     >>> page = ck.report(ck.simulate_posterior(500, seed=1), metrics=["auc"])
     >>> page.startswith("<!doctype html>")
     True
@@ -70,11 +57,9 @@ def report(source: Source, options: EvaluateOptions) -> str:
 
 def _evaluated(source: Source, options: EvaluateOptions, *, curves: bool = False) -> Evaluated:
     from calibkit.evaluation.evaluate import evaluate
-    from calibkit.runtime.threads import later, warm_up
 
-    later(options.workers, warm_up)
     found = evaluate(options, source, curves=curves)
-    tell(found.warnings, EvaluateOptions)
+    tell(found.warnings, options)
     return found
 
 
@@ -82,15 +67,9 @@ def _evaluated(source: Source, options: EvaluateOptions, *, curves: bool = False
 def validate(source: Source, options: ValidateOptions) -> Report:
     """Look at rows as the other functions would, and report all that is wrong or odd with them.
 
-    Returns
-    -------
-    Report
-        ``ok`` (no errors), ``findings`` (``level``, ``check``, ``message``, ``column``, ``rows``,
-        ``first_rows``) and ``columns``, see docs/validate.md.
+    Returns Report: ``ok`` (no errors), ``findings`` (``level``, ``check``, ``message``, ``column``,
+    ``rows``, ``first_rows``) and ``columns``, see docs/validate.md.
 
-    Examples
-    --------
-    >>> import calibkit as ck
     >>> report = ck.validate({"score": [0.2, 1.5, None], "label": [0, 1, 1]})
     >>> report.ok, [(one.check, one.column, one.first_rows) for one in report.findings]
     (False, [('missing', 'score', [3]), ('range', 'score', [2])])
@@ -102,20 +81,14 @@ def validate(source: Source, options: ValidateOptions) -> Report:
 
 @python_function(WatchOptions)
 def watch(source: Source, options: WatchOptions) -> Watched:
-    """Test that a deployed boundary keeps its promises on new labelled rows, valid at every look.
+    """See `WatchOptions`.
 
     What was counted is read from the file of the state, if it is there, and written to it.
 
-    Returns
-    -------
-    Watched
-        ``alarm``, ``tests``, ``period`` and ``advice``, see docs/watch.md; ``to_json()`` are the bytes
-        that ``calibkit watch`` writes.
+    Returns Watched: ``alarm``, ``tests``, ``period`` and ``advice``, see docs/watch.md; ``to_json()``
+    are the bytes that ``calibkit watch`` writes.
 
-    Examples
-    --------
     >>> import tempfile
-    >>> import calibkit as ck
     >>> model = ck.fit_boundary(ck.simulate_posterior(2_000, seed=1), recall=0.5, method="st")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tonight = ck.simulate_posterior(2_000, seed=2)
@@ -127,26 +100,20 @@ def watch(source: Source, options: WatchOptions) -> Watched:
     from calibkit.methods.watch.watch import watch
 
     found = watch(options, source)
-    tell(found.warnings, WatchOptions)
+    tell(found.warnings, options)
     write_bytes(found.state.to_json(), options.state)
     return found
 
 
 @python_function(BinOptions)
 def bin(source: Source, options: BinOptions) -> pl.DataFrame:
-    """Count rows and positive rows over a grid of uncertainty bins by score bins.
+    """See `BinOptions`.
 
     The rows have a score, a label 0/1 and perhaps an uncertainty.
 
-    Returns
-    -------
-    polars.DataFrame
-        One row a cell: its limits, ``count``, ``positives``, ``positivity``, ``mean_score``; with
-        ``add_level`` the rows themselves, with a column ``level``.
+    Returns polars.DataFrame: One row a cell: its limits, ``count``, ``positives``, ``positivity``,
+    ``mean_score``; with ``add_level`` the rows themselves, with a column ``level``.
 
-    Examples
-    --------
-    >>> import calibkit as ck
     >>> grid = ck.bin(ck.simulate_posterior(1_000, seed=1), uncertainty_bins=2, score_bins=5)
     >>> grid.height, int(grid["count"].sum())
     (10, 1000)
@@ -160,12 +127,12 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         run, placed = with_levels(options, source, memory_budget(None), options.workers)
         said = list(placed.warnings)
         rows = pl.concat(run.frames(said.append))
-        tell(tuple(said), BinOptions)
+        tell(said, options)
         return rows
     from calibkit.bins.run import fit
 
     binned = fit(options, source)
-    tell(binned.warnings, BinOptions)
+    tell(binned.warnings, options)
     return binned.frame
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,21 +14,15 @@ from calibkit.simulate.run import simulate
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=kinds.SimulateOptions)
 
-_RETURNS = """
+_TEXT = """See `options`.
+
 The same seed gives the same rows, and the first rows of a longer simulation are those of a shorter
 one (for one version of numpy, which may change how it draws from a distribution).
 
-Returns
--------
-DataFrame
-    The rows; `id` counts from 1.
+Returns DataFrame: The rows; `id` counts from 1.
 
-Examples
---------
->>> import calibkit as ck
->>> ck.{name}(2, keep="id")["id"].to_list()
-[1, 2]
-"""
+>>> ck.{}(2, keep="id")["id"].to_list()
+[1, 2]"""
 
 
 def _simulated(options: Callable[P, Asked]) -> Callable[P, pl.DataFrame]:
@@ -41,7 +34,7 @@ def _simulated(options: Callable[P, Asked]) -> Callable[P, pl.DataFrame]:
 
     name = "simulate_" + next(name for name, one in kinds.KINDS.items() if one is kind)
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"{inspect.getdoc(kind)}\n{_RETURNS.format(name=name)}"
+    made.__doc__ = _TEXT.format(name)
     return options_function(options)(made)
 
 

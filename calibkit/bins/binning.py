@@ -20,7 +20,7 @@ from calibkit.columns.weights import Unit
 from calibkit.errors import DataError, UsageError
 from calibkit.models.model import Column, canonical_text
 from calibkit.numerics.quantile import level_edges
-from calibkit.options.levels import Order
+from calibkit.options.bin import Order
 from calibkit.summaries.edges import assign, equal_width_edges, quantile_edges
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels

@@ -38,9 +38,9 @@ from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import Shown
 from calibkit.numerics.row_hash import hash_text
 from calibkit.numerics.sums import exact_group_sums
-from calibkit.options.drift import DriftOptions
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
+from calibkit.options.watch import DriftOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.runs import Plan
 from calibkit.summaries.states import Shard, State, SummedState, new_header

@@ -29,7 +29,7 @@ from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.row_hash import hash_rows
 from calibkit.numerics.sums import ExactSum, group_fractions
-from calibkit.options.drift import DriftOptions
+from calibkit.options.watch import DriftOptions
 
 Floats = NDArray[Any]
 

@@ -23,8 +23,7 @@ from calibkit.expressions.program import Program, columns_of, scores_of
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
 from calibkit.models.model import Column, Model
-from calibkit.options.apply import ApplyOptions
-from calibkit.options.export import ExportOptions
+from calibkit.options.apply import ApplyOptions, ExportOptions
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
 TOLERANCE = 1e-12

@@ -11,7 +11,7 @@ from calibkit.errors import ModelError
 from calibkit.maps.logit_maps import LogitMapModel
 from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
 from calibkit.models.model import Model, Provenance, known
-from calibkit.options.maps import SCORE_METHODS
+from calibkit.options.calibrate import SCORE_METHODS
 
 #: The version of a calibrator of scores.
 SCORE_VERSION: Final = 1

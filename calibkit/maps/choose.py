@@ -17,7 +17,7 @@ from calibkit.maps.method import Float64s, Method, Points, default_clip, mapped,
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import Candidate, ScoreMap
 from calibkit.numerics.streams import FOLD, salt_of
-from calibkit.options.maps import SCORE_METHODS, MapOptions
+from calibkit.options.calibrate import SCORE_METHODS, MapOptions
 from calibkit.runtime.progress import steps
 
 #: Rows to fit a map on, and rows to judge it by.

@@ -25,7 +25,7 @@ from calibkit.maps.lines import refuse_steep
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.logistic import fit_rising_spline
-from calibkit.options.maps import MapOptions
+from calibkit.options.calibrate import MapOptions
 from calibkit_kernels.maps import LEAST, spline_map
 
 if TYPE_CHECKING:

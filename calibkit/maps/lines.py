@@ -18,7 +18,7 @@ from calibkit.errors import DataError
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.logistic import fit_logistic
-from calibkit.options.maps import MapOptions
+from calibkit.options.calibrate import MapOptions
 from calibkit_kernels.logistic import is_separated
 from calibkit_kernels.maps import LEAST, beta_map, line_map, log_parts
 

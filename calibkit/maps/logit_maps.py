@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.options.maps import CLASS_METHODS
+from calibkit.options.calibrate import CLASS_METHODS
 
 Floats = NDArray[np.float64]
 

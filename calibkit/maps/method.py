@@ -15,7 +15,7 @@ from calibkit.columns.weights import Unit
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.quantile import falling_quantiles
-from calibkit.options.maps import MapOptions
+from calibkit.options.calibrate import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.logistic import share_classes

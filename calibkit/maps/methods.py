@@ -1,7 +1,7 @@
 """The methods that map scores.
 
 A new one has its fit beside those of its family, a line here, and its entry in
-`calibkit.options.maps.SCORE_METHODS`; nothing else names it.
+`calibkit.options.calibrate.SCORE_METHODS`; nothing else names it.
 """
 
 from __future__ import annotations

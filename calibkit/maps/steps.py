@@ -26,7 +26,7 @@ from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.isotonic import pool, pool_block
-from calibkit.options.maps import MapOptions
+from calibkit.options.calibrate import MapOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.edges import equal_width_edges
 from calibkit_kernels.isotonic import added_row_fits, next_corners

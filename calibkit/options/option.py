@@ -10,7 +10,6 @@ from math import inf
 from numbers import Integral, Real
 from typing import (
     Any,
-    ClassVar,
     Final,
     Literal,
     TypeVar,
@@ -134,12 +133,10 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
 class Options:
     """What was asked for: the base of every class of options.
 
-    A subclass is a frozen dataclass whose fields are made by `option`.  Values are checked
-    when it is made, first each by itself, then together by `check`.
+    A subclass is a frozen dataclass whose fields are made by `option`; the docstring of one that a
+    command takes is the help of the command.  Values are checked when it is made, first each by
+    itself, then together by `check`.
     """
-
-    #: What the help of a kind shows after the names of the command and of the kind.
-    EXAMPLES: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
@@ -140,41 +140,6 @@ Features = Annotated[
     ),
 ]
 
-ModelFile = Annotated[
-    ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
-]
-
-_AS_IN_MODEL: Final = "as the model names it"
-
-ProbsElsewhere = Annotated[str | None, of_columns(PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Elsewhere(Options):
-    """Where the columns of a model are, if not where it says."""
-
-    score: Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)] = None
-    uncertainty: Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)] = None
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The column of each role that is not where the model says."""
-        named = {role: getattr(self, role, None) for role in ("score", "uncertainty", "probs")}
-        return {role: name for role, name in named.items() if name is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfModel(Elsewhere):
-    """What has a model, and may read its columns under other names."""
-
-    model: ModelFile
-
-    @property
-    def fitted(self) -> Model:
-        """The model."""
-        return cast("Model", self.model)
-
-
 # Output and run ------------------------------------------------------------------------------
 
 Provenance = Annotated[
@@ -196,11 +161,6 @@ Tags = Annotated[
 ]
 
 Seed = Annotated[int, of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED")]
-
-SeedElsewhere = Annotated[
-    int | None,
-    of_seed("Another seed for the decisions of a stochastic boundary.", shown=_AS_IN_MODEL),
-]
 
 Threads = Annotated[
     int | None,

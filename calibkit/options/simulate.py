@@ -51,7 +51,13 @@ def _told(pair: Sequence[float]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateOptions(Options):
-    """What every simulation takes: how many rows, which columns, and where randomness begins."""
+    """Generate score files with a known truth, to try methods on.
+
+    Examples:
+      calibkit simulate posterior --rows 10000 -o calib.parquet
+      calibkit simulate selection --part test --rows 20000 -o test.parquet
+      calibkit simulate raters --rows 1000 --raters 3 -o votes.parquet
+    """
 
     rows: Annotated[int, of_output("How many rows.", "N", least=1)] = field(kw_only=False)
     keep: Names | None = of_output(
@@ -84,12 +90,11 @@ class PosteriorOptions(SimulateOptions):
 
     Columns: `id`, `label`, `score`, `uncertainty` (minus the strength of the model's posterior),
     `evidence`, `entropy` (of that posterior), `true_positivity` (the probability of label 1).
-    """
 
-    EXAMPLES = (
-        "--rows 100000 --seed 1 -o calib.parquet",
-        "--rows 300 --keep 'label,score,uncertainty' | column -s, -t",
-    )
+    Examples:
+      calibkit simulate posterior --rows 100000 --seed 1 -o calib.parquet
+      calibkit simulate posterior --rows 300 --keep 'label,score,uncertainty' | column -s, -t
+    """
 
     true_prior: tuple[float, float] = of_truth(
         "The true positivity is drawn from Beta(B1, B0).",
@@ -150,13 +155,12 @@ class SelectionOptions(SimulateOptions):
 
     Columns: `id`, `label` (not in validation), `score_1` (the model), `score_2`, `score_3`, … (its
     refits), `true_probability`.
-    """
 
-    EXAMPLES = (
-        "--rows 30000 --part validation -o unlabelled.parquet",
-        "--rows 30000 --part test -o test.parquet",
-        "--rows 30000 --part train --refits 3 --seed 1 -o like_training.parquet",
-    )
+    Examples:
+      calibkit simulate selection --rows 30000 --part validation -o unlabelled.parquet
+      calibkit simulate selection --rows 30000 --part test -o test.parquet
+      calibkit simulate selection --rows 30000 --part train --refits 3 --seed 1 -o like_training.parquet
+    """
 
     # The function's word; nothing asks for a part of these options.
     part: Literal["test", "validation", "train"] = of_truth(
@@ -196,12 +200,11 @@ class RatersOptions(SimulateOptions):
 
     Columns: `id`, `prob_0`, `prob_1`, `count_0`, `count_1`; under `modes` also `true_probability`,
     `mode` and the indicators `feature_0` to `feature_9`.
-    """
 
-    EXAMPLES = (
-        "--rows 10000 --raters 2 -o votes.parquet",
-        "--rows 10000 --design modes --seed 1 -o modes.parquet",
-    )
+    Examples:
+      calibkit simulate raters --rows 10000 --raters 2 -o votes.parquet
+      calibkit simulate raters --rows 10000 --design modes --seed 1 -o modes.parquet
+    """
 
     design: Literal["ideal", "modes"] = of_truth(
         "How raters and the model behave.", default="ideal"
@@ -219,12 +222,11 @@ class PartitionsOptions(SimulateOptions):
 
     Columns: `id`, `label`, `score`, `feature_pattern`, `feature_noise` (of no use),
     `true_positivity`.
-    """
 
-    EXAMPLES = (
-        "--rows 20000 --seed 1 -o calib.parquet",
-        "--rows 20000 --kind training -o train.parquet",
-    )
+    Examples:
+      calibkit simulate partitions --rows 20000 --seed 1 -o calib.parquet
+      calibkit simulate partitions --rows 20000 --kind training -o train.parquet
+    """
 
     kind: Literal["new", "training"] = of_truth(
         "New rows, or those the model was trained on.", default="new"

@@ -20,7 +20,17 @@ of_tandem = partial(option, group="In tandem with a calibrator")
 
 @dataclass(frozen=True, kw_only=True)
 class VadOptions(shared.FitOptions):
-    """What `vad` fits, and on which columns."""
+    """Shrink scores so that selected rows are not over-scored: variance-adjusting debiasing.
+
+    Rows selected for their high scores are over-scored: errors that raise a score are selected
+    more often. Replicates of the model (other seeds, bootstrap refits) show how large such errors
+    are. No labels are needed, and the rows may be distributed differently from the training rows.
+
+    Examples:
+      calibkit vad unlabelled.parquet -o vad.json
+      calibkit vad unlabelled.parquet --members 'p_*' --replicates bootstrap --by country -o vad.json
+      calibkit vad unlabelled.csv --calibrator cal.json --train-input like_training.csv -o vad.json
+    """
 
     members: shared.Names = of_patterns(
         "Scores of replicate predictors, first the one in service (names and globs; commas "

@@ -17,8 +17,8 @@ from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
 from calibkit.measures import cells
 from calibkit.measures.views import Sample
-from calibkit.options.grid_plots import EceAtOptions
 from calibkit.options.metrics import Settings
+from calibkit.options.plot import EceAtOptions
 from calibkit.reports.points import Points, check_lines, ends_of, per_cent, schema, undrawable
 from calibkit.reports.style import Sheet
 

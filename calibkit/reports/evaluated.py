@@ -19,7 +19,7 @@ from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table
 from calibkit.options import plot
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.options.plot import HeatmapOptions
 from calibkit.reports import plots, reliability
 from calibkit.reports.html import Markup, Span, number
 from calibkit.reports.html_pictures import figure_of

@@ -17,7 +17,7 @@ from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.measures.curves import with_intervals
-from calibkit.options.grid_plots import GridPlot, PositivityOptions
+from calibkit.options.plot import GridPlot, PositivityOptions
 from calibkit.reports.points import Points, check_lines, nice_end, per_cent
 from calibkit.reports.style import Sheet, with_room
 

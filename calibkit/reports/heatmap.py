@@ -26,7 +26,7 @@ from calibkit.methods.boundary.result.decide import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
-from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.options.plot import HeatmapOptions
 from calibkit.reports.grids import (
     FARTHEST,
     GridCells,

@@ -14,8 +14,7 @@ import polars as pl
 
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
-from calibkit.options.grid_plots import KINDS
-from calibkit.options.plot import Look
+from calibkit.options.plot import KINDS, Look
 from calibkit.reports import plots
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, figure, joined, number, tag
 from calibkit.reports.points import Points

@@ -5,7 +5,7 @@
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
     to_bytes(figure, "svg") -> bytes          its bytes, the same each time
 
-A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here two functions:
+A kind is a class of options in `calibkit.options.plot.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
 """
 
@@ -18,8 +18,15 @@ from calibkit.bins.grid_table import is_grid_table
 from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
-from calibkit.options.grid_plots import KINDS, BinnedPlot, RegionsOptions
-from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
+from calibkit.options.plot import (
+    KINDS,
+    BinnedPlot,
+    JudgedPlot,
+    Look,
+    PlotOptions,
+    RegionsOptions,
+    WatchPlotOptions,
+)
 from calibkit.reports import (
     comparisons,
     curves,

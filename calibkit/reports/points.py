@@ -20,7 +20,7 @@ MOST_LINES = 8
 class Points:
     """What a picture shows."""
 
-    kind: str  # a key of `calibkit.options.grid_plots.KINDS`
+    kind: str  # a key of `calibkit.options.plot.KINDS`
     table: pl.DataFrame  # every number that is drawn
     #: What titles, axes and legends say besides, such as the name of a score.
     words: Mapping[str, str] = field(default_factory=dict)

@@ -26,8 +26,8 @@ from calibkit.numerics.binomial import interval
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.normal import critical_value
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.grid_plots import RecallGainOptions
-from calibkit.options.judging import decimals
+from calibkit.options.evaluate import decimals
+from calibkit.options.plot import RecallGainOptions
 from calibkit.reports.points import Points, check_lines, ends_of, per_cent, schema
 from calibkit.reports.style import Sheet, aside
 from calibkit.views.answer import alert_counts

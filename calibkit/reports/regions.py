@@ -24,7 +24,7 @@ from calibkit.methods.boundary.result.decide import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.options.apply import ApplyOptions
-from calibkit.options.grid_plots import RegionsOptions
+from calibkit.options.plot import RegionsOptions
 from calibkit.reports.heatmap import OUTLINES, boundary_of, draw_cells
 from calibkit.reports.points import Points, schema, undrawable
 from calibkit.reports.style import Sheet, with_room

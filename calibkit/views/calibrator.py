@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
-from calibkit.options.maps import SCORE_METHODS
+from calibkit.options.calibrate import SCORE_METHODS
 from calibkit.views.alpha import logit_map_view
 from calibkit.views.answer import spread
 

@@ -17,22 +17,6 @@ from .deliver import applied, show_plan, write_rows
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
-HELP = """\
-A boundary adds `decision` (0 or 1) and `margin`: how far the score is above the threshold of the
-row's level, in logits; a stochastic one also `decision_probability`, and needs --key; with --add-level
-`level`, and for mist `probability`. Calibrators and vad add `calibrated` (of class probabilities
-`calibrated_<class>`), hetcal also `leaf`; alpha-cal adds `alpha0`, `disagreement` and
-`disagreement_<class>`, with --map also `calibrated_<class>`. A bundle adds what its parts add,
-`decision_<name>` for each boundary, and `action`: the name of the first that selects the row.
-
-Examples:
-  calibkit apply boundary.json test.parquet -o decided.parquet
-  calibkit apply cal.json scores.parquet --column p -o calibrated.parquet
-  cat scores.csv | calibkit apply boundary.json - -o - | head
-  calibkit apply boundary.json scores/ --selected --keep 'id,score' -o alarms.csv
-  calibkit apply boundary.json scores/ --in-place --overwrite-columns
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Threaded):
@@ -58,7 +42,8 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
                 raise UsageError(f"--in-place: {path} is no file here that could be written over.")
 
 
-def run(options: ApplyOptions, line: ApplyLine) -> None:
+@declare.command
+def apply(options: ApplyOptions, line: ApplyLine) -> None:
     """Do what the line asks for: here, on a cluster, or only as a plan."""
     from calibkit.apply.apply import plan_application
     from calibkit.models.model import load
@@ -113,6 +98,3 @@ def _run_far(
     console.aside(made.noted.lines)
     console.report_rows(made.rows, list(made.added))
     console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)
-
-
-register = declare.command(HELP, run, ApplyOptions, ApplyLine)

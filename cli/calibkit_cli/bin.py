@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.options.bin import BinOptions
-from calibkit.registry.methods import grid
 
 from . import declare
 from .console import Console
@@ -19,16 +18,6 @@ from .lines import OutputFormat, StateLine
 if TYPE_CHECKING:
     from calibkit.bins.run import Binned
     from calibkit.files.sources import Source
-
-HELP = """\
-One row per cell, with its limits, counts, share of positives and mean score. With --add-level the rows
-themselves, each with its uncertainty bin.
-
-Examples:
-  calibkit bin calib.parquet --uncertainty-bins 3 --score-bins 500 -o grid.parquet
-  calibkit bin scores.csv --score-bins 10 --strategy equal-width | column -s, -t
-  calibkit bin calib.parquet --uncertainty-bins 3 --add-level -o levels.parquet
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +32,16 @@ def deliver_grid(console: Console, binned: Binned) -> None:
     deliver_rows(console, _rows(console, binned), "arrow")
 
 
-def _run(options: BinOptions, line: BinLine) -> None:
+@declare.command
+def bin(options: BinOptions, line: BinLine) -> None:
+    """Count, and write the grid, or the rows with their levels."""
     console = line.console(
         tabular=not line.partial, output_format=None if line.partial else line.output_format
     )
     if options.add_level and not line.dry_run:
         _write_levels(options, line, console)
         return
-    run_states(grid, options, line, console, _write_grids, deliver_grid)
+    run_states("bin", options, line, console, _write_grids, deliver_grid)
 
 
 def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
@@ -81,6 +72,3 @@ def _rows(console: Console, binned: Binned) -> Rows:
     console.summary(*binned.notes)
     console.detail(*binned.details)
     return Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
-
-
-register = declare.command(HELP, _run, BinOptions, BinLine)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.options.boundary import BoundaryOptions, of_method
 from calibkit.options.shared import of_output
-from calibkit.registry.methods import boundary
 
 from . import declare
 from .console import Console
@@ -21,21 +20,6 @@ if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.methods.boundary.compare import Compared
     from calibkit.methods.boundary.result.fit import FittedBoundary
-
-HELP = """\
-In each uncertainty level the rows from one score threshold up are selected; the thresholds together
-reach the most recall within a bound, the most precision at a recall bound, or the best value of a
-measure or a cost. Recall may count value instead of rows, rates may be those of another base rate,
-and each value of a column may have thresholds of its own.
-
-Examples:
-  calibkit boundary calib.parquet --precision 0.9 -o boundary.json
-  calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
-  calibkit boundary calib.parquet --precision 0.9 --confidence 0.95 -o boundary.json
-  calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
-  calibkit boundary calib.parquet --precision 0.9 --value amount --by country -o boundary.json
-  zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +46,9 @@ class BoundaryLine(FitLine):
             raise UsageError("--compare is a table of many boundaries; leave --apply out.")
 
 
-def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
+@declare.command
+def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
+    """Fit, or compare methods; write the model and what goes with it."""
     console = line.console()
     if line.compare:
         options.check_comparison()
@@ -91,7 +77,7 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
 
     further = None if line.frontier is None else frontier
     write = partial(write_models, options, line, further=further)
-    run_states(boundary, options, line, console, write, deliver)
+    run_states("boundary", options, line, console, write, deliver)
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
@@ -136,6 +122,3 @@ def _print(console: Console, methods: Sequence[Compared]) -> None:
         [[row[name] for name in kept] for row in rows],
         error=console.output == "-",
     )
-
-
-register = declare.command(HELP, _run, BoundaryOptions, BoundaryLine)

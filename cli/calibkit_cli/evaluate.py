@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import of_output
-from calibkit.registry.methods import evaluation
 
 from . import declare
 from .console import Console
@@ -23,20 +22,6 @@ if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.models.page import Page
-
-HELP = """\
-The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.
-
-Examples:
-  calibkit evaluate test.parquet -o metrics.json
-  calibkit evaluate test.parquet --score new --score old --baseline old --top 0.02,0.1
-  calibkit evaluate test.csv --boundary boundary.json --by country -o metrics.json
-  calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
-  calibkit evaluate test.parquet --boundary boundary.json --decision-curve costs.csv -o metrics.json
-  calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
-  calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
-  calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +95,7 @@ class EvaluateLine(StateLine, Gated):
             need_matplotlib()
 
 
+@declare.command
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
     console = line.console(texts=TEXTS)
@@ -126,24 +112,23 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         options = replace(options, boundary=options.model)
 
     def write(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        def told(rows: Source) -> Evaluated:
-            return _told(console, find(rows, curves=bool(line.beside)))
-
+        find = partial(find, curves=bool(line.beside))
         beside = partial(_write_beside, options, line, source)
-        judge(console, source, told, line, "Metrics", view=_view, beside=beside, files=line.beside)
+        about: dict[str, Any] = {"view": _view, "beside": beside, "files": line.beside}
+        judge(console, source, find, tell=_tell, gates=line, noun="Metrics", **about)
 
-    run_states(evaluation, options, line, console, write, deliver)
+    run_states("evaluate", options, line, console, write, deliver_metrics)
 
 
-def deliver(console: Console, found: Evaluated) -> None:
+def deliver_metrics(console: Console, found: Evaluated) -> None:
     """Say what was found of the rows of a state, and write it."""
-    deliver_judged(console, _told(console, found), "Metrics", view=_view)
+    _tell(console, found)
+    deliver_judged(console, found, "Metrics", view=_view)
 
 
-def _told(console: Console, found: Evaluated) -> Evaluated:
+def _tell(console: Console, found: Evaluated, file: str | None = None) -> None:
     console.warn(*found.warnings)
     console.summary(*found.notes)
-    return found
 
 
 def _view(found: Evaluated, page: Page) -> None:
@@ -175,6 +160,3 @@ def _write_beside(
         from calibkit.reports.evaluated import page_of
 
         outputs.write_bytes(page_of(options, source, found), line.report)
-
-
-register = declare.command(HELP, evaluate, EvaluateOptions, EvaluateLine)

@@ -8,9 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from calibkit.errors import UsageError
 from calibkit.models.kinds import view_of
 from calibkit.options.option import Options, options_of
+from calibkit.registry.methods import STATES
 from calibkit.runtime.threads import later, warm_up
 
 from . import declare
@@ -23,46 +26,63 @@ if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
-    from calibkit.registry.methods import Method
     from calibkit.runtime.memory import Memory
-    from calibkit.summaries.runs import Fitted
+    from calibkit.summaries.runs import Fitted, Run
     from calibkit.summaries.states import State
 
 _STDIN = "-"
-
 
 #: What messages call a model, by its kind.
 _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
 
 
-def fit_command(text: str, options: type[Options], method: Method) -> declare.Register:
-    """Return what adds the command of a fit: its help, the class of its options, and what fits it."""
+def _options(name: str) -> type[Options]:
+    """Return what the command of a fit asks for."""
+    found: type[Options]
+    match name:
+        case "alpha-cal":
+            from calibkit.options.alpha_cal import AlphaOptions as found
+        case "calibrate":
+            from calibkit.options.calibrate import CalibrateOptions as found
+        case "hetcal":
+            from calibkit.options.hetcal import HetcalOptions as found
+        case "vad":
+            from calibkit.options.vad import VadOptions as found
+    return found
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    """Add the command of a fit that has nothing but its options."""
 
     def run(asked: Any, line: FitLine) -> None:
         write = partial(write_models, asked, line)
-        run_states(method, asked, line, line.console(), write, deliver)
+        run_states(name, asked, line, line.console(), write, deliver)
 
-    return declare.command(text, run, options, FitLine)
+    declare.add(app, name, run, _options(name), FitLine)
+
+
+alpha_cal = calibrate = hetcal = vad = _add
 
 
 def run_states(
-    made_by: Method,
+    name: str,
     options: Any,
     line: StateLine,
     console: Console,
     write: Callable[[Console, Source, Callable[[Source], Any]], None],
     deliver: Callable[[Console, Any], None],
 ) -> None:
-    """Do what the line of a command that has states asks for.
+    """Do what the line of a command that has states asks for; `name` is that of its method.
 
     `write` makes the results of a source and delivers them, `deliver` delivers that of a state.
     """
     check_paths(options, line, console)
+    load = STATES[name].run
     if line.dask is not None and not line.dry_run:
-        state = state_far(made_by, options, line, console)
-        deliver(console, made_by.run().finish(state, line.budget, options.workers))
+        state = _state_far(load, options, line, console)
+        deliver(console, load().finish(state, line.budget, options.workers))
         return
-    method = made_by.run()
+    method = load()
     source = line.open(console)
     if line.dry_run:
         plan = method.plan(options, source)
@@ -111,7 +131,9 @@ def _travelling(options: Any) -> Any:
     return replace(options, **absolute)
 
 
-def state_far(made_by: Method, options: Any, line: StateLine, console: Console) -> State:
+def _state_far(
+    load: Callable[[], Run[Any, Any]], options: Any, line: StateLine, console: Console
+) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
     from calibkit.engines.work import shards_of, state_on_cluster
 
@@ -121,7 +143,7 @@ def state_far(made_by: Method, options: Any, line: StateLine, console: Console) 
     shards = shards_of(line.inputs)
     console.show_progress()
     state = state_on_cluster(
-        made_by.run,
+        load,
         _travelling(options),
         shards,
         line.opening,

@@ -116,7 +116,7 @@ class EveryRun(Voice, Budget, Threaded):
 def _of_every_run() -> tuple[Any, ...]:
     """Return the options of every run as ones that are read, checked and then left."""
     app = typer.Typer(add_completion=False)
-    declare.command("", lambda given: None, EveryRun)(app, "any")
+    declare.add(app, "any", lambda given: None, EveryRun)
     params: list[Any] = get_command(app).params
     for param in params:
         param.hidden, param.expose_value, param.envvar = True, False, None

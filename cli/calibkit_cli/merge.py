@@ -12,32 +12,14 @@ from calibkit.registry.methods import STATES
 from . import declare
 from .bin import deliver_grid
 from .console import Console
-from .drift import deliver as deliver_drift
-from .evaluate import deliver as deliver_metrics
+from .evaluate import deliver_metrics
 from .fitting import deliver
 from .judging import TEXTS
 from .lines import STATE, Budget, NoPlan, OutputFormat, Results
-from .watch import deliver as deliver_watch
+from .watch import deliver_drift, deliver_watch
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Write
-
-HELP = """\
-A state is what a command writes with --partial: a summary of some of the rows, and the options of the
-command. Merged in any order and grouping they give the result that the command would give for all
-rows at once; a result named .state is the merged state itself.
-
-States of `calibkit watch` merge by their nights.
-
-The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate --probs), and
-of evaluate --probs, are the rows themselves, with the columns that are used; merge works on them in one
-step.
-
-Examples:
-  calibkit merge part-1.state part-2.state -o boundary.json
-  calibkit merge parts/ --expect 100 -o boundary.json
-  calibkit merge part-1.state part-2.state -o half.state
-"""
 
 #: Kinds whose result is a table.
 TABLES = ("bin",)
@@ -53,7 +35,23 @@ _DELIVER: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class MergeLine(NoPlan, Results, Threaded, Budget):
-    """The line of `merge`."""
+    """Combine the states of many shards into one result.
+
+    A state is what a command writes with --partial: a summary of some of the rows, and the
+    options of the command. Merged in any order and grouping they give the result that the command
+    would give for all rows at once; a result named .state is the merged state itself.
+
+    States of `calibkit watch` merge by their nights.
+
+    The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate
+    --probs), and of evaluate --probs, are the rows themselves, with the columns that are used;
+    merge works on them in one step.
+
+    Examples:
+      calibkit merge part-1.state part-2.state -o boundary.json
+      calibkit merge parts/ --expect 100 -o boundary.json
+      calibkit merge part-1.state part-2.state -o half.state
+    """
 
     inputs: Annotated[
         list[str], arguments("State files, globs or folders of them, or -.", "STATE...")
@@ -72,7 +70,9 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
             raise UsageError("merge makes one result; give -o a file.")
 
 
-def _merge(line: MergeLine) -> None:
+@declare.command
+def merge(line: MergeLine) -> None:
+    """Put states together, and write what they give, or their state."""
     from calibkit.files.inputs import find_files
     from calibkit.methods.watch.watch import are_states
     from calibkit.registry.states import read_state
@@ -124,6 +124,3 @@ def _write_state(console: Console, rows: int, write: Write, counts: dict[str, in
     if console.as_json:
         console.json({"rows": rows, **counts, "output": output})
     console.wrote(f"State of {rows:,} rows")
-
-
-register = declare.command(HELP, _merge, MergeLine)

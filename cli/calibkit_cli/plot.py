@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from calibkit.errors import UsageError
-from calibkit.options.grid_plots import KINDS
-from calibkit.options.plot import PlotOptions
+from calibkit.options.plot import KINDS, PlotOptions
 from calibkit.options.shared import of_output
 
 from . import declare
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
 
 #: What is drawn; any other output is the table of its points.
 PICTURES = ("svg", "png", "pdf")
-
-HELP = """\
-Examples:
-  calibkit plot reliability test.parquet -o reliability.svg
-  calibkit plot roc test.parquet --boundary boundary.json -o roc.png
-  calibkit plot heatmap test.parquet --boundary boundary.json -o heatmap.svg
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +35,8 @@ class PlotLine(Inputs, Results, DryRun):
     data: str | None = of_output("Also write the points drawn, as a table.", "FILE")
 
 
-def run(options: PlotOptions, line: PlotLine) -> None:
+@declare.several(KINDS)
+def plot(options: PlotOptions, line: PlotLine) -> None:
     """Draw what the line asks for; pictures of each input appear together or not at all."""
     from calibkit.reports import plots
 
@@ -117,6 +110,3 @@ def _checked(line: PlotLine) -> tuple[Console, str | None]:
     if named is None and (line.output is None or console.per_input or is_stream(output)):
         named = "svg"
     return console, named
-
-
-register = declare.several(HELP, run, KINDS, PlotLine)

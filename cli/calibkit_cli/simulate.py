@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from calibkit.options.shared import of_output
 from calibkit.options.simulate import KINDS, SimulateOptions
-from calibkit.simulate.run import simulate
+from calibkit.simulate import run
 
 from . import declare
 from .console import Console
@@ -15,13 +15,6 @@ from .lines import DryRun, Format, Json, Output, Quiet, Warnings
 
 #: How many rows a dry run shows.
 HEAD = 5
-
-HELP = """\
-Examples:
-  calibkit simulate posterior --rows 10000 -o calib.parquet
-  calibkit simulate selection --part test --rows 20000 -o test.parquet
-  calibkit simulate raters --rows 1000 --raters 3 -o votes.parquet
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,21 +30,19 @@ class SimulateLine(DryRun):
     warnings: Warnings = "show"
 
 
-def run(options: SimulateOptions, line: SimulateLine) -> None:
+@declare.several(KINDS)
+def simulate(options: SimulateOptions, line: SimulateLine) -> None:
     """Simulate, and write the rows, or show the first of them."""
     console = line.part(Console, tabular=True)
     if line.dry_run:
-        frame = simulate(replace(options, rows=min(options.rows, HEAD)))
+        frame = run.simulate(replace(options, rows=min(options.rows, HEAD)))
         if console.as_json:
             console.json({"dry_run": True, "rows": options.rows, "columns": frame.columns})
             return
         console.say(f"Would simulate {options.rows:,} rows; the first {frame.height}:")
         console.table(frame.columns, frame.rows())
         return
-    frame = simulate(options)
+    frame = run.simulate(options)
     if "label" in frame.columns and frame["label"].n_unique() == 1:
         console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
     deliver_rows(console, Rows([frame], frame.columns), "csv", f" with {', '.join(frame.columns)}")
-
-
-register = declare.several(HELP, run, KINDS, SimulateLine)

@@ -14,20 +14,6 @@ from .console import Console
 from .deliver import deliver
 from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 
-HELP = """\
-Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns, and
-scores on another scale than declared or in reverse order. A fit refuses errors (exit code 3) and
-accepts warnings, which need a second look; --warnings error fails on these too.
-
-Columns that are not named are checked under their default names, where the input has them.
-
-Examples:
-  calibkit validate calib.parquet
-  calibkit validate scores.csv --score p --label y --by country -o report.json
-  calibkit validate votes.parquet --probs 'prob_*' --counts 'count_*' --warnings error
-  calibkit validate calib.parquet --json | jq '.findings[] | select(.level == "error")'
-"""
-
 BAD_DATA = 3
 
 
@@ -42,6 +28,7 @@ class ValidateLine(Inputs):
     warnings: Warnings = "show"
 
 
+@declare.command
 def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
@@ -67,6 +54,3 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         console.annotate(level, shown(finding), title=title, file=file)
     if report.errors or (line.warnings == "error" and report.warnings):
         raise typer.Exit(BAD_DATA)
-
-
-register = declare.command(HELP, validate, ValidateOptions, ValidateLine)

@@ -13,8 +13,7 @@ from pages import signed, table
 
 import calibkit as ck
 from calibkit.files.sources import Source, open_source
-from calibkit.options.grid_plots import EceAtOptions, PositivityOptions, RecallGainOptions
-from calibkit.options.plot import Look
+from calibkit.options.plot import EceAtOptions, Look, PositivityOptions, RecallGainOptions
 from calibkit.reports import plots
 from calibkit.reports.points import Points
 

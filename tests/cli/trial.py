@@ -105,9 +105,9 @@ def build_app(commands: Iterable[str] = main.COMMANDS, *, brief: bool = False) -
     app = _build_app(commands, brief=brief)
     for function in (endless, wait):
         app.command()(function)
-    declare.command("Raise an error.", fail, How)(app, "fail")
-    declare.command("Warn as a library does.", warn, Chance)(app, "warn")
-    declare.command("Say something through the console.", say, Said)(app, "say")
+    declare.add(app, "fail", fail, How)
+    declare.add(app, "warn", warn, Chance)
+    declare.add(app, "say", say, Said)
     return app
 
 

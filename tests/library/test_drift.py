@@ -25,8 +25,8 @@ from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.drift import DriftOptions
 from calibkit.options.shared import ColumnOptions
+from calibkit.options.watch import DriftOptions
 from calibkit.summaries.tally import count_rows
 from tests.cli.score_files import simulate
 

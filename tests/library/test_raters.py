@@ -33,7 +33,7 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
-from calibkit.options.maps import LOGIT_MAPS
+from calibkit.options.calibrate import LOGIT_MAPS
 from calibkit.simulate.raters import beta_parameters
 from tests.naive import raters as naive
 

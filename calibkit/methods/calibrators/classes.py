@@ -20,8 +20,7 @@ from calibkit.maps.score_map import Candidate, MapFit
 from calibkit.maps.stored import StoredRows
 from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
-from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.maps import AUTO
+from calibkit.options.calibrate import AUTO, CalibrateOptions
 from calibkit.summaries.runs import Fitted, provenance
 
 Floats = NDArray[np.float64]

@@ -22,8 +22,7 @@ from calibkit.maps.score_map import Candidate, MapFit, ScoreMap
 from calibkit.models.model import Column
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.row_hash import random_parts
-from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.maps import AUTO, DEFAULTS
+from calibkit.options.calibrate import AUTO, DEFAULTS, CalibrateOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.runs import Fitted, provenance
 from calibkit.summaries.tally import Tally, count_rows

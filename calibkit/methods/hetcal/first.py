@@ -16,7 +16,7 @@ from calibkit.methods.hetcal.maps import pooled_line, tallied
 from calibkit.methods.hetcal.model import FirstMap
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.streams import folds_of_keys
-from calibkit.options.maps import MapOptions
+from calibkit.options.calibrate import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.maps import LEAST, log_odds
 

@@ -16,7 +16,7 @@ from calibkit.methods.hetcal.model import CrossValidated, LeafMap, Line, Partiti
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.logistic import fit_logistic
 from calibkit.numerics.quantile import quantile_places
-from calibkit.options.maps import MapOptions
+from calibkit.options.calibrate import MapOptions
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.maps import line_map, log_parts
 

@@ -23,7 +23,7 @@ from calibkit.methods.boundary.problem.measures import Measure
 from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.models.model import Column
 from calibkit.numerics.row_hash import random_parts
-from calibkit.options.levels import Order
+from calibkit.options.bin import Order
 from calibkit.options.objective import Target
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows

@@ -11,8 +11,8 @@ import msgspec
 from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
 from calibkit.models.model import known
+from calibkit.options.bin import Order as LevelOrder
 from calibkit.options.boundary import METHODS
-from calibkit.options.levels import Order as LevelOrder
 
 if TYPE_CHECKING:
     import numpy as np
