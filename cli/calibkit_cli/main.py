@@ -78,6 +78,7 @@ MODULES = {
     "fitting": ("alpha_cal", "calibrate", "hetcal", "vad"),
     "judging": ("diff", "gate"),
     "models": ("bundle", "export", "show"),
+    "rows": ("apply", "bin", "simulate"),
     "watch": ("drift", "watch"),
 }
 _PLACES = {name: module for module, names in MODULES.items() for name in names}

@@ -10,12 +10,12 @@ from calibkit.options.shared import Threaded, arguments, of_input
 from calibkit.registry.methods import STATES
 
 from . import declare
-from .bin import deliver_grid
 from .console import Console
 from .evaluate import deliver_metrics
 from .fitting import deliver
 from .judging import TEXTS
 from .lines import STATE, Budget, NoPlan, OutputFormat, Results
+from .rows import deliver_grid
 from .watch import deliver_drift, deliver_watch
 
 if TYPE_CHECKING:
