@@ -26,7 +26,7 @@ from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
 from calibkit.maps.score_map import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.isotonic import pool, pool_block
-from calibkit.options.calibrate import MapOptions
+from calibkit.options.calibrate import DEFAULTS, MapOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.edges import equal_width_edges
 from calibkit_kernels.isotonic import added_row_fits, next_corners
@@ -118,7 +118,7 @@ def broken_line_program(maker: Maker) -> tuple[Node, ...]:
 
 def fit_histogram(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit the mean label of each bin; an empty bin of equal width has its midpoint."""
-    bins = options.bin_count
+    bins = options.bins or DEFAULTS["bins"]
     width = options.bin_strategy == "equal-width"
     edges = _equal_edges(bins) if width else points.quantiles(bins)
     own = edges
@@ -151,7 +151,7 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
     """
     first, second, third = parts or [points] * 3
     a, b = platt_line(first, "smoothed", options.workers)
-    bins = options.bin_count
+    bins = options.bins or DEFAULTS["bins"]
     width = options.bin_strategy == "equal-width"
     lines = [_falling(part, a, b) for part in (second, third)]
     edges = _equal_edges(bins) if width else lines[0][1].quantiles(bins, lines[0][0])

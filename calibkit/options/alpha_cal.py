@@ -72,11 +72,6 @@ class AlphaOptions(shared.FitOptions):
         return listed(self.features or ())
 
     @property
-    def columns_of_features(self) -> list[str]:
-        """The columns that are features, where these were named one by one."""
-        return [name for name in self.patterns if name not in OWN_FEATURES]
-
-    @property
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of the map of class probabilities; None chooses them by cross-validation."""
         chosen = self.map_regularization

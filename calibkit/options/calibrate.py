@@ -139,11 +139,6 @@ class MapOptions(Threaded):
     )
     seed: Seed = 0
 
-    @property
-    def bin_count(self) -> int:
-        """How many bins there are."""
-        return self.bins or int(DEFAULTS["bins"])
-
 
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
 from inspect import get_annotations
 from math import inf
 from numbers import Integral, Real
@@ -35,9 +36,6 @@ ROLES: Final = (
     *("uncertainty", "members", "probs", "counts", "features", "weight", "weight_kind"),
     *("groups", "period", "time", "labelled_at", "by"),
 )
-
-#: What `options_of` has found; classes do not change.
-_FOUND: Final[dict[Any, tuple[Option, ...]]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,15 +159,14 @@ class Options:
         return {option.name: value for option, value in values if value != option.default}
 
 
+@cache
 def options_of(kind: type[Options]) -> tuple[Option, ...]:
     """Return the options of a class: columns, then its own, then those of its bases in their order."""
-    if kind in _FOUND:
-        return _FOUND[kind]
     hints = get_type_hints(kind, include_extras=True)
     known = {one.name: one for one in fields(kind)}
     order = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
     found = [_option_of(known[name], hints[name]) for name in order if name in known]
-    return _FOUND.setdefault(kind, tuple(sorted(found, key=_place)))
+    return tuple(sorted(found, key=_place))
 
 
 def _place(option: Option) -> int:

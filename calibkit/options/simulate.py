@@ -74,11 +74,6 @@ class SimulateOptions(Options):
         env="CALIBKIT_SEED",
     )
 
-    @property
-    def kept(self) -> tuple[str, ...] | None:
-        """The patterns of the columns wanted; None: all."""
-        return None if self.keep is None else listed(self.keep)
-
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorOptions(SimulateOptions):

@@ -102,11 +102,6 @@ class VadOptions(shared.FitOptions):
         """The members as they are named: columns and globs."""
         return listed(self.members)
 
-    @property
-    def tandem(self) -> bool:
-        """Whether a calibrator comes first."""
-        return self.calibrator is not None or self.calibrated is not None
-
     def steps(self, members: int) -> list[str]:
         """Return what a fit does, in words."""
         how = "all" if self.replicates == "exchangeable" else "the others, bootstrap refits"

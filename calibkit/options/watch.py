@@ -66,7 +66,6 @@ class DriftOptions(OfModel, shared.Threaded):
             raise UsageError(
                 f"--confidence is {self.confidence:g}; expected a number above 0 and below 1."
             )
-
         if not self.estimate and (self.calibrator is not None or self.assume is not None):
             raise UsageError("--calibrator and --assume say how to --estimate; ask for it.")
         if self.calibrator is not None and "score" not in self.calibrator.columns:
@@ -177,11 +176,6 @@ class WatchOptions(OfModel, shared.Labelled):
             )
         if self.weight is not None and self.calibration:
             raise UsageError("--calibration counts each row once; leave --weight out.")
-
-    @property
-    def late(self) -> bool:
-        """Whether labels may come after the night of their row."""
-        return self.labelled_at is not None or self.maturity is not None
 
     @property
     def named(self) -> dict[str, Bound]:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import UsageError, nearest
+from calibkit.options.option import listed
 from calibkit.options.simulate import SimulateOptions
 
 #: Rows of a block; part of what a seed means.
@@ -31,7 +32,7 @@ def simulated(
     `block` makes the values of some columns, given the number of a block, its rows, and what is
     kept; ``id`` is the number of the row.  A pattern of columns that matches nothing is a `UsageError`.
     """
-    patterns = ["*"] if options.kept is None else options.kept
+    patterns = listed(options.keep or "*")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in columns):
             raise UsageError(

@@ -72,11 +72,8 @@ def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoPlan(Options):
-    """What 0.1 needed for fits in several rounds."""
-
-    plan: str | None = option("Not needed.", "FILE", hidden=True, read=_refuse_plan)
+#: What 0.1 needed for fits in several rounds.
+Plan = Annotated[str | None, option("Not needed.", "FILE", hidden=True, read=_refuse_plan)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,9 +199,10 @@ class Spread(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateLine(NoPlan, Reading, Results, Spread, DryRun):
+class StateLine(Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
+    plan: Plan = None
     partial: bool = of_output(
         "Write a summary of these rows, a .state file, for `calibkit merge`.", default=False
     )

@@ -14,7 +14,7 @@ from .console import Console
 from .evaluate import deliver_metrics
 from .fitting import deliver
 from .judging import TEXTS
-from .lines import STATE, Budget, NoPlan, OutputFormat, Results
+from .lines import STATE, Budget, OutputFormat, Plan, Results
 from .rows import deliver_grid
 from .watch import deliver_drift, deliver_watch
 
@@ -34,7 +34,7 @@ _DELIVER: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergeLine(NoPlan, Results, Threaded, Budget):
+class MergeLine(Results, Threaded, Budget):
     """Combine the states of many shards into one result.
 
     A state is what a command writes with --partial: a summary of some of the rows, and the
@@ -63,6 +63,7 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
         shown="any number",
     )
     output_format: OutputFormat = None
+    plan: Plan = None
 
     def check(self) -> None:
         """Refuse a folder for a result."""

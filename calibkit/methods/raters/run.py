@@ -65,7 +65,8 @@ class AlphaState(RowState):
 
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit, beside those of classes."""
-        return options_of(self, AlphaOptions).columns_of_features
+        patterns = options_of(self, AlphaOptions).patterns
+        return [name for name in patterns if name not in OWN_FEATURES]
 
 
 def state(options: AlphaOptions, source: Source) -> State:

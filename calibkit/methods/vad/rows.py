@@ -115,12 +115,13 @@ def read_vad_rows(
     for values that are missing, infinite, out of range or of the wrong type.
     """
     given = options.train_input
-    if options.tandem and given is None:
+    tandem = options.calibrator is not None or options.calibrated is not None
+    if tandem and given is None:
         raise UsageError(
             "after a calibrator lambda is that of the rows to shrink over that of rows like the "
             "training rows; name these by --train-input."
         )
-    if not options.tandem and given is not None:
+    if not tandem and given is not None:
         raise UsageError("--train-input goes with --calibrator or --calibrated.")
     train = None if given is None else source.beside(given, "--train-input")
     names = member_names(source, options)

@@ -299,7 +299,8 @@ def watch(options: WatchOptions, source: Source) -> Watched:
         known = bool(state.nights) and night.shards[0] in state.nights[-1].shards
         place = (state.last or 0) + (not known)
         nights = (msgspec.structs.replace(night, period=place),)
-    state, again, over = state.add(nights, late=options.late)
+    late = options.labelled_at is not None or options.maturity is not None
+    state, again, over = state.add(nights, late=late)
     if over:
         remarks = (*remarks, Remark("", "row", "of nights that are over left out of drift", over))
     text = together([(options.state, state.text), (source.parts[0].path, source.told)])
