@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from calibkit.options import shared
@@ -14,7 +13,6 @@ from calibkit.options.shared import of_patterns
 OWN_FEATURES: Final = ("probs", "sorted-probs")
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlphaOptions(shared.FitOptions):
     """Fit how much raters agree: a Dirichlet distribution over class probabilities for each row.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
@@ -42,7 +42,6 @@ SeedElsewhere = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Elsewhere(Options):
     """Where the columns of a model are, if not where it says."""
 
@@ -56,7 +55,6 @@ class Elsewhere(Options):
         return {role: name for role, name in named.items() if name is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
 class OfModel(Elsewhere):
     """What has a model, and may read its columns under other names."""
 
@@ -72,7 +70,6 @@ def _share(value: Any, flag: str) -> Bound:
     return value if isinstance(value, Bound) else decimal_bound(value, flag)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApplyOptions(Elsewhere):
     """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
@@ -135,7 +132,6 @@ class ApplyOptions(Elsewhere):
         return Request(columns=self.elsewhere, key=self.key, seed=self.seed, level=self.add_level)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExportOptions(OfModel):
     """Export a model as code that needs no calibkit: SQL, polars, or plain Python.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import isfinite
@@ -53,7 +53,6 @@ def _read(path: str) -> Any:
         ) from None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LevelOptions(Options):
     """Uncertainty levels, and score bins within them; a subclass says what it makes of them."""
 
@@ -101,7 +100,6 @@ class LevelOptions(Options):
 of_bins = partial(option, group="Bins")
 
 
-@dataclass(frozen=True, kw_only=True)
 class BinOptions(LevelOptions, LabelledColumns, Threaded):
     """Count rows and positive rows over a grid of uncertainty bins by score bins.
 

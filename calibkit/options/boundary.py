@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -87,7 +87,6 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     """Fit a decision boundary over score and uncertainty.
 

@@ -115,7 +115,6 @@ AUTO: Final = "auto"
 AUTOMATIC: Final = ScoreMethod(step="choose a map by cross-validation, and fit it", fields=())
 
 
-@dataclass(frozen=True, kw_only=True)
 class MapOptions(Threaded):
     """What the methods take that map scores; None: not given, which means the default shown."""
 
@@ -150,7 +149,6 @@ _OF_SCORES: Final = (
 _OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     """Fit a map from scores to probabilities on labelled rows.
 

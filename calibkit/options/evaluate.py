@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -156,7 +155,6 @@ def _complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(shared.Labelled, shared.Threaded):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 

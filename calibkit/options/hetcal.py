@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -25,7 +24,6 @@ FOLDS: Final = 5
 BOOSTED_BINS: Final = 255
 
 
-@dataclass(frozen=True, kw_only=True)
 class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     """Partition the rows by their features, and calibrate each part separately.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from functools import cache
 from inspect import get_annotations
 from math import inf
 from numbers import Integral, Real
@@ -15,6 +14,7 @@ from typing import (
     Literal,
     TypeVar,
     Union,
+    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -36,6 +36,9 @@ ROLES: Final = (
     *("uncertainty", "members", "probs", "counts", "features", "weight", "weight_kind"),
     *("groups", "period", "time", "labelled_at", "by"),
 )
+
+#: What `options_of` has found; classes do not change.
+_FOUND: Final[dict[Any, tuple[Option, ...]]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +130,19 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
     return field(default=default, metadata={_OPTION: Option(help=what, metavar=metavar, **said)})
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What was asked for: the base of every class of options.
 
-    A subclass is a frozen dataclass whose fields are made by `option`; the docstring of one that a
-    command takes is the help of the command.  Values are checked when it is made, first each by
+    A subclass is a frozen dataclass by this, whose fields are made by `option`; the docstring of one
+    that a command takes is the help of the command.  Values are checked when it is made, first each by
     itself, then together by `check`.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
@@ -159,14 +167,15 @@ class Options:
         return {option.name: value for option, value in values if value != option.default}
 
 
-@cache
 def options_of(kind: type[Options]) -> tuple[Option, ...]:
     """Return the options of a class: columns, then its own, then those of its bases in their order."""
+    if kind in _FOUND:
+        return _FOUND[kind]
     hints = get_type_hints(kind, include_extras=True)
     known = {one.name: one for one in fields(kind)}
     order = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
     found = [_option_of(known[name], hints[name]) for name in order if name in known]
-    return tuple(sorted(found, key=_place))
+    return _FOUND.setdefault(kind, tuple(sorted(found, key=_place)))
 
 
 def _place(option: Option) -> int:

@@ -82,7 +82,6 @@ _score_bins = partial(of_bins, metavar="L", least=1)
 KINDS: Final[dict[str, type[PlotOptions]]] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlotOptions(Options):
     """Draw scores and boundaries as SVG, PNG or PDF, or write the points as a table.
 
@@ -97,6 +96,7 @@ class PlotOptions(Options):
     SIZE: ClassVar[tuple[float, float]]
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if "KIND" in vars(cls):
             KINDS[cls.KIND] = cls
 
@@ -143,7 +143,6 @@ class PlotOptions(Options):
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class JudgedPlot(PlotOptions):
     """Metrics, with their intervals."""
 
@@ -159,7 +158,6 @@ class JudgedPlot(PlotOptions):
         return self.part(EvaluateOptions, boundary=None, uncertainty=None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
@@ -172,7 +170,6 @@ class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
         return tuple(dict.fromkeys(listed(self.scores or "score")))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReliabilityOptions(ScorePlot):
     """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
 
@@ -207,7 +204,6 @@ class ReliabilityOptions(ScorePlot):
             raise UsageError("--bins and --bin-strategy: votes have 15 bins of equal width.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
@@ -218,7 +214,6 @@ class CurveOptions(ScorePlot):
     decision: own.Decision = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrecisionRecallOptions(CurveOptions):
     """Draw precision against recall at every threshold, and where boundaries stand.
 
@@ -233,7 +228,6 @@ class PrecisionRecallOptions(CurveOptions):
     KIND, HEADING, SIZE = "precision-recall", "Precision and recall", (5.5, 4.5)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RocOptions(CurveOptions):
     """Draw the ROC curve: recall against the false positive rate, and where boundaries stand.
 
@@ -245,7 +239,6 @@ class RocOptions(CurveOptions):
     KIND, HEADING, SIZE = "roc", "ROC curve", (5.0, 4.8)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecisionCurveOptions(CurveOptions):
     """Draw net benefit at every threshold probability: decision curves with simultaneous bands.
 
@@ -260,7 +253,6 @@ class DecisionCurveOptions(CurveOptions):
     KIND, HEADING, SIZE = "decision-curve", "Decision curves", (5.5, 4.5)
 
 
-@dataclass(frozen=True, kw_only=True)
 class CostCurveOptions(CurveOptions):
     """Draw the expected cost of decisions at every ratio of costs, with simultaneous bands.
 
@@ -274,7 +266,6 @@ class CostCurveOptions(CurveOptions):
     KIND, HEADING, SIZE = "cost-curve", "Expected cost", (5.5, 4.5)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RiskCoverageOptions(ScorePlot):
     """Draw the share of errors among the rows of which a score is surest, and its area (AURC).
 
@@ -287,7 +278,6 @@ class RiskCoverageOptions(ScorePlot):
     KIND, HEADING, SIZE = "risk-coverage", "Risk and coverage", (5.5, 4.5)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ThresholdOptions(CurveOptions):
     """Draw precision, recall and the share of alerts against the threshold of a score.
 
@@ -312,7 +302,6 @@ class ThresholdOptions(CurveOptions):
             raise UsageError("--decision has no threshold to mark; leave it out.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
     """Rows with a label, in bins of uncertainty and score."""
 
@@ -325,7 +314,6 @@ class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
         return self.part(shared.ColumnOptions)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GridPlot(BinnedPlot):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
@@ -350,7 +338,6 @@ class GridPlot(BinnedPlot):
             raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class PositivityOptions(GridPlot):
     """Draw the share of positives by score, a line for each uncertainty level.
 
@@ -371,7 +358,6 @@ class PositivityOptions(GridPlot):
     intervals: own.Intervals = True
 
 
-@dataclass(frozen=True, kw_only=True)
 class HeatmapOptions(GridPlot):
     """Draw the share of positives over score and uncertainty, with boundaries drawn in.
 
@@ -390,7 +376,6 @@ class HeatmapOptions(GridPlot):
     boundary: Boundaries = of_boundaries("A boundary to draw; may be repeated.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class RegionsOptions(PlotOptions):
     """Draw what a boundary over several uncertainties selects, over two of them.
 
@@ -429,7 +414,6 @@ class RegionsOptions(PlotOptions):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RecallGainOptions(BinnedPlot):
     """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
 
@@ -476,7 +460,6 @@ class RecallGainOptions(BinnedPlot):
         return tuple(dict.fromkeys(listed(self.method)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class EceAtOptions(BinnedPlot):
     """Draw calibration error by score bin over the cells of a grid: ECE@j, and cumulative.
 
@@ -509,7 +492,6 @@ class EceAtOptions(BinnedPlot):
         return tuple(dict.fromkeys(listed(self.scores or "score")))
 
 
-@dataclass(frozen=True, kw_only=True)
 class BiasOptions(ScorePlot):
     """Draw calibration bias and error among the rows with the highest scores.
 
@@ -538,7 +520,6 @@ class BiasOptions(ScorePlot):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class VotePlot(JudgedPlot):
     """Class probabilities, judged by the votes of several raters."""
 
@@ -554,7 +535,6 @@ class VotePlot(JudgedPlot):
             raise UsageError("this picture needs the votes of several raters; name --counts.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DispersionOptions(VotePlot):
     """Draw the calibration-dispersion map of class probabilities that several raters judge.
 
@@ -569,7 +549,6 @@ class DispersionOptions(VotePlot):
     KIND, HEADING, SIZE = "dispersion", "Calibration-dispersion map", (5.5, 4.8)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DisagreementOptions(VotePlot):
     """Draw how often raters disagree against the predicted probability that they do.
 
@@ -589,7 +568,6 @@ class DisagreementOptions(VotePlot):
     min_rows: own.MinRows = 100
 
 
-@dataclass(frozen=True, kw_only=True)
 class AucLiftOptions(ScorePlot):
     """Draw by how much the AUC of scores exceeds the baseline's, on all rows or run by run.
 
@@ -614,7 +592,6 @@ class AucLiftOptions(ScorePlot):
         return tuple(dict.fromkeys((*first, *super().names)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class WatchPlotOptions(PlotOptions):
     """Draw what a watch has found: each promise over the nights, and the evidence against it.
 

@@ -7,7 +7,6 @@ what the command does something with.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
@@ -174,7 +173,6 @@ Threads = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Threaded(Options):
     """How much of the machine a run takes."""
 
@@ -193,7 +191,6 @@ class Threaded(Options):
         return False
 
 
-@dataclass(frozen=True, kw_only=True)
 class FitOptions(Threaded):
     """What every fit takes: what its model says of its origin, and how much of the machine it takes."""
 
@@ -201,7 +198,6 @@ class FitOptions(Threaded):
     tags: Tags = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Labelled(Options):
     """Which rows are positive."""
 
@@ -210,7 +206,6 @@ class Labelled(Options):
     unlabelled: Unlabelled = "error"
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledColumns(Labelled):
     """The columns of a fit on scores and labels."""
 
@@ -225,7 +220,6 @@ class LabelledColumns(Labelled):
         return self.part(ColumnOptions)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ColumnOptions(LabelledColumns, ScoreColumns):
     """The same with an uncertainty, and how weights are taken."""
 
@@ -250,7 +244,6 @@ def _date_format(value: Any, flag: str) -> str:
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
     """How text inputs are written."""
 

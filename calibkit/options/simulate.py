@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -49,7 +49,6 @@ def _told(pair: Sequence[float]) -> str:
     return ",".join(f"{number:g}" for number in pair)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SimulateOptions(Options):
     """Generate score files with a known truth, to try methods on.
 
@@ -75,7 +74,6 @@ class SimulateOptions(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PosteriorOptions(SimulateOptions):
     """Simulate scores of a classifier trained on data of varying density.
 
@@ -140,7 +138,6 @@ class PosteriorOptions(SimulateOptions):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SelectionOptions(SimulateOptions):
     """Simulate scores of a model and of its bootstrap refits, on rows unlike the training rows.
 
@@ -185,7 +182,6 @@ class SelectionOptions(SimulateOptions):
         return [f"score_{place}" for place in range(1, self.refits + 2)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RatersOptions(SimulateOptions):
     """Simulate votes of several raters on two classes, and a model's class probabilities.
 
@@ -207,7 +203,6 @@ class RatersOptions(SimulateOptions):
     raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=_MOST_RATERS)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartitionsOptions(SimulateOptions):
     """Simulate scores of a model that memorised its training rows.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -18,7 +17,6 @@ of_method = partial(option, group="Method")
 of_tandem = partial(option, group="In tandem with a calibrator")
 
 
-@dataclass(frozen=True, kw_only=True)
 class VadOptions(shared.FitOptions):
     """Shrink scores so that selected rows are not over-scored: variance-adjusting debiasing.
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calibkit.options import shared
 from calibkit.options.option import Options
 from calibkit.options.shared import named_column, of_patterns
 
 
-@dataclass(frozen=True, kw_only=True)
 class ValidateOptions(Options):
     """Read rows as the other commands would, and report every problem.
 

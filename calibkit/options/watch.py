@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -16,7 +15,6 @@ from calibkit.options.shared import named_column, of_output
 of_estimate = partial(option, group="Without labels")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DriftOptions(OfModel, shared.Threaded):
     """Compare new rows with those that a boundary, or each boundary of a bundle, was fitted on.
 
@@ -92,7 +90,6 @@ def _promise(metavar: str, text: str) -> Any:
     return of_promises(text, metavar, shown=_NOT_NAMED, read=inside, text=str)
 
 
-@dataclass(frozen=True, kw_only=True)
 class WatchOptions(OfModel, shared.Labelled):
     """Test every night whether a deployed boundary keeps its promises, however often you look.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from calibkit.methods.boundary.result.fit import FittedBoundary
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundaryLine(FitLine):
     """The rest of the line, with what it may write beside a model."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from calibkit.models.page import Page
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateLine(StateLine, Gated):
     """Where metrics go, and what is drawn of them."""
 

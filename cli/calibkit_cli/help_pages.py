@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import typer
@@ -106,7 +105,6 @@ class Page(TyperCommand):
         return own + [param for param in others if names.isdisjoint(param.opts)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EveryRun(Voice, Budget, Threaded):
     """What every run takes."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -39,7 +38,6 @@ def _parsed(texts: Any, flag: str) -> tuple[Expression, ...]:
     return parse_all(texts) if texts and isinstance(texts[0], str) else tuple(texts)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Gated(Options):
     """What makes a command fail, once everything is written."""
 
@@ -123,7 +121,6 @@ def judge(
     console.wrote(noun, write_each(console, source, make, suffix=".json"))
 
 
-@dataclass(frozen=True, kw_only=True)
 class GateLine(Gated):
     """Fail (exit code 1) if metrics, models or other results are not good enough.
 
@@ -176,7 +173,6 @@ def gate(line: GateLine) -> None:
     console.summary(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'} passed.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiffLine(Gated):
     """Compare two metrics files, or two models, side by side.
 

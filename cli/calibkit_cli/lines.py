@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
@@ -76,7 +75,6 @@ def _refuse_plan(value: Any, flag: str) -> Any:
 Plan = Annotated[str | None, option("Not needed.", "FILE", hidden=True, read=_refuse_plan)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Voice(Options):
     """How much a command says."""
 
@@ -85,7 +83,6 @@ class Voice(Options):
     warnings: Warnings = "show"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Results(Voice):
     """Where the result of a command goes."""
 
@@ -97,7 +94,6 @@ class Results(Voice):
         return self.part(Console, **settings)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Budget(Options):
     """How much memory there is."""
 
@@ -114,7 +110,6 @@ class Budget(Options):
         return memory_budget(self.memory)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reads(TextOptions):
     """How rows are read."""
 
@@ -151,7 +146,6 @@ class Reads(TextOptions):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Inputs(Reads):
     """Rows, and how they are read."""
 
@@ -172,12 +166,10 @@ class Inputs(Reads):
         return source
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reading(Budget, Inputs):
     """Rows that need not fit into memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DryRun(Options):
     """A run that is only planned."""
 
@@ -186,7 +178,6 @@ class DryRun(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spread(Options):
     """Work on a cluster."""
 
@@ -198,7 +189,6 @@ class Spread(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class StateLine(Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
@@ -226,7 +216,6 @@ class StateLine(Reading, Results, Spread, DryRun):
             raise UsageError("--dask makes and merges all states itself; leave --partial out.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class FitLine(StateLine):
     """The line of a fit, whose model may be applied at once."""
 

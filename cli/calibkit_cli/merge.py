@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calibkit.errors import UsageError
@@ -33,7 +32,6 @@ _DELIVER: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class MergeLine(Results, Threaded, Budget):
     """Combine the states of many shards into one result.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from calibkit.errors import UsageError, nearest
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShowLine(Options):
     """Show what a model does and what to expect of it on new data.
 
@@ -107,7 +105,6 @@ def _split(texts: Any, flag: str) -> list[tuple[str | None, str]]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
 class BundleLine(Options):
     """Make one deployable file of several models, applied in the order given.
 
@@ -164,7 +161,6 @@ def bundle(line: BundleLine) -> None:
 _LANGUAGES = {"sql": "SQL", "polars": "polars code", "python": "Python code"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExportLine(Reads, Results):
     """What the command line of an export has besides its options."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from calibkit.errors import UsageError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 PICTURES = ("svg", "png", "pdf")
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlotLine(Inputs, Results, DryRun):
     """What the command line of a picture has besides its options."""
 

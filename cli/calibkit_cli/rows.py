@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Threaded):
     """What the command line of an application has besides its options."""
 
@@ -107,7 +106,6 @@ def _run_far(
     console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BinLine(StateLine):
     """The rest of the line."""
 
@@ -161,7 +159,6 @@ def _rows(console: Console, binned: Binned) -> Rows:
     return Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SimulateLine(DryRun):
     """What the command line of a simulation has besides its options."""
 

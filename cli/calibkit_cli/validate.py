@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import typer
 
 from calibkit.errors import DataError, UsageError
@@ -17,7 +15,6 @@ from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
 BAD_DATA = 3
 
 
-@dataclass(frozen=True, kw_only=True)
 class ValidateLine(Inputs):
     """What is looked at, and where the report goes."""
 

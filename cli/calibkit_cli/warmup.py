@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from calibkit.options.shared import Threaded
 from calibkit.runtime.kernels import compile_all, tell_of_compiling
@@ -12,7 +12,6 @@ from .console import Console
 from .lines import Json, Quiet
 
 
-@dataclass(frozen=True, kw_only=True)
 class WarmupLine(Threaded):
     """Compile everything in advance, so that first uses need not wait.
 

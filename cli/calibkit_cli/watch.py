@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from calibkit.methods.watch.watch import Watched
 
 
-@dataclass(frozen=True, kw_only=True)
 class DriftLine(StateLine, Gated):
     """What is compared, and where the result goes."""
 
@@ -62,7 +60,6 @@ def _tell(console: Console, found: Drift, file: str | None = None) -> None:
     console.outline(found)
 
 
-@dataclass(frozen=True, kw_only=True)
 class WatchLine(Reading, Results, DryRun):
     """What is added, and where the result goes."""
 

@@ -7,7 +7,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,6 @@ from calibkit_cli import declare, main
 from calibkit_cli.lines import Results
 
 
-@dataclass(frozen=True, kw_only=True)
 class How(Results):
     """How to fail."""
 
@@ -65,7 +63,6 @@ def wait(place: Path) -> None:
         temporary.unlink()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Chance(Threaded):
     """Where randomness begins."""
 
@@ -79,7 +76,6 @@ def warn(asked: Chance) -> None:
     print(asked.seed, asked.threads)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Said(Results):
     """What to say."""
 
