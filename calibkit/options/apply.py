@@ -7,52 +7,41 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.options import shared
 from calibkit.options.option import Options, option
-from calibkit.options.shared import (
-    PROBS_HELP,
-    SCORE_HELP,
-    UNCERTAINTY_HELP,
-    FrameLike,
-    ModelLike,
-    Names,
-    model_of,
-    named_column,
-    of_columns,
-    of_input,
-    of_output,
-    of_run,
-    of_seed,
-)
+from calibkit.options.shared import named_column, of_output
 
 if TYPE_CHECKING:
     from calibkit.models.applier import Request
     from calibkit.models.model import Model
 
 ModelFile = Annotated[
-    ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
+    shared.ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=shared.model_of)
 ]
 
 _AS_IN_MODEL: Final = "as the model names it"
-
-ProbsElsewhere = Annotated[str | None, of_columns(PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)]
-
-SeedElsewhere = Annotated[
-    int | None,
-    of_seed("Another seed for the decisions of a stochastic boundary.", shown=_AS_IN_MODEL),
-]
 
 
 class Elsewhere(Options):
     """Where the columns of a model are, if not where it says."""
 
-    score: Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)] = None
-    uncertainty: Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)] = None
+    score: str | None = named_column(shared.SCORE_HELP, shown=_AS_IN_MODEL)
+    uncertainty: str | None = named_column(shared.UNCERTAINTY_HELP, shown=_AS_IN_MODEL)
 
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
         named = {role: getattr(self, role, None) for role in ("score", "uncertainty", "probs")}
         return {role: name for role, name in named.items() if name is not None}
+
+
+class Decided(Elsewhere):
+    """The same of any kind of model, and another seed."""
+
+    probs: str | None = shared.of_columns(shared.PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)
+    seed: int | None = shared.of_seed(
+        "Another seed for the decisions of a stochastic boundary.", shown=_AS_IN_MODEL
+    )
 
 
 class OfModel(Elsewhere):
@@ -70,7 +59,7 @@ def _share(value: Any, flag: str) -> Bound:
     return value if isinstance(value, Bound) else decimal_bound(value, flag)
 
 
-class ApplyOptions(Elsewhere):
+class ApplyOptions(Decided):
     """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
     A boundary adds `decision` (0 or 1) and `margin`: how far the score is above the threshold of
@@ -89,7 +78,7 @@ class ApplyOptions(Elsewhere):
       calibkit apply boundary.json scores/ --in-place --overwrite-columns
     """
 
-    keep: Names | None = of_output(
+    keep: shared.Names | None = of_output(
         "Columns to keep (globs; commas or repetition).", "PATTERN", shown="all", many="commas"
     )
     selected: bool = of_output(
@@ -108,12 +97,10 @@ class ApplyOptions(Elsewhere):
         "For a stochastic boundary: the column (integers or text) whose hash decides a row; "
         "row-number: the number of the row."
     )
-    seed: SeedElsewhere = None
-    max_missing: float | str | None = of_input(
+    max_missing: float | str | None = shared.of_input(
         "With --on-missing null: refuse files with a larger share of them.", "SHARE", read=_share
     )
-    probs: ProbsElsewhere = None
-    on_missing: Literal["error", "null"] = of_input(
+    on_missing: Literal["error", "null"] = shared.of_input(
         "Rows with null or NaN where a number is needed: refuse the file, or write null in "
         "the added columns.",
         default="error",
@@ -132,7 +119,7 @@ class ApplyOptions(Elsewhere):
         return Request(columns=self.elsewhere, key=self.key, seed=self.seed, level=self.add_level)
 
 
-class ExportOptions(OfModel):
+class ExportOptions(OfModel, Decided):
     """Export a model as code that needs no calibkit: SQL, polars, or plain Python.
 
     SQL is one SELECT of every column of the table and the columns that `apply` would add. Python
@@ -161,7 +148,7 @@ class ExportOptions(OfModel):
         "NAME",
         shown="scores",
     )
-    check_on: FrameLike | None = of_run(
+    check_on: shared.FrameLike | None = shared.of_run(
         "Run the export and the model on this file and compare every row; SQL runs in "
         "DuckDB (pip install duckdb).",
         "FILE",
@@ -171,8 +158,6 @@ class ExportOptions(OfModel):
     key: str | None = named_column(
         "For a stochastic boundary: the column (integers or text) whose hash decides a row."
     )
-    seed: SeedElsewhere = None
-    probs: ProbsElsewhere = None
 
     def check(self) -> None:
         """Refuse words of SQL for another language."""

@@ -59,7 +59,7 @@ def one_pattern(probs: Names | None) -> str:
     return patterns[0]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ScoreMethod:
     """What is known of a method that maps scores before it is loaded."""
 
@@ -73,41 +73,24 @@ class ScoreMethod:
 
 #: The methods that map scores; `calibkit.maps.methods` holds what each does.
 SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
-    "beta": ScoreMethod(step="fit beta calibration", fields=("a", "b", "c"), probabilities=True),
-    "platt": ScoreMethod(step="fit Platt scaling", fields=("a", "b"), options=("targets",)),
-    "quadratic": ScoreMethod(
-        step="fit quadratic calibration", fields=("logit_knots", "logits", "slopes")
-    ),
-    "spline": ScoreMethod(step="fit a rising spline", fields=("logit_knots", "logits", "slopes")),
-    "isotonic": ScoreMethod(
-        step="fit isotonic", fields=("knots", "values"), options=("interpolate",)
-    ),
-    "centred-isotonic": ScoreMethod(
-        step="fit centred isotonic regression", fields=("knots", "values")
-    ),
+    "beta": ScoreMethod("fit beta calibration", ("a", "b", "c"), probabilities=True),
+    "platt": ScoreMethod("fit Platt scaling", ("a", "b"), ("targets",)),
+    "quadratic": ScoreMethod("fit quadratic calibration", ("logit_knots", "logits", "slopes")),
+    "spline": ScoreMethod("fit a rising spline", ("logit_knots", "logits", "slopes")),
+    "isotonic": ScoreMethod("fit isotonic", ("knots", "values"), ("interpolate",)),
+    "centred-isotonic": ScoreMethod("fit centred isotonic regression", ("knots", "values")),
     "histogram": ScoreMethod(
-        step="fit histogram",
-        fields=("knots", "values"),
-        options=("bins", "bin_strategy"),
-        probabilities="equal-width",
+        "fit histogram", ("knots", "values"), ("bins", "bin_strategy"), "equal-width"
     ),
     "scaling-binning": ScoreMethod(
-        step="fit scaling-binning",
-        fields=("a", "b", "knots", "values"),
-        options=("bins", "bin_strategy", "split"),
+        "fit scaling-binning", ("a", "b", "knots", "values"), ("bins", "bin_strategy", "split")
     ),
-    "venn-abers": ScoreMethod(
-        step="fit venn-abers", fields=("low_knots", "low", "high_knots", "high")
-    ),
-    "temperature": ScoreMethod(step="fit temperature", fields=("temperature",), probabilities=True),
+    "venn-abers": ScoreMethod("fit venn-abers", ("low_knots", "low", "high_knots", "high")),
+    "temperature": ScoreMethod("fit temperature", ("temperature",), probabilities=True),
     "prior-shift": ScoreMethod(
-        step="shift the prior",
-        fields=("negatives_kept",),
-        options=("negatives_kept",),
-        probabilities=True,
-        fits=False,
+        "shift the prior", ("negatives_kept",), ("negatives_kept",), probabilities=True, fits=False
     ),
-    "none": ScoreMethod(step="leave scores as they are", fields=(), probabilities=True, fits=False),
+    "none": ScoreMethod("leave scores as they are", (), probabilities=True, fits=False),
 }
 
 #: The method that chooses one of them.

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 of_slices, of_metrics = partial(option, group="Slices"), partial(option, group="Metrics")
 of_votes = partial(option, group="Votes of several raters")
 
+BinStrategy = Literal["equal-width", "equal-mass", "range"]
 #: Numbers, by their shortest decimal, or as text; one or several.
 Numbers = float | str | tuple[str, ...] | list[float] | list[str]
 
@@ -36,108 +37,8 @@ def decimals(value: Any, flag: str) -> tuple[str, ...]:
     return tuple(map(str, several))
 
 
-Scores = Annotated[
-    Names | None,
-    named_column(
-        "Column with the score of the positive class; may be repeated.",
-        flags=("--score",),
-        shown="score",
-        many="commas",
-    ),
-]
-
-Baseline = Annotated[
-    str | None,
-    named_column("The score that the others are compared with.", shown="the first score"),
-]
-
 #: One number or several.
 of_numbers = partial(option, many="commas", read=decimals)
-
-Top = Annotated[
-    Numbers | None,
-    of_numbers(
-        "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
-        "SHARES",
-        group="Slices",
-    ),
-]
-
-TopBy = Annotated[
-    str | None, of_slices("The column that ranks rows for --top.", "NAME", shown="the baseline")
-]
-
-MinRows = Annotated[
-    int, of_slices("Metrics of a --by value with fewer rows are null.", "ROWS", least=0)
-]
-
-Bins = Annotated[int, of_metrics("Bins of ece and mce.", "M", least=1, most=65_535)]
-
-BinStrategy = Annotated[
-    Literal["equal-width", "equal-mass", "range"],
-    of_metrics(
-        "Bins of equal width over [0, 1], of equal mass, or of equal width over the range of "
-        "the scores."
-    ),
-]
-
-Decision = Annotated[
-    str | None, of_metrics("Judge a column of decisions: 0/1, boolean or t/f.", "NAME")
-]
-
-Threshold = Annotated[
-    Numbers | None,
-    of_numbers(
-        "Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
-        "repeated. Of several scores the baseline decides.",
-        "X",
-        group="Metrics",
-    ),
-]
-
-Grid = Annotated[
-    FrameLike | None,
-    of_metrics(
-        "A table of `calibkit bin`: calibration error over its cells, ece_at:J for score bin J.",
-        "FILE",
-        path=True,
-    ),
-]
-
-GridScore = Annotated[
-    str | None,
-    of_metrics(
-        "The column with the score that the grid bins.", "NAME", shown="as the grid names it"
-    ),
-]
-
-Confidence = Annotated[float, of_metrics("Confidence of the intervals.", "C")]
-
-Intervals = Annotated[bool, of_metrics("No intervals.", flags=("--no-intervals",))]
-
-Ensemble = Annotated[
-    bool,
-    of_votes("With --counts: the patterns of --probs are members of one predictor, their mean."),
-]
-
-Alpha0 = Annotated[
-    Names | None,
-    of_votes(
-        "With --counts: column of strengths, as alpha-cal adds it; one for all patterns of "
-        "--probs, or one for each.",
-        "NAME",
-        many="commas",
-    ),
-]
-
-Disagreement = Annotated[
-    str | None,
-    of_votes(
-        "With --counts: column of the predicted probability that two raters differ.",
-        "NAME",
-        shown="as the class probabilities (and --alpha0) say",
-    ),
-]
 
 
 def _metrics(value: Any, flag: str) -> tuple[str, ...]:
@@ -172,8 +73,15 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
       calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
     """
 
-    scores: Scores = None
-    baseline: Baseline = None
+    scores: Names | None = named_column(
+        "Column with the score of the positive class; may be repeated.",
+        flags=("--score",),
+        shown="score",
+        many="commas",
+    )
+    baseline: str | None = named_column(
+        "The score that the others are compared with.", shown="the first score"
+    )
     scale: shared.Scale = "probability"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
@@ -181,12 +89,24 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     groups: shared.Groups = None
     probs: shared.Probs = None
     counts: shared.Counts = None
-    top: Top = None
-    top_by: TopBy = None
+    top: Numbers | None = of_numbers(
+        "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
+        "SHARES",
+        group="Slices",
+    )
+    top_by: str | None = of_slices(
+        "The column that ranks rows for --top.", "NAME", shown="the baseline"
+    )
     by: shared.By = None
-    min_rows: MinRows = 100
-    bins: Bins = 15
-    bin_strategy: BinStrategy = "equal-width"
+    min_rows: int = of_slices(
+        "Metrics of a --by value with fewer rows are null.", "ROWS", least=0, default=100
+    )
+    bins: int = of_metrics("Bins of ece and mce.", "M", least=1, most=65_535, default=15)
+    bin_strategy: BinStrategy = of_metrics(
+        "Bins of equal width over [0, 1], of equal mass, or of equal width over the range of "
+        "the scores.",
+        default="equal-width",
+    )
     recall_at_precision: Numbers | None = of_numbers(
         "The highest recall of one threshold with precision >= P; may be repeated.",
         "P",
@@ -200,10 +120,21 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     boundary: shared.ModelLike | None = of_metrics(
         "Judge the decisions of a boundary, under the score 'boundary'.", "MODEL"
     )
-    decision: Decision = None
-    threshold: Threshold = None
-    grid: Grid = None
-    grid_score: GridScore = None
+    decision: str | None = of_metrics("Judge a column of decisions: 0/1, boolean or t/f.", "NAME")
+    threshold: Numbers | None = of_numbers(
+        "Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
+        "repeated. Of several scores the baseline decides.",
+        "X",
+        group="Metrics",
+    )
+    grid: FrameLike | None = of_metrics(
+        "A table of `calibkit bin`: calibration error over its cells, ece_at:J for score bin J.",
+        "FILE",
+        path=True,
+    )
+    grid_score: str | None = of_metrics(
+        "The column with the score that the grid bins.", "NAME", shown="as the grid names it"
+    )
     metrics: shared.Names | None = of_metrics(
         "Only these metrics.",
         "LIST",
@@ -217,11 +148,23 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
         "P",
         read=lambda value, flag: str(inside(str(value), flag, "more than 0 and less than 1")),
     )
-    confidence: Confidence = 0.95
-    intervals: Intervals = True
-    ensemble: Ensemble = False
-    alpha0: Alpha0 = None
-    disagreement: Disagreement = None
+    confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
+    intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
+    ensemble: bool = of_votes(
+        "With --counts: the patterns of --probs are members of one predictor, their mean.",
+        default=False,
+    )
+    alpha0: Names | None = of_votes(
+        "With --counts: column of strengths, as alpha-cal adds it; one for all patterns of "
+        "--probs, or one for each.",
+        "NAME",
+        many="commas",
+    )
+    disagreement: str | None = of_votes(
+        "With --counts: column of the predicted probability that two raters differ.",
+        "NAME",
+        shown="as the class probabilities (and --alpha0) say",
+    )
     class_disagreement: str | None = of_votes(
         "With --counts: columns of the predicted probability that they differ about a class.",
         "PATTERN",

@@ -123,7 +123,8 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
     """Return the field of a class of options, with its default and its `Option`.
 
     An option that must be given, and an alias for several classes, is annotated with it instead; its
-    default is then that of the class.
+    default is then that of the class.  One that is annotated with another class of options is as its
+    option of that name.
     """
     if said.get("many") == "commas":
         said.setdefault("read", listed)
@@ -188,9 +189,12 @@ def _place(option: Option) -> int:
 def _option_of(own: Field[Any], hint: Any) -> Option:
     """Return the option of a field, which stands in the field itself or in its annotation."""
     bare, *beside = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-    said: list[Option] = [
-        one.metadata[_OPTION] for one in (*beside, own) if _OPTION in one.metadata
-    ]
+    said: list[Option] = []
+    for one in (*beside, own):
+        if isinstance(one, type):
+            said += [option for option in options_of(one) if option.name == own.name]
+        elif _OPTION in one.metadata:
+            said.append(one.metadata[_OPTION])
     if not said:
         raise TypeError(f"the option {own.name} says nothing of itself: make it by `option`")
     kinds = [bare]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -149,8 +149,8 @@ class JudgedPlot(PlotOptions):
     scale: shared.Scale = "probability"
     weight: shared.Weight = None
     groups: shared.Groups = None
-    confidence: own.Confidence = 0.95
-    intervals: own.Intervals = True
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
 
     @property
     def judged(self) -> EvaluateOptions:
@@ -161,7 +161,7 @@ class JudgedPlot(PlotOptions):
 class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
-    scores: own.Scores = None
+    scores: Annotated[shared.Names | None, EvaluateOptions] = None
     weight_kind: shared.WeightKind = "frequency"
 
     @property
@@ -189,11 +189,11 @@ class ReliabilityOptions(ScorePlot):
 
     probs: shared.Probs = None
     counts: shared.Counts = None
-    ensemble: own.Ensemble = False
+    ensemble: Annotated[bool, EvaluateOptions] = False
     by: shared.By = None
-    min_rows: own.MinRows = 100
-    bins: own.Bins = 15
-    bin_strategy: own.BinStrategy = "equal-width"
+    min_rows: Annotated[int, EvaluateOptions] = 100
+    bins: Annotated[int, EvaluateOptions] = 15
+    bin_strategy: Annotated[own.BinStrategy, EvaluateOptions] = "equal-width"
 
     def check(self) -> None:
         """Refuse scores beside class probabilities."""
@@ -211,7 +211,7 @@ class CurveOptions(ScorePlot):
     boundary: Boundaries = of_boundaries(
         "Mark where a boundary stands; may be repeated.", group="Metrics"
     )
-    decision: own.Decision = None
+    decision: Annotated[str | None, EvaluateOptions] = None
 
 
 class PrecisionRecallOptions(CurveOptions):
@@ -291,7 +291,7 @@ class ThresholdOptions(CurveOptions):
 
     KIND, HEADING, SIZE = "threshold", "Precision, recall and alerts by threshold", (5.5, 4.5)
 
-    threshold: own.Threshold = None
+    threshold: Annotated[own.Numbers | None, EvaluateOptions] = None
 
     def check(self) -> None:
         """Refuse several scores, whose thresholds have no axis in common."""
@@ -354,8 +354,8 @@ class PositivityOptions(GridPlot):
 
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int | None = _score_bins("Score bins.", shown="12, fewer for few rows")
-    confidence: own.Confidence = 0.95
-    intervals: own.Intervals = True
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
 
 
 class HeatmapOptions(GridPlot):
@@ -451,8 +451,8 @@ class RecallGainOptions(BinnedPlot):
     score_bins: int | None = _score_bins("Score bins, for methods that need them.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: shared.Seed = 0
-    confidence: own.Confidence = 0.95
-    intervals: own.Intervals = True
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -473,13 +473,13 @@ class EceAtOptions(BinnedPlot):
 
     KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
 
-    scores: own.Scores = None
-    grid: own.Grid = None
-    grid_score: own.GridScore = None
+    scores: Annotated[shared.Names | None, EvaluateOptions] = None
+    grid: Annotated[shared.FrameLike | None, EvaluateOptions] = None
+    grid_score: Annotated[str | None, EvaluateOptions] = None
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int = _score_bins("Score bins.", default=20)
-    confidence: own.Confidence = 0.95
-    intervals: own.Intervals = True
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
 
     @property
     def columns(self) -> shared.ColumnOptions:
@@ -505,10 +505,10 @@ class BiasOptions(ScorePlot):
 
     KIND, HEADING, SIZE = "bias", "Calibration among the highest scores", (5.5, 5.0)
 
-    top: own.Top = ("0.02", "0.04", "0.06", "0.08", "0.1")
-    top_by: own.TopBy = None
-    bins: own.Bins = 15
-    bin_strategy: own.BinStrategy = "equal-mass"
+    top: Annotated[own.Numbers | None, EvaluateOptions] = ("0.02", "0.04", "0.06", "0.08", "0.1")
+    top_by: Annotated[str | None, EvaluateOptions] = None
+    bins: Annotated[int, EvaluateOptions] = 15
+    bin_strategy: Annotated[own.BinStrategy, EvaluateOptions] = "equal-mass"
     seed: shared.Seed = 0
 
     def check(self) -> None:
@@ -525,8 +525,8 @@ class VotePlot(JudgedPlot):
 
     probs: shared.Probs = ("prob_*",)
     counts: shared.Counts = "count_*"
-    ensemble: own.Ensemble = False
-    alpha0: own.Alpha0 = ()
+    ensemble: Annotated[bool, EvaluateOptions] = False
+    alpha0: Annotated[shared.Names | None, EvaluateOptions] = ()
 
     def check(self) -> None:
         """Refuse probabilities without votes."""
@@ -563,9 +563,9 @@ class DisagreementOptions(VotePlot):
 
     KIND, HEADING, SIZE = "disagreement", "Reliability of predicted disagreement", (5.0, 5.2)
 
-    disagreement: own.Disagreement = None
+    disagreement: Annotated[str | None, EvaluateOptions] = None
     by: shared.By = None
-    min_rows: own.MinRows = 100
+    min_rows: Annotated[int, EvaluateOptions] = 100
 
 
 class AucLiftOptions(ScorePlot):
@@ -581,9 +581,9 @@ class AucLiftOptions(ScorePlot):
 
     KIND, HEADING, SIZE = "auc-lift", "AUC lift", (5.0, 4.2)
 
-    baseline: own.Baseline = None
+    baseline: Annotated[str | None, EvaluateOptions] = None
     by: shared.By = None
-    min_rows: own.MinRows = 100
+    min_rows: Annotated[int, EvaluateOptions] = 100
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -76,20 +76,6 @@ Scale = Annotated[
     ),
 ]
 
-Label = Annotated[str, named_column("Column with the label: 0/1, boolean or t/f.")]
-
-Positive = Annotated[
-    str | None,
-    of_columns(
-        "The value of the label column that is the positive class; all others are negative.",
-        "VALUE",
-    ),
-]
-
-Unlabelled = Annotated[
-    Literal["error", "drop"],
-    of_columns("Rows without a label: refuse the file, or leave them out and say how many."),
-]
 
 Uncertainty = Annotated[
     str | None, named_column(UNCERTAINTY_HELP, shown="uncertainty, if the file has it")
@@ -141,42 +127,20 @@ Features = Annotated[
 
 # Output and run ------------------------------------------------------------------------------
 
-Provenance = Annotated[
-    Literal["hash", "names", "none"],
-    of_output(
-        "What the model records of its input: a hash of the rows, also the file names, or nothing."
-    ),
-]
-
-Tags = Annotated[
-    dict[str, str] | None,
-    of_output(
-        "Text copied into the model; may be repeated.",
-        "KEY=VALUE",
-        flags=("--tag",),
-        many="repetition",
-        read=tagged,
-    ),
-]
 
 Seed = Annotated[int, of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED")]
-
-Threads = Annotated[
-    int | None,
-    of_run(
-        "Threads to use; the result does not depend on it.",
-        "NUMBER",
-        least=1,
-        env="CALIBKIT_THREADS",
-        shown="one a processor",
-    ),
-]
 
 
 class Threaded(Options):
     """How much of the machine a run takes."""
 
-    threads: Threads = None
+    threads: int | None = of_run(
+        "Threads to use; the result does not depend on it.",
+        "NUMBER",
+        least=1,
+        env="CALIBKIT_THREADS",
+        shown="one a processor",
+    )
 
     @property
     def workers(self) -> int:
@@ -194,16 +158,31 @@ class Threaded(Options):
 class FitOptions(Threaded):
     """What every fit takes: what its model says of its origin, and how much of the machine it takes."""
 
-    provenance: Provenance = "hash"
-    tags: Tags = None
+    provenance: Literal["hash", "names", "none"] = of_output(
+        "What the model records of its input: a hash of the rows, also the file names, or nothing.",
+        default="hash",
+    )
+    tags: dict[str, str] | None = of_output(
+        "Text copied into the model; may be repeated.",
+        "KEY=VALUE",
+        flags=("--tag",),
+        many="repetition",
+        read=tagged,
+    )
 
 
 class Labelled(Options):
     """Which rows are positive."""
 
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
+    label: str = named_column("Column with the label: 0/1, boolean or t/f.", default="label")
+    positive: str | None = of_columns(
+        "The value of the label column that is the positive class; all others are negative.",
+        "VALUE",
+    )
+    unlabelled: Literal["error", "drop"] = of_columns(
+        "Rows without a label: refuse the file, or leave them out and say how many.",
+        default="error",
+    )
 
 
 class LabelledColumns(Labelled):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from calibkit.options import shared
 from calibkit.options.option import Options
 from calibkit.options.shared import named_column, of_patterns
@@ -33,8 +35,8 @@ class ValidateOptions(Options):
         "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
     )
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
+    positive: Annotated[str | None, shared.Labelled] = None
+    unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
     groups: shared.Groups = None

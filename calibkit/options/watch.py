@@ -34,8 +34,8 @@ class DriftOptions(OfModel, shared.Threaded):
     label: str | None = named_column(
         "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
     )
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
+    positive: Annotated[str | None, shared.Labelled] = None
+    unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
     weight: str | None = named_column(
         "Column with non-negative weights: a weight 2 is two rows.",
         shown="as the model names it, if it was fitted on weighted rows",

@@ -15,7 +15,7 @@ from calibkit.options.shared import arguments, of_output
 from . import declare
 from .console import Console
 from .deliver import Write, deliver, write_each
-from .lines import Annotate, Json, Output, Quiet
+from .lines import Annotate, Results, Voice
 
 if TYPE_CHECKING:
     from calibkit.evaluation.outputs import Judged
@@ -139,9 +139,9 @@ class GateLine(Gated):
         list[str],
         arguments("Files of metrics, models or other JSON results; - for standard input.", "FILE"),
     ]
-    as_json: Json = False
+    as_json: Annotated[bool, Results] = False
     annotate: Annotate = None
-    quiet: Quiet = False
+    quiet: Annotated[bool, Voice] = False
 
     def check(self) -> None:
         """Refuse a gate that judges nothing, and a file named twice."""
@@ -184,9 +184,9 @@ class DiffLine(Gated):
 
     first: Annotated[str, option("The file before.", "A.json", argument=True)]
     second: Annotated[str, option("The file after.", "B.json", argument=True)]
-    output: Output = None
-    as_json: Json = False
-    quiet: Quiet = False
+    output: Annotated[str | None, Results] = None
+    as_json: Annotated[bool, Results] = False
+    quiet: Annotated[bool, Voice] = False
 
     def check(self) -> None:
         """Refuse standard input twice."""

@@ -32,35 +32,6 @@ OutputFormat = Annotated[
     ),
 ]
 
-Output = Annotated[
-    str | None,
-    of_output(
-        "Where the result goes: a file, - for standard output.",
-        "OUTPUT",
-        flags=("-o", "--output"),
-        shown="a table on a terminal, the content on a pipe",
-    ),
-]
-
-Json = Annotated[
-    bool,
-    of_output(
-        "Print the summary of the run, or its error, as one JSON object on standard output.",
-        flags=("--json",),
-    ),
-]
-
-Quiet = Annotated[
-    bool,
-    of_run(
-        "No progress and no summary; warnings stay.", flags=("--quiet", "-q"), env="CALIBKIT_QUIET"
-    ),
-]
-
-Warnings = Annotated[
-    Literal["show", "error"], of_run("error: a warning ends the run, before it writes.")
-]
-
 Annotate = Annotated[
     Literal["github"] | None,
     of_output("Also say what is wrong as annotations of GitHub Actions, on standard error."),
@@ -78,16 +49,32 @@ Plan = Annotated[str | None, option("Not needed.", "FILE", hidden=True, read=_re
 class Voice(Options):
     """How much a command says."""
 
-    quiet: Quiet = False
+    quiet: bool = of_run(
+        "No progress and no summary; warnings stay.",
+        flags=("--quiet", "-q"),
+        env="CALIBKIT_QUIET",
+        default=False,
+    )
     verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
-    warnings: Warnings = "show"
+    warnings: Literal["show", "error"] = of_run(
+        "error: a warning ends the run, before it writes.", default="show"
+    )
 
 
 class Results(Voice):
     """Where the result of a command goes."""
 
-    output: Output = None
-    as_json: Json = False
+    output: str | None = of_output(
+        "Where the result goes: a file, - for standard output.",
+        "OUTPUT",
+        flags=("-o", "--output"),
+        shown="a table on a terminal, the content on a pipe",
+    )
+    as_json: bool = of_output(
+        "Print the summary of the run, or its error, as one JSON object on standard output.",
+        flags=("--json",),
+        default=False,
+    )
 
     def console(self, **settings: Any) -> Console:
         """Return what speaks for the run."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options.apply import ExportOptions
 from calibkit.options.option import Options, option
-from calibkit.options.shared import Tags, arguments
+from calibkit.options.shared import FitOptions, arguments
 
 from . import declare
 from .console import Console
 from .deliver import deliver
-from .lines import Json, Output, Quiet, Reads, Results, Warnings
+from .lines import Reads, Results, Voice
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -46,7 +46,7 @@ class ShowLine(Options):
         default=False,
         flags=("--all",),
     )
-    as_json: Json = False
+    as_json: Annotated[bool, Results] = False
 
     def check(self) -> None:
         """Refuse a model and a schema, or neither."""
@@ -128,11 +128,11 @@ class BundleLine(Options):
             read=_split,
         ),
     ]
-    output: Output = None
-    tags: Tags = None
-    as_json: Json = False
-    quiet: Quiet = False
-    warnings: Warnings = "show"
+    output: Annotated[str | None, Results] = None
+    tags: Annotated[dict[str, str] | None, FitOptions] = None
+    as_json: Annotated[bool, Results] = False
+    quiet: Annotated[bool, Voice] = False
+    warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
     def check(self) -> None:
         """Refuse standard input twice."""

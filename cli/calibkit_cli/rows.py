@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.apply import ApplyOptions
@@ -17,7 +17,7 @@ from . import declare, lines
 from .console import Console
 from .deliver import HEAD, Rows, Tell, applied, deliver_rows, show_plan, write_rows
 from .fitting import check_paths, run_states
-from .lines import DryRun, Format, Json, Output, OutputFormat, Quiet, StateLine, Warnings
+from .lines import DryRun, Format, OutputFormat, Results, StateLine, Voice
 
 if TYPE_CHECKING:
     from calibkit.bins.run import Binned
@@ -162,13 +162,13 @@ def _rows(console: Console, binned: Binned) -> Rows:
 class SimulateLine(DryRun):
     """What the command line of a simulation has besides its options."""
 
-    output: Output = None
+    output: Annotated[str | None, Results] = None
     output_format: Format | None = of_output(
         "Format of the output, whatever its suffix.", shown="by suffix; on standard output csv"
     )
-    as_json: Json = False
-    quiet: Quiet = False
-    warnings: Warnings = "show"
+    as_json: Annotated[bool, Results] = False
+    quiet: Annotated[bool, Voice] = False
+    warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
 
 @declare.several(KINDS)

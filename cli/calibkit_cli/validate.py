@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import typer
 
 from calibkit.errors import DataError, UsageError
@@ -10,7 +12,7 @@ from calibkit.options.validate import ValidateOptions
 from . import declare
 from .console import Console
 from .deliver import deliver
-from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
+from .lines import Annotate, Inputs, Results, Voice
 
 BAD_DATA = 3
 
@@ -18,11 +20,11 @@ BAD_DATA = 3
 class ValidateLine(Inputs):
     """What is looked at, and where the report goes."""
 
-    output: Output = None
-    as_json: Json = False
+    output: Annotated[str | None, Results] = None
+    as_json: Annotated[bool, Results] = False
     annotate: Annotate = None
-    quiet: Quiet = False
-    warnings: Warnings = "show"
+    quiet: Annotated[bool, Voice] = False
+    warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
 
 @declare.command

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
 
 from calibkit.options.shared import Threaded
 from calibkit.runtime.kernels import compile_all, tell_of_compiling
 
 from . import declare
 from .console import Console
-from .lines import Json, Quiet
+from .lines import Results, Voice
 
 
 class WarmupLine(Threaded):
@@ -24,8 +25,8 @@ class WarmupLine(Threaded):
       calibkit warmup --json
     """
 
-    as_json: Json = False
-    quiet: Quiet = False
+    as_json: Annotated[bool, Results] = False
+    quiet: Annotated[bool, Voice] = False
 
 
 @declare.command

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.options.shared import Threads, of_output
+from calibkit.options.shared import Threaded, of_output
 from calibkit.options.watch import DriftOptions, WatchOptions
 
 from . import declare
@@ -63,7 +63,7 @@ def _tell(console: Console, found: Drift, file: str | None = None) -> None:
 class WatchLine(Reading, Results, DryRun):
     """What is added, and where the result goes."""
 
-    threads: Threads = None
+    threads: Annotated[int | None, Threaded] = None
     fail_if: Literal["alarm"] | None = of_output(
         "Exit with code 1 if a promise is refuted, tonight or on an earlier night."
     )
