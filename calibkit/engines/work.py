@@ -251,8 +251,8 @@ def state_on_cluster(
 ) -> State:
     """Return the state of the rows of all files; see `state_of_all`.
 
-    `method` loads what makes states: one of `calibkit.registry.fits`.  The memory of the opening is
-    that of this machine; a local cluster has a process for each thread.
+    `method` loads what makes states: `run` of one of `calibkit.registry.methods.STATES`.  The memory of
+    the opening is that of this machine; a local cluster has a process for each thread.
     """
 
     def load() -> None:
