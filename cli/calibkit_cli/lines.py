@@ -223,23 +223,18 @@ class FitLine(StateLine):
         super().check()
         if self.apply is None:
             return
-        from calibkit.files.outputs import (
-            STDOUT_NAMES,
-            check_folder,
-            check_output,
-            is_directory_output,
-        )
+        from calibkit.files import outputs
 
         if self.partial or self.dask is not None:
             raise UsageError(
                 "--apply is for rows that are read here; leave --partial and --dask out."
             )
-        if self.output is not None and is_directory_output(self.output):
+        if self.output is not None and outputs.is_directory_output(self.output):
             raise UsageError("-o DIR/ gives several models; leave --apply out.")
-        model_there = self.as_json or self.output is None or self.output in STDOUT_NAMES
-        if self.apply in STDOUT_NAMES and model_there:
+        model_there = self.as_json or self.output is None or self.output in outputs.STDOUT_NAMES
+        if self.apply in outputs.STDOUT_NAMES and model_there:
             raise UsageError(f"--apply {self.apply} would mix with the model; give it a file.")
-        if is_directory_output(self.apply):
-            check_folder(self.apply)
+        if outputs.is_directory_output(self.apply):
+            outputs.check_folder(self.apply)
         else:
-            check_output(self.apply, table=True)
+            outputs.check_output(self.apply, table=True)

@@ -21,15 +21,8 @@ from calibkit import __version__
 from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
 
+from . import failures
 from .declare import prefer_plain_values
-from .failures import (
-    Terminated,
-    drop_stdout,
-    end_by_signals,
-    ignore_signals,
-    mend_streams,
-    report,
-)
 from .help_pages import arrange, name_no_types
 from .progress import clear_line, end_lines, say_it_compiles
 
@@ -228,35 +221,35 @@ def run(arguments: list[str]) -> int:
         try:
             sys.stdout.flush()
         except OSError as error:
-            return report(error, arguments)
+            return failures.report(error, arguments)
         unknown_shell = asked.exit_code and arguments and arguments[0].endswith("-completion")
         return USAGE if unknown_shell else asked.exit_code  # not 1, which is a failed gate
     except SystemExit as asked:  # of typer's completion; rich turns a broken pipe into it as well
         if asked.__context__ is not None:
-            return report(asked, arguments)
+            return failures.report(asked, arguments)
         return asked.code if isinstance(asked.code, int) else 0
     except BaseException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message, the help, is printed already
             return USAGE
         clear_line()
-        return report(error, arguments)
+        return failures.report(error, arguments)
     finally:
         end_lines()
 
 
 def main() -> None:
     """Run the command line of this process; the entry point of the installed command."""
-    mend_streams()
+    failures.mend_streams()
     signalled = threading.current_thread() is threading.main_thread()
     try:
         if signalled:
-            end_by_signals()
+            failures.end_by_signals()
         settle()
         code = run(sys.argv[1:])
-    except (KeyboardInterrupt, Terminated) as error:  # before the run, or while it said its end
-        code = report(error, sys.argv[1:])
+    except (KeyboardInterrupt, failures.Terminated) as error:  # before the run, or as it ended
+        code = failures.report(error, sys.argv[1:])
     if signalled:
-        ignore_signals()
+        failures.ignore_signals()
     end(code)
 
 
@@ -333,7 +326,7 @@ def end(code: int) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError):
-            drop_stdout()
+            failures.drop_stdout()
     stop_sharing()
     scratch = sys.modules.get("calibkit.files.scratch")
     if scratch is not None:
