@@ -12,8 +12,8 @@ from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
-from .fitting import check_paths, deliver, run_states, tell, write_models
 from .lines import FitLine
+from .runs import check_paths, deliver_model, run_states, tell, write_models
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
@@ -75,7 +75,7 @@ def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
 
     further = None if line.frontier is None else frontier
     write = partial(write_models, options, line, further=further)
-    run_states("boundary", options, line, console, write, deliver)
+    run_states("boundary", options, line, console, write, deliver_model)
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:

@@ -13,9 +13,9 @@ from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
-from .fitting import run_states
 from .judging import TEXTS, Gated, deliver_judged, judge
 from .lines import StateLine
+from .runs import run_states
 
 if TYPE_CHECKING:
     from calibkit.evaluation.evaluate import Evaluated

@@ -14,8 +14,8 @@ from calibkit.options.shared import arguments, of_output
 
 from . import declare
 from .console import Console
-from .deliver import Write, deliver, write_each
 from .lines import Annotate, Results, Voice
+from .runs import Write, deliver, write_each
 
 if TYPE_CHECKING:
     from calibkit.evaluation.outputs import Judged

@@ -68,7 +68,7 @@ COMMANDS = {name: does for own in PURPOSES.values() for name, does in own.items(
 
 #: The modules of several commands; any other command is a name in a module of this name.
 MODULES = {
-    "fitting": ("alpha_cal", "calibrate", "hetcal", "vad"),
+    "runs": ("alpha_cal", "calibrate", "hetcal", "vad"),
     "judging": ("diff", "gate"),
     "models": ("bundle", "export", "show"),
     "rows": ("apply", "bin", "simulate"),

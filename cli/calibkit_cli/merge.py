@@ -11,10 +11,10 @@ from calibkit.registry.methods import STATES
 from . import declare
 from .console import Console
 from .evaluate import deliver_metrics
-from .fitting import deliver
 from .judging import TEXTS
 from .lines import STATE, Budget, OutputFormat, Plan, Results
 from .rows import deliver_grid
+from .runs import deliver_model
 from .watch import deliver_drift, deliver_watch
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def merge(line: MergeLine) -> None:
         _write_state(console, merged.rows, merged.write, {"shards": shards, "states": len(paths)})
         return
     made = STATES[kind].run().finish(merged, line.budget, line.workers)
-    _DELIVER.get(kind, deliver)(console, made)
+    _DELIVER.get(kind, deliver_model)(console, made)
 
 
 def _merge_watches(line: MergeLine, paths: list[str]) -> None:

@@ -12,8 +12,8 @@ from calibkit.options.shared import FitOptions, arguments
 
 from . import declare
 from .console import Console
-from .deliver import deliver
 from .lines import Reads, Results, Voice
+from .runs import deliver
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model

@@ -10,8 +10,8 @@ from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
-from .deliver import Write, show_plan, write_each
 from .lines import DryRun, Inputs, Results
+from .runs import Write, show_plan, write_each
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction

@@ -13,11 +13,8 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.shared import Threaded, of_output
 from calibkit.options.simulate import KINDS, SimulateOptions
 
-from . import declare, lines
+from . import declare, lines, runs
 from .console import Console
-from .deliver import HEAD, Rows, Tell, applied, deliver_rows, show_plan, write_rows
-from .fitting import check_paths, run_states
-from .lines import DryRun, Format, OutputFormat, Results, StateLine, Voice
 
 if TYPE_CHECKING:
     from calibkit.bins.run import Binned
@@ -69,11 +66,11 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
     )
     if line.dry_run:
         step = f"add {', '.join(plan.added)} by {line.model}"
-        show_plan(console, source, plan.reads.needed, [step])
+        runs.show_plan(console, source, plan.reads.needed, [step])
         return
 
-    make = partial(applied, model, options, line.budget, line.workers)
-    write_rows(console, source, make, in_place=line.in_place)
+    make = partial(runs.applied, model, options, line.budget, line.workers)
+    runs.write_rows(console, source, make, in_place=line.in_place)
 
 
 def _run_far(
@@ -106,15 +103,15 @@ def _run_far(
     console.wrote(f"{made.rows:,} rows in {len(outputs)} files", outputs)
 
 
-class BinLine(StateLine):
+class BinLine(lines.StateLine):
     """The rest of the line."""
 
-    output_format: OutputFormat = None
+    output_format: lines.OutputFormat = None
 
 
 def deliver_grid(console: Console, binned: Binned) -> None:
     """Write the grid of a state."""
-    deliver_rows(console, _rows(console, binned), "arrow")
+    runs.deliver_rows(console, _rows(console, binned), "arrow")
 
 
 @declare.command
@@ -126,7 +123,7 @@ def bin(options: BinOptions, line: BinLine) -> None:
     if options.add_level and not line.dry_run:
         _write_levels(options, line, console)
         return
-    run_states("bin", options, line, console, _write_grids, deliver_grid)
+    runs.run_states("bin", options, line, console, _write_grids, deliver_grid)
 
 
 def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
@@ -138,37 +135,37 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
             "--add-level writes rows, which a state has not and --dask does not send; fit a boundary "
             "on all shards and use `apply --add-level` on each."
         )
-    check_paths(options, line, console)
+    runs.check_paths(options, line, console)
 
-    def make(part: Source, tell: Tell) -> Rows:
+    def make(part: Source, tell: runs.Tell) -> runs.Rows:
         run, placed = with_levels(options, part, line.budget, options.workers)
         console.summary(*placed.notes)
         console.detail(*placed.details)
-        return Rows(run.frames(tell), ["level"], placed.warnings)
+        return runs.Rows(run.frames(tell), ["level"], placed.warnings)
 
-    write_rows(console, line.open(console), make)
+    runs.write_rows(console, line.open(console), make)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:
-    write_rows(console, source, lambda part, _tell: _rows(console, fit(part)))
+    runs.write_rows(console, source, lambda part, _tell: _rows(console, fit(part)))
 
 
-def _rows(console: Console, binned: Binned) -> Rows:
+def _rows(console: Console, binned: Binned) -> runs.Rows:
     console.summary(*binned.notes)
     console.detail(*binned.details)
-    return Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
+    return runs.Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
 
 
-class SimulateLine(DryRun):
+class SimulateLine(lines.DryRun):
     """What the command line of a simulation has besides its options."""
 
-    output: Annotated[str | None, Results] = None
-    output_format: Format | None = of_output(
+    output: Annotated[str | None, lines.Results] = None
+    output_format: lines.Format | None = of_output(
         "Format of the output, whatever its suffix.", shown="by suffix; on standard output csv"
     )
-    as_json: Annotated[bool, Results] = False
-    quiet: Annotated[bool, Voice] = False
-    warnings: Annotated[Literal["show", "error"], Voice] = "show"
+    as_json: Annotated[bool, lines.Results] = False
+    quiet: Annotated[bool, lines.Voice] = False
+    warnings: Annotated[Literal["show", "error"], lines.Voice] = "show"
 
 
 @declare.several(KINDS)
@@ -178,7 +175,7 @@ def simulate(options: SimulateOptions, line: SimulateLine) -> None:
 
     console = line.part(Console, tabular=True)
     if line.dry_run:
-        frame = run.simulate(replace(options, rows=min(options.rows, HEAD)))
+        frame = run.simulate(replace(options, rows=min(options.rows, runs.HEAD)))
         if console.as_json:
             console.json({"dry_run": True, "rows": options.rows, "columns": frame.columns})
             return
@@ -188,4 +185,6 @@ def simulate(options: SimulateOptions, line: SimulateLine) -> None:
     frame = run.simulate(options)
     if "label" in frame.columns and frame["label"].n_unique() == 1:
         console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
-    deliver_rows(console, Rows([frame], frame.columns), "csv", f" with {', '.join(frame.columns)}")
+    runs.deliver_rows(
+        console, runs.Rows([frame], frame.columns), "csv", f" with {', '.join(frame.columns)}"
+    )

@@ -11,8 +11,8 @@ from calibkit.options.validate import ValidateOptions
 
 from . import declare
 from .console import Console
-from .deliver import deliver
 from .lines import Annotate, Inputs, Results, Voice
+from .runs import deliver
 
 BAD_DATA = 3
 

@@ -13,10 +13,9 @@ from calibkit.options.watch import DriftOptions, WatchOptions
 
 from . import declare
 from .console import Console
-from .deliver import show_plan
-from .fitting import run_states
 from .judging import GATE_FAILED, TEXTS, Gated, deliver_judged, judge
 from .lines import DryRun, Reading, Results, StateLine
+from .runs import run_states, show_plan
 
 if TYPE_CHECKING:
     from calibkit.drift.drift import Drift
