@@ -55,7 +55,6 @@ class Kind:
     name: str
 
     def structure(self) -> type[Model]:
-        """Return the class of its models."""
         found: type[Model]
         match self.name:
             case "alpha":
@@ -73,7 +72,6 @@ class Kind:
         return found
 
     def applier(self, model: Any) -> Applier:
-        """Return what a model does with rows."""
         found: Callable[[Any], Applier]
         match self.name:
             case "alpha":
@@ -91,7 +89,6 @@ class Kind:
         return found(model)
 
     def translate(self) -> Callable[..., dict[str, Any]]:
-        """Return what writes a model into a program, from which exports are printed."""
         found: Callable[..., dict[str, Any]]
         match self.name:
             case "alpha":
@@ -109,7 +106,6 @@ class Kind:
         return found
 
     def view(self) -> View:
-        """Return how a model is shown."""
         return view(self.name)
 
 
