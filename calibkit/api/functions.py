@@ -17,7 +17,6 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from calibkit.errors import CalibkitError, CalibkitWarning, UsageError, nearest
@@ -171,17 +170,12 @@ def tell(remarks: Iterable[str], options: Options) -> None:
 
 def _signature(kind: type[Options], *, frame: bool) -> inspect.Signature:
     """Return the signature of a function of a frame, if it takes one, and the options of a class."""
-    plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     first = [inspect.Parameter(_FRAME, plain, default=None)] if frame else []
-    alone = {field.name for field in fields(kind) if field.kw_only}
+    own = inspect.signature(kind).parameters
     others = [
-        inspect.Parameter(
-            option.name,
-            keyword if option.name in alone else plain,
-            default=inspect.Parameter.empty if option.required else option.default,
-            annotation=option.kind | None if option.optional else option.kind,
-        )
-        for option in options_of(kind)
+        own[one.name].replace(annotation=one.kind | None if one.optional else one.kind)
+        for one in options_of(kind)
     ]
     return inspect.Signature([*first, *sorted(others, key=lambda one: one.kind)])
 

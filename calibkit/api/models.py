@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,12 @@ from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions, ExportOptions
 from calibkit.options.option import Options, names_of, tagged
-from calibkit.options.shared import model_of
+from calibkit.options.shared import ModelLike, model_of
 from calibkit.options.watch import DriftOptions
 
 if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel
     from calibkit.drift.drift import Drift
-
-#: A model, or its file.
-Part = Model | str | os.PathLike[str]
 
 
 @in_python()
@@ -81,7 +77,7 @@ def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
 
 @in_python()
 def bundle(
-    parts: Mapping[str, Part] | Sequence[Part | tuple[str, Part]],
+    parts: Mapping[str, ModelLike] | Sequence[ModelLike | tuple[str, ModelLike]],
     *,
     tags: dict[str, str] | None = None,
 ) -> BundleModel:
