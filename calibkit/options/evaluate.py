@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 of_slices, of_metrics = partial(option, group="Slices"), partial(option, group="Metrics")
 of_votes = partial(option, group="Votes of several raters")
+
+#: Options that mean nothing for class probabilities.
+_OF_SCORES: Final = (
+    *("boundary", "decision", "threshold", "grid", "top"),
+    *("weight", "groups", "prevalence", "positive"),
+)
 
 BinStrategy = Literal["equal-width", "equal-mass", "range"]
 #: Numbers, by their shortest decimal, or as text; one or several.
@@ -224,21 +230,10 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
             raise UsageError("--weight-kind sampling goes with a score, not with votes.")
 
     def _check_classes(self) -> None:
-        labelled = self.counts is None
-        without = {
-            "--boundary": self.boundary is not None,
-            "--decision": self.decision,
-            "--threshold": self.threshold,
-            "--grid": self.grid is not None,
-            "--top": self.top,
-            "--weight": labelled and self.weight,
-            "--groups": labelled and self.groups,
-            "--prevalence": self.prevalence,
-            "--positive": self.positive,
-        }
-        for flag, value in without.items():
-            if value:
-                raise UsageError(f"{flag} goes with a score, not with class probabilities.")
+        for name in _OF_SCORES:
+            of_votes = self.counts is not None and name in ("weight", "groups")
+            if getattr(self, name) is not None and not of_votes:
+                raise UsageError(f"--{name} goes with a score, not with class probabilities.")
 
     @property
     def ranked(self) -> tuple[str, ...]:
