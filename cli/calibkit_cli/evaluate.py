@@ -13,9 +13,9 @@ from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
-from .judging import TEXTS, Gated, deliver_judged, judge
+from .judging import TEXTS, Gated, judge
 from .lines import StateLine
-from .runs import run_states
+from .runs import deliver, run_states
 
 if TYPE_CHECKING:
     from calibkit.evaluation.evaluate import Evaluated
@@ -122,7 +122,7 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
 def deliver_metrics(console: Console, found: Evaluated) -> None:
     """Say what was found of the rows of a state, and write it."""
     _tell(console, found)
-    deliver_judged(console, found, "Metrics", view=_view)
+    deliver(console, found, "Metrics", view=_view)
 
 
 def _tell(console: Console, found: Evaluated, file: str | None = None) -> None:

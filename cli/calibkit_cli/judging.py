@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -19,7 +18,6 @@ from .runs import Write, deliver, write_each
 
 if TYPE_CHECKING:
     from calibkit.evaluation.outputs import Judged
-    from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.gates.expressions import Expression
     from calibkit.gates.figures import Outcome
@@ -77,20 +75,6 @@ def settle(judged: Sequence[tuple[str | None, Outcome]]) -> None:
     raise typer.Exit(GATE_FAILED)
 
 
-def deliver_judged(
-    console: Console,
-    found: Judged,
-    noun: str,
-    beside: Callable[[Any, Transaction], None] | None = None,
-    **more: Any,
-) -> None:
-    """Write findings in the format of the output's suffix, and show them; see `deliver`."""
-    from calibkit.evaluation.outputs import content
-
-    also = None if beside is None else partial(beside, found)
-    deliver(console, found, noun, text=content, beside=also, **more)
-
-
 def judge(
     console: Console,
     source: Source,
@@ -101,7 +85,7 @@ def judge(
     noun: str,
     **more: Any,
 ) -> None:
-    """Judge all inputs together, or (``-o DIR/``) each by itself; the rest as of `deliver_judged`.
+    """Judge all inputs together, or (``-o DIR/``) each by itself; the rest as of `deliver`.
 
     `tell` gets the console, what was found and, where that is of one file among others, its name.
     """
@@ -109,7 +93,7 @@ def judge(
         found = find(source)
         tell(console, found)
         outcomes = gates.outcomes(found.as_dict()) if gates.fail_if else []
-        deliver_judged(console, found, noun, **more)
+        deliver(console, found, noun, **more)
         settle(outcomes)
         return
 

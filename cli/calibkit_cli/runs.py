@@ -179,7 +179,7 @@ def write_models(
         rows = copy(source)  # as its columns are before a fit reads them in its way
         fitted = fit(source)
 
-        def write(outputs: Transaction) -> None:
+        def write(_: Model, outputs: Transaction) -> None:
             if further is not None:
                 further(fitted, outputs)
             if line.apply is not None:
@@ -237,7 +237,7 @@ def _apply(
 def deliver_model(
     console: Console,
     fitted: Fitted[Model],
-    beside: Callable[[Transaction], None] | None = None,
+    beside: Callable[[Any, Transaction], None] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> None:
     """Say what a fit says, and write its model; further files appear with it, or nothing."""
@@ -319,24 +319,27 @@ def deliver(
     found: Any,
     noun: str,
     *,
-    text: Callable[[Any, str], bytes] | None = None,
-    beside: Callable[[Transaction], None] | None = None,
+    beside: Callable[[Any, Transaction], None] | None = None,
     files: Mapping[str, str] | None = None,
     view: Callable[[Any, Page], None] | None = None,
 ) -> None:
     """Write a result, which messages call `noun`, where the command line says, and show it.
 
-    `text` returns its content for an output, else it is JSON; `beside` writes the further `files` of
-    the run, named by their path; `view` shows it, else it is shown as its class is.
+    It is JSON, or one of the console's `texts` by the suffix of the output.  `beside` writes the
+    further `files` of the run, named by their path; `view` shows it, else it is shown as its class is.
     """
     from calibkit.files.sinks import Transaction
 
     with Transaction() as outputs:
         if beside is not None:
-            beside(outputs)
+            beside(found, outputs)
         if console.output not in (None, "-"):
-            output = str(console.output)
-            outputs.write_bytes(found.to_json() if text is None else text(found, output), output)
+            output, data = str(console.output), found.to_json
+            if console.texts:
+                from calibkit.evaluation.outputs import content
+
+                data = partial(content, found, output)
+            outputs.write_bytes(data(), output)
     console.wrote(noun)
     if not console.as_json:
         console.summary(*(f"{what} written to {path}." for path, what in (files or {}).items()))

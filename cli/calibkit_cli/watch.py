@@ -13,9 +13,9 @@ from calibkit.options.watch import DriftOptions, WatchOptions
 
 from . import declare
 from .console import Console
-from .judging import GATE_FAILED, TEXTS, Gated, deliver_judged, judge
+from .judging import GATE_FAILED, TEXTS, Gated, judge
 from .lines import DryRun, Reading, Results, StateLine
-from .runs import run_states, show_plan
+from .runs import deliver, run_states, show_plan
 
 if TYPE_CHECKING:
     from calibkit.drift.drift import Drift
@@ -49,7 +49,7 @@ def drift(options: DriftOptions, line: DriftLine) -> None:
 def deliver_drift(console: Console, found: Drift) -> None:
     """Say what was found of the rows of a state, and write it."""
     _tell(console, found)
-    deliver_judged(console, found, "Drift")
+    deliver(console, found, "Drift")
 
 
 def _tell(console: Console, found: Drift, file: str | None = None) -> None:
@@ -105,7 +105,7 @@ def deliver_watch(console: Console, found: Watched, state: str | None = None) ->
     """Write the state and the result together, and show what was found."""
     console.outline(found)
     write = None if state is None else partial(_write_state, state)
-    deliver_judged(console, found, "Watch", beside=write)
+    deliver(console, found, "Watch", beside=write)
 
 
 def _write_state(state: str, found: Watched, outputs: Transaction) -> None:
