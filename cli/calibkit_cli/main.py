@@ -22,9 +22,9 @@ from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
 
 from . import failures
+from .console import clear_line, end_lines, say_it_compiles
 from .declare import prefer_plain_values
 from .help_pages import arrange, name_no_types
-from .progress import clear_line, end_lines, say_it_compiles
 
 #: What the commands are for, in the order of the help, and what each does: the first sentence of its
 #: own help, which a list of all tells without loading any.

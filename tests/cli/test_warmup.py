@@ -13,8 +13,7 @@ import pytest
 
 from calibkit.runtime import kernels, memory, threads
 from calibkit.runtime.kernels import compile_all
-from calibkit_cli.console import Console
-from calibkit_cli.progress import say_it_compiles
+from calibkit_cli.console import Console, say_it_compiles
 from calibkit_kernels import _ahead, _jit
 from tests.cli.score_files import simulate, write
 from tests.conftest import INTERPRETED, ROOT, Invoke, clean_environment
