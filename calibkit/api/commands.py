@@ -49,8 +49,7 @@ def _model(fitted: Fitted[M], options: Options) -> M:
 def fit_alpha(source: Source, options: AlphaOptions) -> AlphaModel:
     """See `AlphaOptions`.
 
-    Returns AlphaModel: The model that ``calibkit alpha-cal`` writes for the same rows and options,
-    byte for byte.
+    Returns AlphaModel: What ``calibkit alpha-cal`` writes for these rows and options, byte for byte.
 
     >>> votes = ck.simulate_raters(1_000, raters=3, seed=1)
     >>> model = ck.fit_alpha(votes)
@@ -113,8 +112,8 @@ def fit_calibrator(source: Source, options: CalibrateOptions) -> CalibratorModel
 
     The rows have a score and a label 0/1, or class probabilities (`probs`) with a label or votes.
 
-    Returns CalibratorModel: The model that ``calibkit calibrate`` writes for the same rows and
-    options, byte for byte.
+    Returns CalibratorModel: What ``calibkit calibrate`` writes for these rows and options, byte for
+    byte.
 
     >>> rows = ck.simulate_posterior(2_000, seed=1)
     >>> model = ck.fit_calibrator(rows, method="isotonic")
@@ -130,8 +129,7 @@ def fit_calibrator(source: Source, options: CalibrateOptions) -> CalibratorModel
 def fit_hetcal(source: Source, options: HetcalOptions) -> HetcalModel:
     """See `HetcalOptions`.
 
-    Returns HetcalModel: The model that ``calibkit hetcal`` writes for the same rows and options, byte
-    for byte.
+    Returns HetcalModel: What ``calibkit hetcal`` writes for these rows and options, byte for byte.
 
     >>> rows = ck.simulate_partitions(2_000, seed=1)
     >>> model = ck.fit_hetcal(rows, max_depth=1, min_leaf=100, shrinkage=0.0)
@@ -150,8 +148,7 @@ def fit_vad(source: Source, options: VadOptions) -> VadModel:
     The rows are of the distribution that the model will be applied to, with the scores of at least
     two replicate predictors.
 
-    Returns VadModel: The model that ``calibkit vad`` writes for the same rows and options, byte for
-    byte.
+    Returns VadModel: What ``calibkit vad`` writes for these rows and options, byte for byte.
 
     >>> rows = ck.simulate_selection(2_000, train_rows=500, seed=1)
     >>> model = ck.fit_vad(rows)

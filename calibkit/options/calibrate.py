@@ -28,8 +28,6 @@ DEFAULTS: Final[dict[str, Any]] = {
     "split": "same",
 }
 
-MOST_BINS: Final = 65_535
-
 #: Penalties of intercept and of weights off the diagonal, or that cross-validation chooses them.
 Penalties = float | tuple[float, float] | Literal["cv"]
 
@@ -105,7 +103,7 @@ class MapOptions(Threaded):
         "What platt is fitted to: Platt's smoothed targets, or the labels.", shown="smoothed"
     )
     bins: int | None = of_method(
-        "Bins of histogram and scaling-binning.", "M", least=1, most=MOST_BINS, shown="15"
+        "Bins of histogram and scaling-binning.", "M", least=1, most=65_535, shown="15"
     )
     bin_strategy: Literal["equal-mass", "equal-width"] | None = of_method(
         "Bins with equally many rows, or equally wide over [0, 1].", shown="equal-mass"

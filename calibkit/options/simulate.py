@@ -16,9 +16,6 @@ of_truth, of_model = partial(option, group="Truth"), partial(option, group="Mode
 of_models = partial(option, group="Models")
 
 _LARGEST_EVIDENCE: Final = 10**9
-_MOST_RATERS: Final = 10**6
-_MOST_INPUTS: Final = 1000
-_MOST_REFITS: Final = 1000
 
 
 def _keep(value: Any, flag: str) -> tuple[str, ...]:
@@ -167,9 +164,9 @@ class SelectionOptions(SimulateOptions):
         least=-10,
         most=10,
     )
-    inputs: int = of_models("How many inputs.", "D", default=20, least=1, most=_MOST_INPUTS)
+    inputs: int = of_models("How many inputs.", "D", default=20, least=1, most=1000)
     train_rows: int = of_models("How many rows models are fitted on.", "N", default=3000, least=2)
-    refits: int = of_models("Bootstrap refits.", "S", default=2, least=1, most=_MOST_REFITS)
+    refits: int = of_models("Bootstrap refits.", "S", default=2, least=1, most=1000)
 
     def check(self) -> None:
         """Refuse more training rows than fit into memory."""
@@ -200,7 +197,7 @@ class RatersOptions(SimulateOptions):
     design: Literal["ideal", "modes"] = of_truth(
         "How raters and the model behave.", default="ideal"
     )
-    raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=_MOST_RATERS)
+    raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=10**6)
 
 
 class PartitionsOptions(SimulateOptions):

@@ -83,11 +83,9 @@ of_promises = partial(option, group="Promises")
 #: The largest weight that can be declared: with more no row says anything.
 MOST_WEIGHT: Final = 1e12
 
-_NOT_NAMED: Final = "the model's own bound"
-
 
 def _promise(metavar: str, text: str) -> Any:
-    return of_promises(text, metavar, shown=_NOT_NAMED, read=inside, text=str)
+    return of_promises(text, metavar, shown="the model's own bound", read=inside, text=str)
 
 
 class WatchOptions(OfModel, shared.Labelled):

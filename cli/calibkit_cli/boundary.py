@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from .runs import check_paths, deliver_model, run_states, tell, write_models
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
-    from calibkit.methods.boundary.compare import Compared
     from calibkit.methods.boundary.result.fit import FittedBoundary
 
 
@@ -81,7 +79,7 @@ def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
     """Print all methods side by side; the model of the chosen one goes to ``-o``."""
     from calibkit.files.sinks import write_bytes
-    from calibkit.methods.boundary.compare import compare
+    from calibkit.methods.boundary.compare import HEADER, compare
 
     check_paths(options, line, console)
     compared = compare(options, line.open(console))
@@ -96,27 +94,17 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
             failure = error
         else:
             tell(console, fitted)
+    rows = [one.row() for one in compared.methods]
     if console.as_json:
-        content = fitted.model.as_dict() if fitted else {}
-        console.json({**content, "compare": [one.row() for one in compared.methods]})
+        console.json({**(fitted.model.as_dict() if fitted else {}), "compare": rows})
     else:
-        _print(console, compared.methods)
+        kept = [name for name in HEADER if any(row[name] for row in rows)]
+        cells = [[row[name] for name in kept] for row in rows]
+        # On standard error where the model is on standard output.
+        console.table([HEADER[name] for name in kept], cells, error=console.output == "-")
     if failure is not None and console.output is not None:
         raise failure
     if fitted is not None and console.output == "-":
         console.content(fitted.model.to_json())
     elif fitted is not None and console.output is not None:
         write_bytes(fitted.model.to_json(), console.output)
-
-
-def _print(console: Console, methods: Sequence[Compared]) -> None:
-    """Print what is known of any method; on standard error where the model is on standard output."""
-    from calibkit.methods.boundary.compare import HEADER
-
-    rows = [one.row() for one in methods]
-    kept = [name for name in HEADER if any(row[name] for row in rows)]
-    console.table(
-        [HEADER[name] for name in kept],
-        [[row[name] for name in kept] for row in rows],
-        error=console.output == "-",
-    )

@@ -91,11 +91,6 @@ class Budget(Options):
         shown="half of the machine's, or of the container's",
     )
 
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        return memory_budget(self.memory)
-
 
 class Reads(TextOptions):
     """How rows are read."""
@@ -110,8 +105,8 @@ class Reads(TextOptions):
 
     @property
     def budget(self) -> Memory:
-        """How much memory there is."""
-        return memory_budget(None)
+        """How much memory there is, where the line has an option of it as it says."""
+        return memory_budget(getattr(self, "memory", None))
 
     @property
     def opening(self) -> Opening:
