@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError
-from calibkit.numerics.bounds import Bound
 from calibkit.options import shared
 from calibkit.options.apply import OfModel
 from calibkit.options.option import inside, option
@@ -171,9 +170,3 @@ class WatchOptions(OfModel, shared.Labelled):
             )
         if self.weight is not None and self.calibration:
             raise UsageError("--calibration counts each row once; leave --weight out.")
-
-    @property
-    def named(self) -> dict[str, Bound]:
-        """The bounds that were named."""
-        found = {"precision": self.precision, "recall": self.recall, "fpr": self.fpr}
-        return {name: bound for name, bound in found.items() if bound is not None}

@@ -32,9 +32,6 @@ Register = Callable[[typer.Typer, str], None]
 #: An example among those of a help, which is a paragraph of its own where it is printed.
 _EXAMPLE = re.compile(r"\n(?=  \S)")
 
-#: The option that decides how many threads polars, which is loaded later, starts.
-_THREADS = "threads"
-
 
 def command(run: Callable[..., None]) -> Register:
     """Return what adds a command; `run` gets an object of each class that its annotations name."""
@@ -72,7 +69,7 @@ def add(app: typer.Typer, name: str, run: Callable[..., None], *kinds: type[Opti
     known = [option for kind in kinds for option in options_of(kind) if option.typed]
 
     def typer_command(**typed: Any) -> None:
-        threads = typed.get(_THREADS)
+        threads = typed.get("threads")  # so many polars starts, which is loaded later
         if threads is not None:
             most = thread_count(threads)
             os.environ["POLARS_MAX_THREADS"] = str(most)

@@ -38,9 +38,6 @@ EVERYDAY = {
     "report output as_json fail_if",
 }
 
-#: How many examples the short help shows.
-_EXAMPLES = 1
-
 #: Where a context keeps that all options are asked for.
 _ALL = "calibkit.help-all"
 
@@ -65,7 +62,7 @@ class Page(TyperCommand):
             # Without most examples, defaults that are told in words, and a panel of the output.
             before, title, examples = (self.help or "").partition("Examples:")
             if title:
-                some = [one for one in examples.split("\n\n") if one.strip()][:_EXAMPLES]
+                some = [one for one in examples.split("\n\n") if one.strip()][:1]
                 self.help = "\n\n".join([before + title, *some])
             for param in shown:
                 param.hidden = param in rare

@@ -21,9 +21,6 @@ from .watch import deliver_drift, deliver_watch
 if TYPE_CHECKING:
     from calibkit.files.sinks import Write
 
-#: Kinds whose result is a table.
-TABLES = ("bin",)
-
 #: What delivers the results that are no models.
 _DELIVER: Final[dict[str, Any]] = {
     "bin": deliver_grid,
@@ -84,7 +81,7 @@ def merge(line: MergeLine) -> None:
         return
     merged = merge_states([read_state(path) for path in paths], line.expect)
     kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
-    table = kind in TABLES and not whole
+    table = kind == "bin" and not whole
     console = line.console(
         tabular=table,
         output_format=line.output_format if table else None,

@@ -14,8 +14,6 @@ from .console import Console
 from .lines import Annotate, Inputs, Results, Voice
 from .runs import deliver
 
-BAD_DATA = 3
-
 
 class ValidateLine(Inputs):
     """What is looked at, and where the report goes."""
@@ -52,4 +50,4 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         file = finding.file or (line.inputs[0] if len(line.inputs) == 1 else None)
         console.annotate(level, shown(finding), title=title, file=file)
     if report.errors or (line.warnings == "error" and report.warnings):
-        raise typer.Exit(BAD_DATA)
+        raise typer.Exit(DataError.code)

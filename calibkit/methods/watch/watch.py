@@ -338,7 +338,8 @@ def promised(options: WatchOptions) -> tuple[list[Promise], float]:
     """
     fit = getattr(options.fitted, "fit", None)
     certificate = getattr(fit, "certificate", None)
-    named = {name: float(bound) for name, bound in options.named.items()}
+    asked = {"precision": options.precision, "recall": options.recall, "fpr": options.fpr}
+    named = {name: float(bound) for name, bound in asked.items() if bound is not None}
     found = named or _own(options)
     if options.confidence is not None:
         confidence = float(options.confidence)
