@@ -7,7 +7,6 @@ other; the rooms below look them up through `calibkit.models.kinds`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,11 +47,11 @@ def view(name: str) -> View:
     return found
 
 
-@dataclass(frozen=True)
 class Kind:
     """A kind of model; see `calibkit.models.kinds.Kind`."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def structure(self) -> type[Model]:
         found: type[Model]
@@ -109,11 +108,11 @@ class Kind:
         return view(self.name)
 
 
-@dataclass(frozen=True)
 class Method:
     """What has states, by the command that writes them."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def run(self) -> Run[Any, Any]:
         """Return what makes the result of rows, or of a state."""
