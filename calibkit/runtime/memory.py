@@ -16,8 +16,12 @@ from calibkit.errors import UsageError
 _BASE: Final = 300 * 2**20
 #: What one row, or one entry of a summary, takes in a fit, its scratch space included.
 _PER_ROW: Final = 128
+#: What each further column of a row takes in a fit that holds all of them.
+_PER_COLUMN: Final = 24
 #: A summary has room for so many entries, however little memory there is.
 FEWEST_ENTRIES: Final = 2**16
+#: A fit holds so many rows, however little memory there is.
+_FEWEST_ROWS: Final = 2**13
 #: Bytes that rows may take, however little memory there is.
 _LEAST_ROOM: Final = 2**25
 #: Rows that are read at a time, at most.
@@ -37,6 +41,15 @@ class Memory:
     def entries(self) -> int:
         """How many rows, or entries of a summary, are held at once."""
         return max(FEWEST_ENTRIES, (self.bytes - _BASE) // _PER_ROW)
+
+    def rows_of(self, columns: int) -> int:
+        """How many rows of so many columns a fit holds at once."""
+        return max(_FEWEST_ROWS, (self.bytes - _BASE) // (_PER_ROW + _PER_COLUMN * columns))
+
+    @staticmethod
+    def of_rows(rows: int, columns: int) -> int:
+        """Return the bytes that a fit on so many rows takes in all."""
+        return _BASE + rows * (_PER_ROW + _PER_COLUMN * columns)
 
     @property
     def room(self) -> int:
