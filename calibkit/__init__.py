@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from calibkit.errors import ModelError as ModelError
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
-    from calibkit.maps.calibrator import CalibratorModel as CalibratorModel
+    from calibkit.maps.model import CalibratorModel as CalibratorModel
     from calibkit.measures.result import Metrics as Metrics
     from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
@@ -65,7 +65,7 @@ _NAMES = {
     "calibkit.errors": "CalibkitError CalibkitWarning DataError "
     "InfeasibleError ModelError ResourceError UsageError",
     "calibkit.measures.result": "Metrics",
-    "calibkit.maps.calibrator": "CalibratorModel",
+    "calibkit.maps.model": "CalibratorModel",
     "calibkit.methods.boundary.result.model": "BoundaryModel",
     "calibkit.methods.hetcal.model": "HetcalModel",
     "calibkit.methods.raters.model": "AlphaModel",

@@ -82,7 +82,7 @@ ONE_OF_EACH = {
     "quantiles": (
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",
         """summaries.edges.quantile_edges summaries.edges.quantiles_in_units
-        summaries.tally.quantiles maps.method.quantiles numerics.quantile.falling_quantiles
+        summaries.tally.quantiles numerics.quantile.falling_quantiles
         methods.boundary.problem.quantiles.Quantiles
         numerics.normal.normal_quantile _kernels.normal.normal_quantile
         _kernels.normal._central_quantile _kernels.normal._tail_quantile""",
@@ -90,8 +90,8 @@ ONE_OF_EACH = {
     "hashes of rows": (
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",
         """numerics.row_hash.row_hashes numerics.row_hash.data_hash numerics.row_hash.data_hashes
-        numerics.row_hash.hash_rows maps.stored._hashes
-        methods.boundary.solvers.summary._rows_hash methods.calibrators.fit._rows_hash
+        numerics.row_hash.hash_rows maps.class_rows._hashes
+        methods.boundary.solvers.summary._rows_hash methods.calibrators.run._rows_hash
         methods.hetcal.reading.hashes""",
     ),
     "exact sums": (

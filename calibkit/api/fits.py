@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from calibkit.files.sources import Source
-    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.model import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel

@@ -19,7 +19,7 @@ from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import CheckError, ResourceError, UsageError
 from calibkit.exports.writing import Request, export_model, program_of
 from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
-from calibkit.expressions.program import Program, columns_of, scores_of
+from calibkit.expressions.program import Program, Scores
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
 from calibkit.models.model import Column, Model
@@ -82,7 +82,7 @@ def check_export(model: Model, dialect: str, request: Request, source: Source) -
         )
     program = program_of(model, request)
     reads = plan_application(model, source, _options(request)).reads
-    needed = [*columns_of(program), *reads.needed.values(), *reads.optional]
+    needed = [*program.columns(), *reads.needed.values(), *reads.optional]
     rows = source.read(list(dict.fromkeys(needed)))
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
     expected = applied(model, request, frame)
@@ -179,8 +179,8 @@ def _apart(one: pl.Series, other: pl.Series) -> tuple[np.ndarray, float]:
 
 def probes(program: Program, rows: pl.DataFrame, key: str | None = None) -> pl.DataFrame:
     """Return difficult rows: copies of some rows with columns changed."""
-    texts = [name for name in columns_of(program, Words) if rows.schema[name] == pl.String]
-    changes: list[tuple[str, str | None]] = [(name, None) for name in columns_of(program)]
+    texts = [name for name in program.columns(Words) if rows.schema[name] == pl.String]
+    changes: list[tuple[str, str | None]] = [(name, None) for name in program.columns()]
     changes += [(name, "\u00e9' \"never seen") for name in texts]
     made = [
         rows.head(1).with_columns(pl.lit(value).cast(rows.schema[name]).alias(name))
@@ -196,7 +196,7 @@ def _combined(program: Program, rows: pl.DataFrame) -> pl.DataFrame:
     As many as may be: numbers, their neighbours, 0 and 1.
     """
     found: dict[str, list[float]] = {}
-    for node in program.nodes():
+    for node in program.every_node():
         match node:
             case Steps(Ref(name), knots) if name in program.inputs:
                 found.setdefault(name, []).extend(knots)
@@ -226,7 +226,7 @@ def _constants(program: Program, node: Node) -> Iterator[float]:
 
 def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
     """Return numbers in the dtype of a fit with the floats next to them, and 0 and 1."""
-    scores = scores_of(column)
+    scores = Scores.of(column)
     known = sorted({value for value in values if scores.low <= value <= scores.high})
     known = known[:: max(1, len(known) // (MOST_PROBES // 8))]
     own = scores.keys([*known, 0.0, 1.0])

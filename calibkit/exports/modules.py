@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from calibkit.exports.printer import Printer
 from calibkit.expressions import nodes
-from calibkit.expressions.program import Program, layers
+from calibkit.expressions.program import Program
 
 _FUNCTION = '''def apply({argument}):
     """Return {what} with the columns of the model added.
@@ -147,7 +147,7 @@ class Python(Module):
     def file(self, program: Program, about: str, table: str) -> str:
         """Return a module with the function ``apply``."""
         self.program = program
-        body = [self.binding(name) for layer in layers(program.bindings) for name in layer]
+        body = [self.binding(name) for layer in program.layers() for name in layer]
         body += ["    return {", "        **row,"]
         body += [
             f"        {self.text(name)}: {self.write(value)},"
@@ -276,7 +276,7 @@ class Polars(Module):
     def file(self, program: Program, about: str, table: str) -> str:
         """Return a module with the function ``apply``."""
         body = []
-        for layer in layers(program.bindings):
+        for layer in program.layers():
             body += self.with_columns({_PREFIX + name: program.bindings[name] for name in layer})
         body += self.with_columns(program.outputs)
         if "schema[" in "\n".join(body):

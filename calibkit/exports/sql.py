@@ -26,7 +26,7 @@ from calibkit.errors import UsageError
 from calibkit.exports.printer import Printer
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Node, Number, Steps, Table
-from calibkit.expressions.program import Program, layers
+from calibkit.expressions.program import Program
 
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16
@@ -165,7 +165,7 @@ class DuckDb(Sql):
         }
         source = [table]
         more = [f"ROW_NUMBER() OVER () AS {_ROW}"] * bool(joins)
-        for layer in layers(program.bindings):
+        for layer in program.layers():
             plain = [name for name in layer if name not in joins]
             if plain:
                 values = {self.ref(name): program.bindings[name] for name in plain}
@@ -328,7 +328,7 @@ class Postgres(Sql):
 
     def statement(self, program: Program, table: str) -> str:
         """Return one select from a table and its layers."""
-        found = layers(program.bindings)
+        found = program.layers()
         self.layer = {name: place for place, layer in enumerate(found) for name in layer}
         joins = [f"CROSS JOIN (SELECT NULL::json AS {_FENCE} OFFSET 0) AS {_FENCE}"]
         for place, layer in enumerate(found):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from calibkit.errors import UsageError, nearest
 from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
 from calibkit.exports.sql import DuckDb, Postgres
-from calibkit.expressions.program import Program, used_bindings
-from calibkit.models.applier import Request as Asked
+from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
+from calibkit.expressions.program import Program
+from calibkit.models import applier
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
 from calibkit.version import __version__
+
+if TYPE_CHECKING:
+    from calibkit.bundles.model import BundleModel
 
 #: What writes each language; SQL by its dialects.
 PRINTERS: Final[Mapping[str, type[Printer]]] = {
@@ -29,7 +33,7 @@ ROW_NUMBER = "row-number"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Asked):
+class Request(applier.Request):
     """How a model is exported: see also `calibkit.models.applier.Request`."""
 
     #: The columns that a pattern of class probabilities stands for, where a file tells.
@@ -61,9 +65,35 @@ def program_of(model: Model, request: Request) -> Program:
             f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, KINDS)}."
         )
     program = Program()
-    program.outputs = KINDS[model.kind].translate()(program, model, request)
-    program.bindings = used_bindings(program, list(program.outputs.values()))
+    program.finish(KINDS[model.kind].translate()(program, model, request))
     return program
+
+
+def translate_bundle(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:
+    """Return the columns of each part in turn, and `action`: the first name that fires."""
+    steps = model.steps()
+    model.refuse(request)
+    program.bundled = True
+    outputs: dict[str, Node] = {}
+    for step in steps:
+        translate = KINDS[step.model.kind].translate()
+        found = translate(program, step.model, step.request(request, outputs))
+        for own, name in step.columns.items():  # which the parts after it may read
+            outputs[name] = program.available[name] = bound = program.bind("made", found[own])
+            if own != "decision" and not program.exact:
+                program.loose.add(bound.name)
+        program.exact = False
+        if program.rising is not None:
+            program.inverses[step.columns["calibrated"]] = program.rising
+            program.rising = None
+    action: Node = Text(applier.PASS)
+    for step in reversed(steps):
+        if step.decides:
+            fires = outputs[step.columns["decision"]].equals(1.0)
+            action = when(fires, Text(str(step.name)), action)
+    outputs[applier.ACTION] = action
+    lacks = Lacks(tuple(program.needed))
+    return {name: when(lacks, MISSING, value) for name, value in outputs.items()}
 
 
 def export_model(

@@ -15,12 +15,10 @@ from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import SEGMENTS, CalibratorModel
 from calibkit.maps.class_rows import read_predictions
-from calibkit.maps.logit_maps import logits_of
-from calibkit.maps.method import mapped
+from calibkit.maps.logit_maps import logits_of, mapped_logits, softmax
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.model import SEGMENTS, CalibratorModel, ScoreMap
 from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
@@ -80,7 +78,7 @@ class CalibratorApplier:
 
     def _mapped(self, one: ScoreMap, score: FloatArray) -> tuple[Floats, ...]:
         scale = self.model.columns["score"].measure
-        return mapped(self.method, one, score, scale, pl.thread_pool_size())
+        return self.method.mapped(one, score, scale, pl.thread_pool_size())
 
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
@@ -117,7 +115,7 @@ class ClassApplier:
         prediction = read_classes(self.model, width, frame, self.matched, where)
         scale = self.model.columns["probs"].scale
         logits = prediction if scale == "logit" else logits_of(prediction)
-        found = self.model.logit_map.probabilities(logits)
+        found = softmax(mapped_logits(logits, *self.model.logit_map.arrays(width)))
         return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]
 
 

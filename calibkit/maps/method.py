@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.model import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
-from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.maps import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
@@ -29,11 +27,8 @@ Floats = NDArray[Any]
 Counts = NDArray[Any]
 Float64s = NDArray[np.float64]
 
-#: What writes the results of scores.
-Writer = Callable[[Floats, tuple[Float64s, ...]], None]
-
-#: Rows mapped at a time, small enough to stay in the cache.
-_BLOCK: Final = 131_072
+#: What writes the results of scores to arrays, one for each column that a method adds.
+Writer = Callable[..., object]
 
 
 @dataclass(frozen=True)
@@ -66,21 +61,13 @@ class Points:
         """How many rows are positive, or what they weigh."""
         return self.unit.amount(self.totals[1])
 
-    @property
-    def is_probability(self) -> bool:
-        """Whether scores are probabilities, of which logits are taken where they are needed."""
-        return self.scale == "probability"
-
     def linear(self, threads: int = 1) -> Float64s:
         """Return the scores on the scale of a line: logits of probabilities, else as they are."""
-        if not self.is_probability:
+        if self.scale != "probability":
             return self.score.astype(np.float64)
         out, blocks = np.empty(self.score.size), cut(0, self.score.size)
-
-        def log_odds(score: Floats, part: Float64s) -> None:
-            maps.log_odds(score, LEAST, part)
-
-        each_block(log_odds, (self.score, out), blocks, threads)
+        arrays = (self.score, out)
+        each_block(lambda score, part: maps.log_odds(score, LEAST, part), arrays, blocks, threads)
         return out
 
     def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Float64s, Float64s]:
@@ -101,17 +88,10 @@ class Points:
 
     def clipped(self) -> int | float:
         """Return how many rows `linear` moves inside (0, 1)."""
-        if not self.is_probability:
+        if self.scale != "probability":
             return 0
         score = self.score.astype(np.float64)
         return self.unit.amount(maps.mass_outside(score, self.count, LEAST, 1.0 - LEAST))
-
-    def quantiles(self, bins: int, values: Floats | None = None) -> Float64s:
-        """Return the smallest score and the inner edges of quantile bins.
-
-        `values` takes the place of the scores; they fall like these.
-        """
-        return falling_quantiles(self.score if values is None else values, self.count, bins)
 
 
 def pooled(tally: Tally, scale: str) -> Points:
@@ -180,7 +160,7 @@ class Method:
     #: Takes points, options and the points of each part, if rows are dealt to parts; returns what
     #: it found.  Refuses points on which it has no finite solution.
     fit: Callable[[Points, MapOptions, list[Points]], Found]
-    #: Takes a map and a scale; returns what takes scores and writes to each of some arrays.
+    #: Takes a map and a scale; returns what takes scores and the arrays to write to.
     writer: Callable[[ScoreMap, str], Writer]
     #: Takes what formulas are written with; returns the same for an export, before it is clipped.
     program: Callable[[Maker], tuple[Node, ...]]
@@ -192,33 +172,19 @@ class Method:
     takes_logits: bool = False
     as_it_is: bool = False  # whether results stay as they are where no clip is asked for
 
-    @property
-    def exact(self) -> bool:
-        """Whether its results are the same to the last bit on every machine."""
-        return self.rises is None
+    def fitted(
+        self, points: Points, options: MapOptions, parts: list[Points], clip: float | None
+    ) -> tuple[ScoreMap, tuple[str, ...]]:
+        """Return the map of points, and what the user should be told; without a `clip` has its own."""
+        found = self.fit(points, options, parts)
+        if clip is None:
+            clip = 0.0 if self.as_it_is else 1.0 / (max(float(points.rows), 1.0) + 2.0)
+        return ScoreMap(clip=clip, **found.fields), found.warnings
 
-
-def default_clip(method: Method, points: Points) -> float:
-    """Return how far results stay inside (0, 1) where nothing else is asked for."""
-    return 0.0 if method.as_it_is else 1.0 / (max(float(points.rows), 1.0) + 2.0)
-
-
-def mapped(
-    method: Method, one: ScoreMap, score: Floats, scale: str, threads: int
-) -> tuple[Float64s, ...]:
-    """Return what a map makes of scores, an array for each column that the method adds."""
-    out = tuple(np.empty(score.size) for _ in method.added)
-    write = method.writer(one, scale)
-
-    def work(start: int) -> None:
-        own = slice(start, start + _BLOCK)
-        write(score[own], tuple(column[own] for column in out))
-
-    starts = range(0, score.size, _BLOCK)
-    if threads == 1 or len(starts) < 2:
-        for start in starts:
-            work(start)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, starts))
-    return out
+    def mapped(
+        self, one: ScoreMap, score: Floats, scale: str, threads: int
+    ) -> tuple[Float64s, ...]:
+        """Return what a map makes of scores, an array for each column that is added."""
+        out = tuple(np.empty(score.size) for _ in self.added)
+        each_block(self.writer(one, scale), (score, *out), cut(0, score.size), threads)
+        return out

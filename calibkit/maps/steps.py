@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,9 +24,10 @@ from numpy.typing import NDArray
 from calibkit.errors import DataError
 from calibkit.maps.lines import falling_note, platt_line
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.model import ScoreMap
 from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.isotonic import pool, pool_block
+from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.maps import MapOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.edges import equal_width_edges
@@ -48,11 +50,7 @@ def write_steps(one: ScoreMap, _: str) -> Writer:
     assert one.knots is not None and one.values is not None  # the model was checked
     knots, values = np.array(one.knots[1:]), np.array(one.values)  # below the second: the first
     starts = starts_of(knots)
-
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        step_map(score, knots, values, starts, one.clip, out[0])
-
-    return write
+    return lambda score, out: step_map(score, knots, values, starts, one.clip, out)
 
 
 def steps_program(maker: Maker) -> tuple[Node, ...]:
@@ -78,7 +76,7 @@ def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]
     return {"knots": knots[changes].tolist(), "values": values[changes].tolist()}
 
 
-def broken_line(one: ScoreMap) -> tuple[Float64s, tuple[Float64s, Float64s, Float64s]]:
+def broken_line(one: ScoreMap) -> tuple[Float64s, Float64s]:
     """Return the knots, and of the pieces they part: knot, value and slope there.
 
     The first and the last piece are flat; so is one too narrow for a slope that is a number.
@@ -88,18 +86,19 @@ def broken_line(one: ScoreMap) -> tuple[Float64s, tuple[Float64s, Float64s, Floa
     with np.errstate(over="ignore", divide="ignore"):
         rises = np.diff(values) / np.diff(knots)
     slopes = np.concatenate([[0.0], np.where(np.isfinite(rises), rises, 0.0), [0.0]])
-    return knots, (np.append(knots[:1], knots), np.append(values[:1], values), slopes)
+    starts, levels = np.append(knots[:1], knots), np.append(values[:1], values)
+    return knots, np.array([starts, levels, slopes])
 
 
 def write_broken_line(one: ScoreMap, _: str) -> Writer:
     """Return what writes the line between the knots on both sides of each score."""
     knots, (starts, levels, slopes) = broken_line(one)
 
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+    def write(score: Floats, out: Float64s) -> None:
         x = score.astype(np.float64)
         piece = np.searchsorted(knots, x, side="right")
         value = slopes[piece] * (x - starts[piece]) + levels[piece]
-        np.clip(value, one.clip, 1.0 - one.clip, out=out[0])
+        np.clip(value, one.clip, 1.0 - one.clip, out=out)
 
     return write
 
@@ -120,7 +119,7 @@ def fit_histogram(points: Points, options: MapOptions, _: list[Points]) -> Found
     """Fit the mean label of each bin; an empty bin of equal width has its midpoint."""
     bins = options.bin_count
     width = options.bin_strategy == "equal-width"
-    edges = _equal_edges(bins) if width else points.quantiles(bins)
+    edges = _equal_edges(bins) if width else falling_quantiles(points.score, points.count, bins)
     own = edges
     if width and points.scale == "logit":  # bins of the probability, found by the logit
         own = np.array([logit(float(edge)) for edge in edges])
@@ -154,7 +153,8 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
     bins = options.bin_count
     width = options.bin_strategy == "equal-width"
     lines = [_falling(part, a, b) for part in (second, third)]
-    edges = _equal_edges(bins) if width else lines[0][1].quantiles(bins, lines[0][0])
+    g, rows = lines[0]
+    edges = _equal_edges(bins) if width else falling_quantiles(g, rows.count, bins)
     sums = [_bin_means(*line, edges) for line in lines]
     middle = (edges + np.append(edges[1:], 1.0)) / 2
     values = np.where(np.isnan(sums[1]), sums[0], sums[1])
@@ -167,8 +167,7 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
 
 def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
     """Return g of each point from high to low, and the points in this order."""
-    g = np.empty(points.score.size)
-    line_map(points.score, a, b, points.is_probability, LEAST, 0.0, g)
+    g = _expit_line(points.score, a, b, points.scale)
     if a < 0.0:
         backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
         return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
@@ -188,32 +187,34 @@ def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     return means
 
 
+def _expit_line(score: Floats, a: float, b: float, scale: str) -> Float64s:
+    """Return g = expit(a x + b) of scores."""
+    out = np.empty(score.size)
+    line_map(score, a, b, scale == "probability", LEAST, 0.0, out)
+    return out
+
+
 def _line(one: ScoreMap, scale: str) -> Callable[[Floats], Float64s]:
-    """Return g = expit(a x + b) as a function of scores."""
+    """Return g as a function of scores."""
     assert one.a is not None and one.b is not None  # the model was checked
-    a, b, given = one.a, one.b, scale == "probability"
-
-    def g(score: Floats) -> Float64s:
-        out = np.empty(score.size)
-        line_map(score, a, b, given, LEAST, 0.0, out)
-        return out
-
-    return g
+    return partial(_expit_line, a=one.a, b=one.b, scale=scale)
 
 
 def write_line_steps(one: ScoreMap, scale: str) -> Writer:
     """Return what writes the value of the bin of g."""
     line, steps = _line(one, scale), write_steps(one, scale)
-
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        steps(line(score), out)
-
-    return write
+    return lambda score, out: steps(line(score), out)
 
 
 def line_steps_program(maker: Maker) -> tuple[Node, ...]:
     """Return the value of the bin of g, its edges as edges of the score."""
-    return (maker.steps_of("step", lambda one, scale: (_line(one, scale), one.a or 0.0)),)
+    made = [
+        maker.inverse(_line(one, maker.scale), one.a or 0.0).steps(
+            (one.knots or [])[1:], one.values or []
+        )
+        for one in maker.maps
+    ]
+    return (maker.of_segment("step", made),)
 
 
 def fit_isotonic(points: Points, options: MapOptions, __: list[Points]) -> Found:
@@ -316,8 +317,7 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
     high_knots = np.nextafter(np.array(one.high_knots or []), np.inf)  # a step begins right above
     low_starts, high_starts = starts_of(low_knots), starts_of(high_knots)
 
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        calibrated, low, high = out
+    def write(score: Floats, calibrated: Float64s, low: Float64s, high: Float64s) -> None:
         step_map(score, low_knots, low_values, low_starts, 0.0, low)
         step_map(score, high_knots, high_values, high_starts, 0.0, high)
         whole = 1.0 - low + high
@@ -332,7 +332,8 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
 
 
 def venn_abers_program(maker: Maker) -> tuple[Node, ...]:
-    """Return the merged probability p1 / (1 - p0 + p1), p0 and p1."""
+    """Return the merged probability p1 / (1 - p0 + p1), which is 1/2 where that is 0 / 0, p0 and p1."""
+    from calibkit.expressions.nodes import when
 
     def low(one: ScoreMap) -> tuple[list[float], list[float]]:
         return one.low_knots or [], [0.0, *(one.low or [])]
@@ -341,7 +342,9 @@ def venn_abers_program(maker: Maker) -> tuple[Node, ...]:
         return one.high_knots or [], [*(one.high or []), 1.0]
 
     p0 = maker.program.bind("low", maker.steps("low", low))
-    return maker.merged(p0, maker.program.bind("high", maker.steps("high", high, strict=True)))
+    p1 = maker.program.bind("high", maker.steps("high", high, strict=True))
+    whole = maker.program.bind("whole", 1.0 - p0 + p1)
+    return when(whole > 0.0, p1 / whole, 0.5), p0, p1
 
 
 HISTOGRAM = Method(fit_histogram, write_steps, steps_program)

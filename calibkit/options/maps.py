@@ -63,7 +63,7 @@ class ScoreMethod:
     """What is known of a method that maps scores before it is loaded."""
 
     step: str  # what a fit does, in words
-    fields: tuple[str, ...]  # of its map: see `calibkit.maps.score_map.ScoreMap`
+    fields: tuple[str, ...]  # of its map: see `calibkit.maps.model.ScoreMap`
     options: tuple[str, ...] = ()  # those that not every method has: see `MapOptions`
     #: Whether scores have to be probabilities or their logits: always, or with bins of equal width.
     probabilities: bool | Literal["equal-width"] = False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel
     from calibkit.drift.drift import Drift
     from calibkit.evaluation.findings import Evaluated
-    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.model import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
@@ -135,9 +135,9 @@ class Bundle:
         return BundleApplier(model)
 
     def translate(self) -> Translate:
-        from calibkit.exports.bundle import translate
+        from calibkit.exports.writing import translate_bundle
 
-        return translate
+        return translate_bundle
 
     def view(self) -> View:
         from calibkit.views import bundle
@@ -149,7 +149,7 @@ class Calibrator(OfScores):
     """``calibrate``: a map from scores, or from class probabilities, to probabilities."""
 
     def structure(self) -> type[CalibratorModel]:
-        from calibkit.maps.calibrator import CalibratorModel
+        from calibkit.maps.model import CalibratorModel
 
         return CalibratorModel
 
@@ -178,7 +178,7 @@ class ClassCalibrator(Calibrator):
     """``calibrate --probs``: the rows of class probabilities are kept, not counted."""
 
     def state(self) -> type[State]:
-        from calibkit.methods.calibrators.run import ClassState
+        from calibkit.methods.calibrators.classes import ClassState
 
         return ClassState
 

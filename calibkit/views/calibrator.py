@@ -13,8 +13,7 @@ from calibkit.views.answer import spread
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
-    from calibkit.maps.calibrator import CalibratorModel
-    from calibkit.maps.score_map import Candidate, ScoreMap
+    from calibkit.maps.model import CalibratorModel, Candidate, ScoreMap
 
     Candidates = list[Candidate] | UnsetType
 

@@ -11,11 +11,9 @@ import polars as pl
 import pytest
 
 from calibkit.files.sources import open_source
-from calibkit.maps.choose import FOLDS
-from calibkit.maps.class_rows import RaterOptions
-from calibkit.maps.logit_maps import logits_of, softmax
-from calibkit.maps.map_fit import fit_logit_map
-from calibkit.maps.stored import read_rater_rows
+from calibkit.maps.class_rows import RaterOptions, read_rater_rows
+from calibkit.maps.logit_maps import fit_logit_map, logits_of, softmax
+from calibkit.maps.methods import FOLDS
 from calibkit.methods.calibrators.classes import _judged, choose_class_map
 from calibkit.numerics.streams import folds_of_keys
 from calibkit.options.calibrate import CalibrateOptions

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.maps.curves import pieces
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.lines import pieces
+from calibkit.maps.model import ScoreMap
 from calibkit_kernels import isotonic, maps
 from tests.naive import maps as naive
 

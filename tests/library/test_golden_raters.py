@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.maps.map_fit import fit_logit_map
+from calibkit.maps.logit_maps import fit_logit_map
 from calibkit.measures.votes import Judged, ensemble, measure
 from calibkit.methods.raters.alpha import fit_strength, positive_probabilities
 from calibkit.numerics.votes import (

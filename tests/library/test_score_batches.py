@@ -24,8 +24,7 @@ from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.run import read_boundary_rows
-from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.run import calibration_rows
+from calibkit.methods.calibrators.run import calibration_rows, fit_calibrator
 from calibkit.models.model import canonical_text
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions

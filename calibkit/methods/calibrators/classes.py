@@ -1,4 +1,4 @@
-"""Calibrating class probabilities: temperature, vector and matrix scaling of their logits."""
+"""``calibrate --probs``: temperature, vector and matrix scaling of logits of class probabilities."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
-from calibkit.maps.calibrator import CalibratorModel
-from calibkit.maps.choose import FOLDS, first_good, parts_of_many
-from calibkit.maps.logit_maps import softmax
-from calibkit.maps.map_fit import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map
-from calibkit.maps.score_map import Candidate, MapFit
-from calibkit.maps.stored import StoredRows
+from calibkit.errors import ModelError, UsageError
+from calibkit.files.sources import Source
+from calibkit.maps.class_rows import (
+    RaterOptions,
+    StoredRows,
+    class_state,
+    read_rater_rows,
+    used_roles,
+)
+from calibkit.maps.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map, softmax
+from calibkit.maps.methods import FOLDS, first_good, parts_of_many
+from calibkit.maps.model import CalibratorModel, Candidate, MapFit
 from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import AUTO
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.row_states import RowState, finished, options_of
 from calibkit.summaries.runs import Fitted, provenance
+from calibkit.summaries.states import State
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +41,61 @@ MEASURES: Final = ("log_loss", "brier")
 _LEAST: Final = 1e-15
 
 
+def fit(
+    options: CalibrateOptions, source: Source, memory: Memory | None
+) -> Fitted[CalibratorModel]:
+    """Return the model of all rows."""
+    return fit_class_calibrator(read_rater_rows(source, _columns(options), memory), options)
+
+
+def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
+    """Return the column of each role that is read."""
+    return used_roles(source, _columns(options))
+
+
+class ClassState(RowState):
+    """Rows for ``calibrate --probs``."""
+
+    KIND = "calibrate --probs"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        options = _options(self)
+        return [] if options.counts else [options.label]
+
+
+def state(options: CalibrateOptions, source: Source) -> State:
+    """Return the rows of a shard."""
+    return class_state(ClassState, options, source, _columns(options))
+
+
+def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
+    """Return the model of the rows of a merged state."""
+    options = _options(state, threads)
+    return finished(state, options, lambda asked, rows, _: fit(asked, rows, memory))
+
+
+def _options(state: State, threads: int | None = None) -> CalibrateOptions:
+    options = options_of(state, CalibrateOptions, threads)
+    if not options.of_classes:
+        raise ModelError("a damaged state: it is of scores", file=state.path)
+    return options
+
+
+def _columns(options: CalibrateOptions) -> RaterOptions:
+    return RaterOptions(
+        probs=(options.pattern,),
+        counts=options.counts or None,
+        label=options.label,
+        scale=options.scale,
+        logits=True,
+        on_missing=options.on_missing,
+        unlabelled=options.unlabelled,
+    )
+
+
 def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`."""
+    """Fit a map of logits to labels or votes; see `calibkit.maps.logit_maps.fit_logit_map`."""
     penalties = options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     method = options.named

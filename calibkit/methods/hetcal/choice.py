@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.maps.choose import FOLDS, HeldOut, compared, first_good, parts_of_many
-from calibkit.maps.score_map import Candidate
+from calibkit.maps.methods import FOLDS, HeldOut, compared, first_good, parts_of_many
+from calibkit.maps.model import Candidate
 from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.first import first_map, moved
 from calibkit.methods.hetcal.grow import Growth
@@ -60,7 +60,7 @@ def choose_partition(
     """Return the options with the partition chosen, what was found of each, and of the one chosen.
 
     Chosen is the first whose log loss on rows held out is within one standard error of the least, as in
-    `calibkit.maps.choose`; of many rows a part is looked at.  A tree where nothing can be compared.
+    `calibkit.maps.methods`; of many rows a part is looked at.  A tree where nothing can be compared.
     """
     asked = {name: _asked(name, options, train) for name in CANDIDATES}
     open_to = {str(name): own for name, own in asked.items() if isinstance(own, HetcalOptions)}

@@ -8,10 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits
-from calibkit.maps.method import Points, mapped, parts_of
-from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.method import Points, parts_of
+from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose, splits
+from calibkit.maps.model import ScoreMap
 from calibkit.methods.hetcal.maps import pooled_line, tallied
 from calibkit.methods.hetcal.model import FirstMap
 from calibkit.methods.hetcal.rows import HetcalRows
@@ -32,7 +31,7 @@ STEPPED: Final = dict.fromkeys(
 def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap | None:
     """Return what the scores of rows go through first: `platt`, `none`, or what `auto` chooses.
 
-    The choice is that of `calibkit.maps.choose`, on folds that groups or times deal where rows have
+    The choice is that of `calibkit.maps.methods`, on folds that groups or times deal where rows have
     some, without maps that have steps.
     """
     if asked == "none":
@@ -66,7 +65,7 @@ def moved(first: FirstMap | None, linear: Floats) -> Floats:
         assert one.a is not None and one.b is not None  # the model was checked
         return one.a * linear + one.b
     found = np.empty(linear.size)
-    log_odds(mapped(METHODS[first.name], one, linear, "logit", 1)[0], LEAST, found)
+    log_odds(METHODS[first.name].mapped(one, linear, "logit", 1)[0], LEAST, found)
     return found
 
 

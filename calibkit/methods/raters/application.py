@@ -11,7 +11,7 @@ from calibkit.columns.patterns import Matched
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
 from calibkit.maps.application import as_in_input, match_classes, read_classes
-from calibkit.maps.logit_maps import logits_of, softmax
+from calibkit.maps.logit_maps import logits_of, mapped_logits, softmax
 from calibkit.methods.raters.alpha import log_strength
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
 from calibkit.models.applier import Reads, Request
@@ -42,7 +42,8 @@ def predict(
     scale = model.columns["probs"].scale
     logits = prediction if scale == "logit" else logits_of(prediction)
     if model.logit_map is not None:
-        probabilities = model.logit_map.probabilities(logits)
+        arrays = model.logit_map.arrays(logits.shape[1])
+        probabilities = softmax(mapped_logits(logits, *arrays))
     else:
         probabilities = softmax(logits) if scale == "logit" else prediction
     inputs: Floats | None = None

@@ -13,7 +13,7 @@ from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.model import CalibratorModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.methods.vad.moments import from_link, to_link
 from calibkit.models.applier import Applier, Reads, Request, find_columns

@@ -20,7 +20,7 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.model import CalibratorModel
 from calibkit.methods.vad.moments import LARGEST, Moments, sum_moments
 from calibkit.models.applier import Request
 from calibkit.models.scales import measure
