@@ -157,9 +157,9 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         from calibkit.apply.levels import with_levels
         from calibkit.runtime.memory import memory_budget
 
-        run, placed = with_levels(options, source, memory_budget(None), options.workers)
+        plan, placed = with_levels(options, source)
         said = list(placed.warnings)
-        rows = pl.concat(run.frames(said.append))
+        rows = pl.concat(plan.frames(memory_budget(None), options.workers, said.append))
         tell(tuple(said), BinOptions)
         return rows
     from calibkit.bins.run import fit

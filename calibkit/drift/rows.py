@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bundles.application import BundleApplier
-from calibkit.bundles.model import BundleModel
+from calibkit.bundles.model import BundleApplier, BundleModel
 from calibkit.columns.numeric import as_fitted, label_column, weight_column
 from calibkit.columns.rows import RowFinder, missing_mask, present_in
 from calibkit.errors import ModelError, UsageError

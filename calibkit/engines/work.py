@@ -340,13 +340,12 @@ class ApplyTask:
         """Write a shard's rows with the added columns; return what is to be told."""
         source = self.opening.open(order)
         plan = apply.plan_application(self.model, source, self.options)
-        run = apply.Run(plan, source, self.options, self.opening.memory, threads=1)
         said: list[str] = []
         rows = 0
 
         def frames() -> Iterator[pl.DataFrame]:
             nonlocal rows
-            for frame in run.frames(said.append):
+            for frame in plan.frames(self.opening.memory, 1, said.append):
                 rows += frame.height
                 yield frame
 

@@ -18,7 +18,7 @@ from calibkit.files.sources import Source
 from calibkit.maps.class_rows import read_predictions
 from calibkit.maps.logit_maps import logits_of, mapped_logits, softmax
 from calibkit.maps.methods import METHODS
-from calibkit.maps.model import SEGMENTS, CalibratorModel, ScoreMap
+from calibkit.maps.model import SEGMENTS, CalibratorModel
 from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
@@ -49,21 +49,20 @@ class CalibratorApplier:
     ) -> list[pl.Series]:
         """Return the calibrated probabilities."""
         score = self._scores(frame[reads.needed["score"]], where)
+        scale, threads = self.model.columns["score"].measure, pl.thread_pool_size()
         if self.model.groups is msgspec.UNSET:
-            return [pl.Series(column) for column in self._mapped(self.model.own_map, score)]
+            out = self.method.mapped(self.model.own_map, score, scale, threads)
+            return [pl.Series(column) for column in out]
         groups = self.model.groups
+        maps = [self.model.own_map, *groups.values()]
         place = known_codes(frame[reads.optional[0]], tuple(groups)) + 1
-        return self._by_segment(score, place, [self.model.own_map, *groups.values()])
-
-    def _by_segment(
-        self, score: FloatArray, place: NDArray[np.int64], maps: list[ScoreMap]
-    ) -> list[pl.Series]:
         order = np.argsort(place.astype(np.uint16), kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=len(maps)))
-        out = [np.empty(score.size) for _ in self.added]
-        for one, start, end in zip(maps, [0, *ends[:-1]], ends, strict=True):
-            own = order[start:end]
-            for column, found in zip(out, self._mapped(one, score[own]), strict=True):
+        out = tuple(np.empty(score.size) for _ in self.added)
+        for one, own in zip(maps, np.split(order, ends[:-1]), strict=True):
+            for column, found in zip(
+                out, self.method.mapped(one, score[own], scale, threads), strict=True
+            ):
                 column[own] = found
         return [pl.Series(column) for column in out]
 
@@ -75,10 +74,6 @@ class CalibratorApplier:
         if column.dtype == "float32":
             array = as_single(array, values, where, finite=False)
         return into_unit_interval(array)[0]
-
-    def _mapped(self, one: ScoreMap, score: FloatArray) -> tuple[Floats, ...]:
-        scale = self.model.columns["score"].measure
-        return self.method.mapped(one, score, scale, pl.thread_pool_size())
 
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:

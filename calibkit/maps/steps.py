@@ -13,7 +13,6 @@ Large-scale probabilistic predictors with and without guarantees of validity, 20
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -117,29 +116,35 @@ def broken_line_program(maker: Maker) -> tuple[Node, ...]:
 
 def fit_histogram(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit the mean label of each bin; an empty bin of equal width has its midpoint."""
-    bins = options.bin_count
-    width = options.bin_strategy == "equal-width"
-    edges = _equal_edges(bins) if width else falling_quantiles(points.score, points.count, bins)
-    own = edges
+    edges, middle = _bins(points.score, points, options)
+    own, width = edges, options.bin_strategy == "equal-width"
     if width and points.scale == "logit":  # bins of the probability, found by the logit
         own = np.array([logit(float(edge)) for edge in edges])
         own[0] = min([float(points.score[-1]), *(own[1:2] - 1.0)])
-    rising = points.score[::-1]
-    cuts = [0, *np.searchsorted(rising, own[1:], side="left").tolist(), rising.size]
     rows, hits = (
-        np.array([counts[a:b].sum(dtype=np.int64) for a, b in itertools.pairwise(cuts)])
-        for counts in (points.count[::-1], points.positive[::-1])
+        np.array([counts[own].sum(dtype=np.int64) for own in _places(points.score, own)])
+        for counts in (points.count, points.positive)
     )
-    middle = (edges + np.append(edges[1:], 1.0)) / 2
     values = np.where(rows > 0, hits / np.maximum(rows, 1), middle)
     if not width:  # an empty quantile bin has no width
         own, values = own[rows > 0], values[rows > 0]
     return Found(without_repeats(own, values))
 
 
-def _equal_edges(bins: int) -> Float64s:
-    """Return 0 and the inner edges of bins of equal width over [0, 1]."""
-    return np.append(0.0, equal_width_edges(0.0, 1.0, bins))
+def _bins(falling: Floats, points: Points, options: MapOptions) -> tuple[Float64s, Float64s]:
+    """Return the lower edges of bins of values that fall with the scores, and their midpoints."""
+    if options.bin_strategy == "equal-width":
+        edges = np.append(0.0, equal_width_edges(0.0, 1.0, options.bin_count))
+    else:
+        edges = falling_quantiles(falling, points.count, options.bin_count)
+    return edges, (edges + np.append(edges[1:], 1.0)) / 2
+
+
+def _places(falling: Floats, edges: Float64s) -> list[slice]:
+    """Return where the values of each bin stand, in values that fall."""
+    cuts = np.searchsorted(falling[::-1], edges[1:], side="left")
+    ends = falling.size - np.array([0, *cuts, falling.size])
+    return [slice(*pair) for pair in zip(ends[1:].tolist(), ends[:-1].tolist(), strict=True)]
 
 
 def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]) -> Found:
@@ -148,19 +153,15 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
     The parts are thirds of the rows, or all rows three times.  A bin without rows in the third part
     takes the mean over the second one, an equal-width bin without rows in both its midpoint.
     """
-    first, second, third = parts or [points] * 3
+    first, *others = parts or [points] * 3
     a, b = platt_line(first, "smoothed", options.workers)
-    bins = options.bin_count
-    width = options.bin_strategy == "equal-width"
-    lines = [_falling(part, a, b) for part in (second, third)]
-    g, rows = lines[0]
-    edges = _equal_edges(bins) if width else falling_quantiles(g, rows.count, bins)
-    sums = [_bin_means(*line, edges) for line in lines]
-    middle = (edges + np.append(edges[1:], 1.0)) / 2
-    values = np.where(np.isnan(sums[1]), sums[0], sums[1])
+    (g, second), third = (_falling(part, a, b) for part in others)
+    edges, middle = _bins(g, second, options)
+    means, values = (_bin_means(*line, edges) for line in ((g, second), third))
+    values = np.where(np.isnan(values), means, values)
     values = np.where(np.isnan(values), middle, values)
-    if not width:
-        held = ~np.isnan(sums[0])
+    if options.bin_strategy != "equal-width":
+        held = ~np.isnan(means)
         edges, values = edges[held], values[held]
     return Found({"a": a, "b": b, **without_repeats(edges, values)}, falling_note(points, a))
 
@@ -168,18 +169,16 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
 def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
     """Return g of each point from high to low, and the points in this order."""
     g = _expit_line(points.score, a, b, points.scale)
-    if a < 0.0:
-        backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
-        return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
-    return g, points
+    if a >= 0.0:
+        return g, points
+    backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
+    return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
 
 
 def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     """Return the mean of g in each bin, NaN where no row is."""
-    cuts = [0, *np.searchsorted(g[::-1], edges[1:], side="left").tolist(), g.size]
     means = np.full(edges.size, np.nan)
-    for k in range(edges.size):
-        own = slice(g.size - cuts[k + 1], g.size - cuts[k])
+    for k, own in enumerate(_places(g, edges)):
         rows = int(points.count[own].sum(dtype=np.int64))
         if rows:
             mass, _, _ = loss_sums(g[own], points.count[own], points.positive[own])
@@ -208,12 +207,10 @@ def write_line_steps(one: ScoreMap, scale: str) -> Writer:
 
 def line_steps_program(maker: Maker) -> tuple[Node, ...]:
     """Return the value of the bin of g, its edges as edges of the score."""
-    made = [
-        maker.inverse(_line(one, maker.scale), one.a or 0.0).steps(
-            (one.knots or [])[1:], one.values or []
-        )
-        for one in maker.maps
-    ]
+    made = []
+    for one in maker.maps:
+        inverse = maker.inverse(_line(one, maker.scale), one.a or 0.0)
+        made.append(inverse.steps((one.knots or [])[1:], one.values or []))
     return (maker.of_segment("step", made),)
 
 
@@ -227,9 +224,8 @@ def fit_isotonic(points: Points, options: MapOptions, __: list[Points]) -> Found
         return Found({"knots": low.tolist(), "values": values.tolist()})
     knots, twice = np.stack([low, high], axis=1).ravel(), np.repeat(values, 2)
     kept = np.append(True, knots[1:] > knots[:-1])
-    return Found(
-        {"knots": knots[kept].tolist(), "values": twice[kept].tolist(), "interpolate": True}
-    )
+    knots, twice = knots[kept], twice[kept]
+    return Found({"knots": knots.tolist(), "values": twice.tolist(), "interpolate": True})
 
 
 def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -283,20 +279,18 @@ def fit_venn_abers(points: Points, options: MapOptions, _: list[Points]) -> Foun
         )
     negative = points.count.astype(np.int64) - points.positive
     below = later(options.workers, _added, points.count, negative, weight, True)
-    rising = points.count[::-1], points.positive[::-1]
-    high = _added(*rising, weight, False)
+    high = _added(points.count[::-1], points.positive[::-1], weight, False)
     low = below()[::-1]
     score = points.score[::-1].astype(np.float64)
     first = np.append(low[:1] > 0.0, low[1:] != low[:-1])
     last = np.append(high[1:] != high[:-1], high[-1:] < 1.0)
-    return Found(
-        {
-            "low_knots": score[first].tolist(),
-            "low": low[first].tolist(),
-            "high_knots": score[last].tolist(),
-            "high": high[last].tolist(),
-        }
-    )
+    found = {
+        "low_knots": score[first],
+        "low": low[first],
+        "high_knots": score[last],
+        "high": high[last],
+    }
+    return Found({name: values.tolist() for name, values in found.items()})
 
 
 def _added(count: Int64s, positive: Int64s, weight: int, complement: bool) -> Float64s:

@@ -130,7 +130,7 @@ class Bundle:
         return BundleModel
 
     def applier(self, model: BundleModel) -> Applier:
-        from calibkit.bundles.application import BundleApplier
+        from calibkit.bundles.model import BundleApplier
 
         return BundleApplier(model)
 

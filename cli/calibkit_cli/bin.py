@@ -65,10 +65,11 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
     check_paths(options, line, console)
 
     def make(part: Source, tell: Tell) -> Rows:
-        run, placed = with_levels(options, part, line.budget, options.workers)
+        plan, placed = with_levels(options, part)
         console.summary(*placed.notes)
         console.detail(*placed.details)
-        return Rows(run.frames(tell), ["level"], placed.warnings)
+        frames = plan.frames(line.budget, options.workers, tell)
+        return Rows(frames, ["level"], placed.warnings)
 
     write_rows(console, line.open(console), make)
 

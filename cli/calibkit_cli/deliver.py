@@ -44,12 +44,12 @@ def applied(
     model: Model, options: ApplyOptions, memory: Memory, threads: int, source: Source, tell: Tell
 ) -> Rows:
     """Return the rows of a source with a model's columns added."""
-    from calibkit.apply.apply import Run, plan_application
+    from calibkit.apply.apply import plan_application
     from calibkit.models.lineage import footer
 
     plan = plan_application(model, source, options)
-    made = Run(plan, source, options, memory, threads)
-    return Rows(made.frames(tell), plan.added, metadata=footer(plan.made_by))
+    frames = plan.frames(memory, threads, tell)
+    return Rows(frames, plan.added, metadata=footer(plan.made_by))
 
 
 def deliver(

@@ -44,8 +44,50 @@ _LEAST: Final = 1e-15
 def fit(
     options: CalibrateOptions, source: Source, memory: Memory | None
 ) -> Fitted[CalibratorModel]:
-    """Return the model of all rows."""
-    return fit_class_calibrator(read_rater_rows(source, _columns(options), memory), options)
+    """Fit a map of logits to labels or votes; see `calibkit.maps.logit_maps.fit_logit_map`."""
+    rows = read_rater_rows(source, _columns(options), memory)
+    method, penalties = options.named, options.penalties
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
+    shaped: dict[str, object] = {"method": method, "scale": options.scale}
+    if method == AUTO:
+        shaped["optimize"] = options.optimize or "log_loss"
+    if method not in ("temperature", "none"):
+        chosen = "cv" if penalties is None else list(penalties)
+        shaped |= {"regularization": chosen, "seed": options.seed}
+    if method == AUTO:
+        method, candidates = choose_class_map(rows, options)
+    fitted = rows.fit_map(method, penalties, options.seed)
+    stored = fitted.stored()
+    model = CalibratorModel(
+        kind=CalibratorModel.KIND,
+        version=CalibratorModel.VERSION,
+        columns={"probs": rows.column},
+        method=method,
+        clip=0.0,
+        classes=list(rows.classes),
+        temperature=stored.temperature,
+        weights=stored.weights,
+        intercept=stored.intercept,
+        regularization=stored.regularization or msgspec.UNSET,
+        candidates=candidates,
+        fit=MapFit(
+            rows=rows.rows,
+            positives=None,
+            votes=rows.votes,
+            log_loss=fitted.loss,
+            log_loss_before=fitted.loss_before,
+            brier=_squared_loss(rows, fitted.probabilities),
+            brier_before=_squared_loss(rows, softmax),
+            inputs_clipped=rows.clipped,
+            outputs_clipped=0,
+            gradient=fitted.gradient,
+            iterations=fitted.iterations,
+            converged=fitted.converged,
+        ),
+        tags=dict(options.tags or {}),
+        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
+    )
+    return Fitted(model, (*rows.warnings, *_warnings(fitted)))
 
 
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
@@ -94,55 +136,6 @@ def _columns(options: CalibrateOptions) -> RaterOptions:
     )
 
 
-def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.maps.logit_maps.fit_logit_map`."""
-    penalties = options.penalties
-    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
-    method = options.named
-    if method == AUTO:
-        method, candidates = choose_class_map(rows, options)
-    fitted = rows.fit_map(method, penalties, options.seed)
-    stored = fitted.stored()
-    shaped: dict[str, object] = {"method": options.named, "scale": options.scale}
-    if options.named == AUTO:
-        shaped["optimize"] = options.optimize or "log_loss"
-    if options.named not in ("temperature", "none"):
-        chosen = "cv" if penalties is None else list(penalties)
-        shaped |= {"regularization": chosen, "seed": options.seed}
-    model = CalibratorModel(
-        kind=CalibratorModel.KIND,
-        version=CalibratorModel.VERSION,
-        columns={"probs": rows.column},
-        method=method,
-        clip=0.0,
-        classes=list(rows.classes),
-        temperature=stored.temperature,
-        weights=stored.weights,
-        intercept=stored.intercept,
-        regularization=(
-            msgspec.UNSET if method in ("temperature", "none") else list(fitted.regularization)
-        ),
-        candidates=candidates,
-        fit=MapFit(
-            rows=rows.rows,
-            positives=None,
-            votes=rows.votes,
-            log_loss=fitted.loss,
-            log_loss_before=fitted.loss_before,
-            brier=_squared_loss(rows, fitted.probabilities),
-            brier_before=_squared_loss(rows, softmax),
-            inputs_clipped=rows.clipped,
-            outputs_clipped=0,
-            gradient=fitted.gradient,
-            iterations=fitted.iterations,
-            converged=fitted.converged,
-        ),
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
-    )
-    return Fitted(model, (*rows.warnings, *_warnings(fitted)))
-
-
 def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:
     """Return the mean squared distance of a prediction from logits and a rater's vote."""
     targets = (
@@ -175,31 +168,23 @@ def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, 
     Penalties that are not given are chosen once, on all rows.
     """
     fold = folds_of_keys(rows.key, parts_of_many(rows.rows), options.seed)
-    maps: dict[str, list[LogitMap]] = {}
-    reasons: dict[str, str] = {}
-    for name in CANDIDATES:
-        found = _fitted(name, rows, fold, options)
-        if isinstance(found, str):
-            reasons[name] = found
-        else:
-            maps[name] = found
+    found = {name: _fitted(name, rows, fold, options) for name in CANDIDATES}
+    maps = {name: own for name, own in found.items() if not isinstance(own, str)}
     if not maps:
-        return "none", [Candidate(method=name, reason=reasons[name]) for name in CANDIDATES]
+        return "none", [Candidate(method=name, reason=str(own)) for name, own in found.items()]
     names, judged = list(maps), _judged(rows, fold, list(maps.values()))
-    measure = MEASURES.index(options.optimize or "log_loss")
-    best = int(np.argmin(judged.means[measure]))
-    table = [
-        Candidate(
-            method=name,
-            log_loss=float(judged.means[0, names.index(name)]),
-            brier=float(judged.means[1, names.index(name)]),
-            error=judged.error(measure, names.index(name), best),
-        )
-        if name in maps
-        else Candidate(method=name, reason=reasons[name])
-        for name in CANDIDATES
-    ]
-    return first_good(table, MEASURES[measure]), table
+    measure = options.optimize or "log_loss"
+    place = MEASURES.index(measure)
+    best = int(np.argmin(judged.means[place]))
+    table = []
+    for name, own in found.items():
+        if isinstance(own, str):
+            table.append(Candidate(method=name, reason=own))
+            continue
+        at = names.index(name)
+        means = dict(zip(MEASURES, judged.means[:, at].tolist(), strict=True))
+        table.append(Candidate(method=name, **means, error=judged.error(place, at, best)))
+    return first_good(table, measure), table
 
 
 def _fitted(

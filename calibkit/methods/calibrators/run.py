@@ -6,8 +6,8 @@ probabilities are needed all at once, see `calibkit.methods.calibrators.classes`
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import into_unit_interval
-from calibkit.maps.method import Method, Points, by_level, parts_of, pooled
+from calibkit.maps.method import Points, by_level, parts_of, pooled
 from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose, splits
 from calibkit.maps.model import (
     SCORE_VERSION,
@@ -50,8 +50,6 @@ from calibkit.summaries.states import from_plain as texts_from_plain
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.reliability import expit, loss_sums
-
-Floats = NDArray[Any]
 
 KIND = "calibrate"
 
@@ -197,21 +195,25 @@ def _labelled(source: Source, options: CalibrateOptions) -> bool:
 
 def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
     """Fit a map from scores to probabilities, of rows that `read_calibration_rows` reads."""
-    scale, threads = rows.options.measure, options.workers
-    segments = _segments(rows, options)
-    fingerprint = later(threads, _rows_hash, rows, segments)
-    level, tally = _tally(rows, segments, options)
-    asked, candidates, said = _chosen(rows, level, tally, options)
-    method = METHODS[asked.named]
+    given = _Given(rows, options)
+    fingerprint = later(options.workers, _rows_hash, rows, given.segments)
+    tally = given.tally()
+    asked, candidates, said = _chosen(given, tally)
+    points = pooled(tally, given.scale)
     try:
-        whole, warnings = _map(tally, scale, method, asked)
+        whole, warnings = _map(tally, points, asked)
     except DataError as error:
         label = rows.options.label
         file = None if rows.source is None else rows.source.parts[0].path
         message = f"{f'{file}: ' if file else ''}column {label!r}: {error}"
         raise DataError(message, file=file, column=label, rows=rows.rows) from None
-    points = pooled(tally, scale)
-    total = _sums(points, whole, method, threads)
+    total = _sums(points, whole, asked)
+    groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
+    shared: list[str] | msgspec.UnsetType = msgspec.UNSET
+    if given.segments is not None:
+        groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
+        warnings = (*warnings, *more)
+    files = rows.source.paths if rows.source else []
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=SCORE_VERSION,
@@ -221,16 +223,11 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         fit=_figures(points, total, rows),
         out_of_range=options.out_of_range or "error",
         tags=dict(options.tags or {}),
+        groups=groups,
+        pooled_groups=shared,
+        provenance=provenance(options, _shaped(options, rows), rows.rows, fingerprint(), files),
         **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
     )
-    if segments is not None:
-        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, asked)
-        warnings = (*warnings, *more)
-        model.groups, model.pooled_groups = groups, shared
-        model.fit = _figures(points, total, rows)
-    files = rows.source.paths if rows.source else []
-    shaped = _shaped(options, rows)
-    model.provenance = provenance(options, shaped, rows.rows, fingerprint(), files)
     if rows.label is not None:
         columns = tally.score, tally.count, tally.positive, int(rows.score.size)
         warnings = (*warnings, *of_tally(rows.options.score, rows.options.scale, *columns))
@@ -238,18 +235,86 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
 
 
+@dataclass(frozen=True)
+class _Given:
+    """The rows of a fit, which are counted, and dealt to parts."""
+
+    rows: ScoreRows
+    options: CalibrateOptions
+
+    @property
+    def scale(self) -> str:
+        """Whether scores are probabilities, logits or neither."""
+        return self.rows.options.measure
+
+    @cached_property
+    def segments(self) -> Segments | None:
+        """The segments that may have a map each."""
+        by, rows = self.options.by, self.rows
+        if by is None:
+            return None
+        assert rows.others is not None and rows.where is not None
+        found = read_segments(rows.others[by], rows.where)
+        if len(found.names) > _MOST_SEGMENTS:
+            raise UsageError(
+                f"--by {by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
+                "map each."
+            )
+        return found
+
+    @cached_property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Score, label (0 where there is none) and segment of each row, and its weight if any."""
+        rows, size, by = self.rows, self.rows.score.size, self.segments
+        found = {
+            "score": rows.score,
+            "label": np.zeros(size, np.uint8) if rows.label is None else rows.label,
+            "by": np.zeros(size, np.uint16) if by is None else by.code.astype(np.uint16),
+        }
+        return found if rows.weight is None else {**found, "weight": rows.weight}
+
+    def counted(self, part: NDArray[np.uint8] | None = None) -> Tally:
+        """Return the tally of the rows, a level for each segment."""
+        columns = self.columns["score"], self.columns["by"], self.columns["label"]
+        levels = 1 if self.segments is None else len(self.segments.names)
+        threads = self.options.workers
+        return count_rows(*columns, levels, weight=self.rows.weight, part=part, threads=threads)
+
+    def tally(self) -> Tally:
+        """Return the tally of the rows, dealt to parts where they are split."""
+        found = self.counted()
+        thirds = self.options.split == "thirds"
+        return self.dealt(found, _PARTS, self.options.seed) if thirds else found
+
+    def dealt(self, tally: Tally, parts: int, seed: int) -> Tally:
+        """Return a tally dealt to parts: rows of a group to one, blocks of time in their order."""
+        rows, groups, time = self.rows, self.options.groups, self.options.time
+        if groups is None and time is None and tally.unit.size == 1.0:  # dealt as counts
+            return tally.deal(parts, seed)
+        if groups is not None:
+            assert rows.others is not None and rows.where is not None
+            part = group_parts(rows.others[groups], parts, seed, rows.where)
+        else:
+            part = random_parts(self.columns, parts, seed)
+        if time is not None:
+            assert rows.others is not None and rows.where is not None
+            block = time_parts(rows.others[time], FOLDS + 1, rows.where)
+            part = np.where(part < FOLDS, block, MOST_PARTS).astype(np.uint8)
+        return self.counted(part)
+
+
 def _chosen(
-    rows: ScoreRows, level: NDArray[np.uint16], tally: Tally, options: CalibrateOptions
+    given: _Given, tally: Tally
 ) -> tuple[CalibrateOptions, list[Candidate] | msgspec.UnsetType, tuple[str, ...]]:
     """Return what is fitted, the candidates where it had to be chosen, and what to say of them."""
+    options = given.options
     if options.named != AUTO:
         return options, msgspec.UNSET, ()
-    points = pooled(tally, rows.options.measure)
+    points = pooled(tally, given.scale)
     forward = options.time is not None
 
     def deal(parts: int, seed: int) -> list[Points]:
-        found = _dealt(rows, level, tally, parts, seed, options)
-        return parts_of(found, FOLDS + forward, points.scale)
+        return parts_of(given.dealt(tally, parts, seed), FOLDS + forward, points.scale)
 
     dealings = splits(deal, float(points.rows), options.seed, forward=forward)
     name, candidates = choose(
@@ -267,84 +332,20 @@ def _chosen(
     return options.chosen(name), candidates, said
 
 
-def _segments(rows: ScoreRows, options: CalibrateOptions) -> Segments | None:
-    if options.by is None:
-        return None
-    assert rows.others is not None and rows.where is not None
-    found = read_segments(rows.others[options.by], rows.where)
-    if len(found.names) > _MOST_SEGMENTS:
-        raise UsageError(
-            f"--by {options.by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
-            "map each."
-        )
-    return found
-
-
-def _tally(
-    rows: ScoreRows, segments: Segments | None, options: CalibrateOptions
-) -> tuple[NDArray[np.uint16], Tally]:
-    """Return the level of each row, its segment, and the tally, dealt to parts where they are split."""
-    level = np.zeros(rows.score.size, np.uint16)
-    levels = 1
-    if segments is not None:
-        level, levels = segments.code.astype(np.uint16), len(segments.names)
-    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
-    columns = rows.score, level, label, levels
-    tally = count_rows(*columns, weight=rows.weight, threads=options.workers)
-    if options.split == "thirds":
-        tally = _dealt(rows, level, tally, _PARTS, options.seed, options)
-    return level, tally
-
-
-def _dealt(
-    rows: ScoreRows,
-    level: NDArray[np.uint16],
-    tally: Tally,
-    parts: int,
-    seed: int,
-    options: CalibrateOptions,
-) -> Tally:
-    """Return a tally of rows dealt to parts: rows of a group to one, blocks of time in their order."""
-    by_column = options.groups is not None or options.time is not None
-    if not by_column and tally.unit.size == 1.0:  # whole rows: dealt as counts
-        return tally.deal(parts, seed)
-    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
-    used: dict[str, NDArray[Any]] = {"score": rows.score, "label": label, "by": level}
-    if rows.weight is not None:
-        used["weight"] = rows.weight
-    if options.groups is not None:
-        assert rows.others is not None and rows.where is not None
-        part = group_parts(rows.others[options.groups], parts, seed, rows.where)
-    else:
-        part = random_parts(used, parts, seed)
-    if options.time is not None:
-        assert rows.others is not None and rows.where is not None
-        block = time_parts(rows.others[options.time], FOLDS + 1, rows.where)
-        part = np.where(part < FOLDS, block, MOST_PARTS).astype(np.uint8)
-    columns = rows.score, level, label, tally.levels
-    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
-
-
 def _map(
-    tally: Tally, scale: str, method: Method, options: CalibrateOptions, what: str = "the rows"
+    tally: Tally, points: Points, options: CalibrateOptions
 ) -> tuple[ScoreMap, tuple[str, ...]]:
     """Return the map of the rows of a tally, and what the user should be told."""
-    points = replace(pooled(tally, scale), what=what)
     parts = []
     if tally.part.size:
-        parts = [replace(part, what=what) for part in parts_of(tally, _PARTS, scale)]
+        parts = [replace(one, what=points.what) for one in parts_of(tally, _PARTS, points.scale)]
         if not all(part.score.size for part in parts):
-            raise DataError(f"{what} are too few for --split thirds; use --split same")
-    return method.fitted(points, options, parts, options.clip)
+            raise DataError(f"{points.what} are too few for --split thirds; use --split same")
+    return METHODS[options.named].fitted(points, options, parts, options.clip)
 
 
 def _by_segment(
-    tally: Tally,
-    segments: Segments,
-    rows: ScoreRows,
-    whole: ScoreMap,
-    method: Method,
-    options: CalibrateOptions,
+    given: _Given, segments: Segments, tally: Tally, whole: ScoreMap, options: CalibrateOptions
 ) -> tuple[dict[str, ScoreMap], list[str], tuple[float, ...], tuple[str, ...]]:
     """Return the maps of segments, which segments use the one of all rows, and sums over all."""
     groups: dict[str, ScoreMap] = {}
@@ -356,22 +357,21 @@ def _by_segment(
         if not own.score.size:  # its rows have no weight
             shared.append(name)
             continue
-        points = pooled(own, rows.options.measure)
+        points = replace(pooled(own, given.scale), what=f"the rows with {segments.column} = {name}")
         rarer = min(float(points.positives), float(points.rows) - float(points.positives))
         made = None
         if points.rows >= options.min_rows and rarer >= fewest:
             try:
-                what = f"the rows with {segments.column} = {name}"
-                made, said = _map(own, rows.options.measure, method, options, what)
+                made, said = _map(own, points, options)
                 warnings += said
             except DataError as error:
                 warnings.append(f"{error}: {name} uses the map of all rows")
-        found = _sums(points, made or whole, method, options.workers)
-        sums.append(found)
+        sums.append(_sums(points, made or whole, options))
         if made is None:
             shared.append(name)
         else:
-            groups[name] = msgspec.structs.replace(made, fit=_figures(points, found, rows))
+            figures = _figures(points, sums[-1], given.rows)
+            groups[name] = msgspec.structs.replace(made, fit=figures)
     if shared:
         named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
         count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
@@ -382,35 +382,28 @@ def _by_segment(
     return groups, shared, added(sums), tuple(warnings)
 
 
-def _sums(points: Points, one: ScoreMap, method: Method, threads: int) -> tuple[float, ...]:
+def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[float, ...]:
     """Return sums over the rows of a map, in score order.
 
     How many were moved before its logit and after, then in units the log loss and squared error of the
     map, and those of the scores where they are probabilities.
     """
-    scale = points.scale
+    method, threads, score = METHODS[options.named], options.workers, points.score
     raw = msgspec.structs.replace(one, clip=0.0)
-    result = method.mapped(raw, points.score, scale, threads)[0]
+    result = method.mapped(raw, score, points.scale, threads)[0]
     outputs = 0
     if one.clip > 0.0:
         outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
         np.clip(result, one.clip, 1.0 - one.clip, out=result)
-    losses = _losses(result, points, threads)
-    if scale != "raw":
-        score = points.score
-        if scale == "logit":
-            score = np.empty(points.score.size)
-            expit(points.score, score)
-        losses += _losses(score, points, threads)
+    if points.scale == "logit":
+        score = np.empty(score.size)
+        expit(points.score, score)
+    losses: list[float] = []
+    for probability in [result] if points.scale == "raw" else [result, score]:
+        arrays = probability, points.count, points.positive
+        losses += added(each_block(loss_sums, arrays, cut(0, score.size), threads))[1:]
     inputs = points.clipped() if method.takes_logits else 0
     return inputs, points.unit.amount(int(outputs)), *losses
-
-
-def _losses(probability: Floats, points: Points, threads: int) -> tuple[float, ...]:
-    """Return the sums of log loss and squared error, in units."""
-    arrays = probability, points.count, points.positive
-    found = each_block(loss_sums, arrays, cut(0, probability.size), threads)
-    return added(found)[1:]
 
 
 def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit:
