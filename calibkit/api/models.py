@@ -143,7 +143,7 @@ def export(options: ExportOptions) -> str:
     >>> 'FROM "risk"."scores"' in text
     True
     """
-    from calibkit.exports.check import export
+    from calibkit.exports.export import export
 
     rows = options.check_on
     return export(options, None if rows is None else open_frame(rows, "check_on"))[0]

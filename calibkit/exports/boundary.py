@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.writing import Request
+from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, NAN, NO, ONE, YES, ZERO, Node, Number, Ref, when
 from calibkit.expressions.program import Program, Rising

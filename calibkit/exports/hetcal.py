@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.writing import Request
+from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, ONE, ZERO, Node, Number, Ref, line, when
 from calibkit.expressions.program import Floats, Inverse, Program, Scores

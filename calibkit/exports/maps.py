@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from calibkit.errors import UsageError
-from calibkit.exports.writing import Request
+from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Clamped, Item, Node, Number, Ref, clipped, line, total, when
 from calibkit.expressions.program import Function, Program, Rising

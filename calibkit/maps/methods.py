@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -38,9 +41,6 @@ METHODS: Final[Mapping[str, Method]] = {
     "prior-shift": lines.PRIOR_SHIFT,
     "none": lines.NONE,
 }
-
-#: Rows to fit a map on, and rows to judge it by.
-Split = tuple[Points, Points]
 
 #: Into how many parts rows are dealt, and how often.
 FOLDS: Final = 5
@@ -73,13 +73,15 @@ _LEAST: Final = 1e-15
 
 
 def choose(
-    dealings: list[list[Split]],
-    rows: Points,
+    points: Points,
+    deal: Callable[[int, int], list[Points]],
     options: MapOptions,
     *,
+    forward: bool = False,
+    once: bool = False,
     measure: str = "log_loss",
     clip: float | None = None,
-    left_out: Mapping[str, str] | None = None,
+    left_out: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, list[Candidate]]:
     """Return the name of the method chosen for some rows, and what was found of each.
 
@@ -88,10 +90,21 @@ def choose(
     nothing can be compared, scores are left as they are; raw ones, which are no probabilities, get
     ``platt``.
 
+    A choice looks at about `MOST_ROWS` rows: at a part of many rows, at few of them several times,
+    for on few rows the choice would hang on how they were dealt.
+
     Parameters
     ----------
-    dealings
-        See `splits`.
+    points
+        The rows.
+    deal
+        Takes a number of parts to which rows are dealt, and a seed; returns the points of the folds,
+        which are the first of these parts.
+    forward
+        Whether folds follow each other in time: there is one more, and each is judged by what came
+        before it.
+    once
+        Whether there is one way only to deal rows.
     measure
         What is compared, ``log_loss`` or ``brier``.
     clip
@@ -99,13 +112,54 @@ def choose(
     left_out
         Candidates that are not for the caller, and why.
     """
-    reasons = {**_reasons(rows, dealings), **(left_out or {})}
-    judged = {
-        name: reasons.get(name) or _judged(METHODS[name], dealings, options, clip)
-        for name in progress.steps(CANDIDATES, len(CANDIDATES), "candidates judged")
-    }
+    rows, positives = float(points.rows), float(points.positives)
+    times = 1 if forward or once else max(1, min(TIMES, int(MOST_ROWS // max(rows, 1.0))))
+    seeds = (int(salt_of(options.seed, FOLD, number)) for number in range(times))
+    dealings = [_splits(deal(parts_of_many(rows), seed), forward=forward) for seed in seeds]
+    rarer = min(positives, rows - positives)
+    judged: dict[str, HeldOut | str] = {}
+    for name in progress.steps(CANDIDATES, len(CANDIDATES), "candidates judged"):
+        if name in left_out:
+            judged[name] = left_out[name]
+        elif SCORE_METHODS[name].probabilities and points.scale == "raw":
+            judged[name] = "it needs probabilities or their logits"
+        elif rarer < CANDIDATES[name]:
+            fewest = f"it takes {CANDIDATES[name]} rows of each class"
+            judged[name] = f"{fewest}; there are {rarer:.6g} of the rarer"
+        elif not all(dealings):
+            judged[name] = "there are too few rows for folds"
+        else:
+            judged[name] = _judged(METHODS[name], dealings, options, clip)
     table = compared(judged, measure)
-    return first_good(table, measure) or ("platt" if rows.scale == "raw" else "none"), table
+    return first_good(table, measure) or ("platt" if points.scale == "raw" else "none"), table
+
+
+def _splits(parts: Sequence[Points], *, forward: bool) -> list[tuple[Points, Points]]:
+    """Return the rows that judge a map after those that it is fitted on, for each fold."""
+    held = [part for part in parts if part.score.size]
+    others = [[*held[:k], *([] if forward else held[k + 1 :])] for k in range(len(held))]
+    return [(together(own), judge) for own, judge in zip(others, held, strict=True) if own]
+
+
+def _judged(
+    method: Method,
+    dealings: Sequence[Sequence[tuple[Points, Points]]],
+    options: MapOptions,
+    clip: float | None,
+) -> HeldOut | str:
+    """Return the losses of a candidate; in words why it cannot be fitted."""
+    losses, weights = [], []
+    for others, own in chain.from_iterable(dealings):
+        try:
+            one, _ = method.fitted(others, options, [], clip)
+        except DataError as error:
+            return str(error)
+        value = method.mapped(one, own.score, own.scale, options.workers)[0]
+        near = value.clip(_LEAST, 1.0 - _LEAST)
+        losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
+        weights.append(own.weights(options.workers))
+    all_losses, weight = np.hstack(losses), np.hstack(weights)
+    return HeldOut(all_losses[:2], all_losses[2:], weight, len(dealings))
 
 
 def compared(judged: Mapping[str, HeldOut | str], measure: str) -> list[Candidate]:
@@ -130,17 +184,14 @@ def first_good(table: Sequence[Candidate], measure: str) -> str:
 
     An empty name where none was compared.
     """
-    found = {one.method: getattr(one, measure) for one in table if one.reason is None}
-    if not found:
-        return ""
-    least = min(found.values())
-    return next(
-        one.method
-        for one in table
-        if one.method in found
-        and found[one.method]
-        <= least + (NONE_BEHIND if one.method == "none" else BEHIND) * (one.error or 0.0)
-    )
+    found = {
+        one.method: (getattr(one, measure), one.error or 0.0) for one in table if not one.reason
+    }
+    least = min((loss for loss, _ in found.values()), default=0.0)
+    for name, (loss, error) in found.items():
+        if loss <= least + (NONE_BEHIND if name == "none" else BEHIND) * error:
+            return name
+    return ""
 
 
 @dataclass(frozen=True)
@@ -156,9 +207,16 @@ class HeldOut:
     weight: Float64s
     times: int
 
+    @cached_property
+    def _total(self) -> float:
+        return float(np.add.reduce(self.weight.ravel()))
+
+    def _mean(self, values: Float64s) -> float:
+        return float(np.add.reduce((values * self.weight).ravel())) / self._total
+
     def mean(self, measure: str) -> float:
         """Return the mean loss of a row."""
-        return _mean(getattr(self, measure), self.weight)
+        return self._mean(getattr(self, measure))
 
     def error_against(self, other: HeldOut, measure: str) -> float:
         """Return the standard error of the mean difference to another map on the same rows.
@@ -166,88 +224,8 @@ class HeldOut:
         Rows held out again add nothing that is new.
         """
         apart = getattr(self, measure) - getattr(other, measure)
-        mean = _mean(apart, self.weight)
-        spread = _mean((apart - mean) ** 2, self.weight)
-        return math.sqrt(spread * self.times / float(np.add.reduce(self.weight.ravel())))
-
-
-def _mean(values: Float64s, weight: Float64s) -> float:
-    total = float(np.add.reduce(weight.ravel()))
-    return float(np.add.reduce((values * weight).ravel())) / total
-
-
-def _reasons(rows: Points, dealings: list[list[Split]]) -> dict[str, str]:
-    """Return in words why some candidates are left out."""
-    rarer = min(float(rows.positives), float(rows.rows) - float(rows.positives))
-    reasons = {}
-    for name, fewest in CANDIDATES.items():
-        if SCORE_METHODS[name].probabilities and rows.scale == "raw":
-            reasons[name] = "it needs probabilities or their logits"
-        elif rarer < fewest:
-            reasons[name] = (
-                f"it takes {fewest} rows of each class; there are {rarer:.6g} of the rarer"
-            )
-        elif not all(dealings):
-            reasons[name] = "there are too few rows for folds"
-    return reasons
-
-
-def _judged(
-    method: Method, dealings: list[list[Split]], options: MapOptions, clip: float | None
-) -> HeldOut | str:
-    """Return the losses of a candidate; in words why it cannot be fitted."""
-    losses, weights = [], []
-    for others, own in (split for pairs in dealings for split in pairs):
-        try:
-            one, _ = method.fitted(others, options, [], clip)
-        except DataError as error:
-            return str(error)
-        value = method.mapped(one, own.score, own.scale, options.workers)[0]
-        near = value.clip(_LEAST, 1.0 - _LEAST)
-        losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
-        weights.append(own.weights(options.workers))
-    all_losses, weight = np.hstack(losses), np.hstack(weights)
-    return HeldOut(all_losses[:2], all_losses[2:], weight, len(dealings))
-
-
-def splits(
-    deal: Callable[[int, int], list[Points]],
-    rows: float,
-    seed: int,
-    *,
-    forward: bool = False,
-    once: bool = False,
-) -> list[list[Split]]:
-    """Return the splits of each dealing: what a map is fitted on, and the rows that judge it.
-
-    A choice looks at about `MOST_ROWS` rows: at a part of many rows, at few of them several times,
-    for on few rows the choice would hang on how they were dealt.
-
-    Parameters
-    ----------
-    deal
-        Takes a number of parts to which rows are dealt, and a seed; returns the points of the folds,
-        which are the first of these parts.
-    rows
-        How many rows there are.
-    forward
-        Whether folds follow each other in time: there is one more, and each is judged by what came
-        before it.
-    once
-        Whether there is one way only to deal rows.
-    """
-    parts = parts_of_many(rows)
-    times = 1 if forward or once else max(1, min(TIMES, int(MOST_ROWS // max(rows, 1.0))))
-    found = []
-    for number in range(times):
-        held = [part for part in deal(parts, int(salt_of(seed, FOLD, number))) if part.score.size]
-        pairs = []
-        for place, judge in enumerate(held):
-            others = [*held[:place], *([] if forward else held[place + 1 :])]
-            if others:
-                pairs.append((together(others), judge))
-        found.append(pairs)
-    return found
+        spread = self._mean((apart - self._mean(apart)) ** 2)
+        return math.sqrt(spread * self.times / self._total)
 
 
 def parts_of_many(rows: float) -> int:

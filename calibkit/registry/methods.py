@@ -135,7 +135,7 @@ class Bundle:
         return BundleApplier(model)
 
     def translate(self) -> Translate:
-        from calibkit.exports.writing import translate_bundle
+        from calibkit.exports.export import translate_bundle
 
         return translate_bundle
 

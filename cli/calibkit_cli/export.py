@@ -39,7 +39,7 @@ class ExportLine(Reads, Results):
 
 def run(options: ExportOptions, line: ExportLine) -> None:
     """Export, write the text where the line says, then say what was done."""
-    from calibkit.exports.check import export
+    from calibkit.exports.export import export
     from calibkit.files.sinks import write_bytes
 
     suffix = "sql" if options.to == "sql" else "py"

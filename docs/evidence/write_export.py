@@ -23,16 +23,18 @@ from pages import ROOT, arguments, fill, paragraph, table
 
 sys.path.insert(0, str(ROOT))
 
-from calibkit.exports.check import (
+from calibkit.exports.export import (
     TOLERANCE,
     Agreement,
+    Request,
     applied,
     compared,
+    export_model,
     probes,
+    program_of,
     run,
     with_classes,
 )
-from calibkit.exports.writing import Request, export_model, program_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Model, load
 from tests import export_models

@@ -10,7 +10,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from calibkit.exports import check
+from calibkit.exports import export as check
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke
 

@@ -19,9 +19,17 @@ from hypothesis import strategies as st
 import calibkit as ck
 from calibkit.apply.apply import apply_model
 from calibkit.errors import UsageError
-from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
+from calibkit.exports.export import (
+    Agreement,
+    Request,
+    applied,
+    check_export,
+    compared,
+    export_model,
+    run,
+    with_classes,
+)
 from calibkit.exports.sql import table_name
-from calibkit.exports.writing import Request, export_model
 from calibkit.expressions.nodes import Number, Ref
 from calibkit.expressions.program import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source

@@ -10,8 +10,15 @@ import msgspec
 import polars as pl
 import pytest
 
-from calibkit.exports.check import applied, compared, probes, with_classes
-from calibkit.exports.writing import Request, export_model, program_of
+from calibkit.exports.export import (
+    Request,
+    applied,
+    compared,
+    export_model,
+    probes,
+    program_of,
+    with_classes,
+)
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, load
 from tests import export_models

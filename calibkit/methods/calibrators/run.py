@@ -23,7 +23,7 @@ from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import into_unit_interval
 from calibkit.maps.method import Points, by_level, parts_of, pooled
-from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose, splits
+from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
 from calibkit.maps.model import (
     SCORE_VERSION,
     SEGMENTS,
@@ -316,9 +316,9 @@ def _chosen(
     def deal(parts: int, seed: int) -> list[Points]:
         return parts_of(given.dealt(tally, parts, seed), FOLDS + forward, points.scale)
 
-    dealings = splits(deal, float(points.rows), options.seed, forward=forward)
+    measure = options.optimize or "log_loss"
     name, candidates = choose(
-        dealings, points, options, measure=options.optimize or "log_loss", clip=options.clip
+        points, deal, options, forward=forward, measure=measure, clip=options.clip
     )
     said: tuple[str, ...] = ()
     if name == "none":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.maps.method import Points, parts_of
-from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose, splits
+from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
 from calibkit.maps.model import ScoreMap
 from calibkit.methods.hetcal.maps import pooled_line, tallied
 from calibkit.methods.hetcal.model import FirstMap
@@ -39,14 +39,14 @@ def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap
     slope, intercept = pooled_line(rows).tolist()
     if asked == "platt":
         return FirstMap(a=slope, b=intercept)
-    points, options = _points(rows), MapOptions(threads=threads)
+    points, options = _points(rows), MapOptions(threads=threads, seed=seed)
+    once = rows.folds is not None
     forward = rows.folds is not None and rows.folds.forward
 
     def deal(parts: int, seed: int) -> list[Points]:
         return _dealt(rows, points, parts, seed)
 
-    dealings = splits(deal, float(points.rows), seed, forward=forward, once=rows.folds is not None)
-    name, candidates = choose(dealings, points, options, left_out=STEPPED)
+    name, candidates = choose(points, deal, options, forward=forward, once=once, left_out=STEPPED)
     fields = {"a": slope, "b": intercept}
     if name != "platt":
         fields = METHODS[name].fit(points, options, []).fields

@@ -1,30 +1,52 @@
-"""Exports, and checks of them: the text and the model on the same rows, some made to be difficult.
+"""Exporting a model: its program, the text in a language, and a check of it.
 
-The rows made are copies of a file's own in which a number lies on a threshold or knot of the
-model, or is the float next to it, is 0, 1 or missing, and in which a text was never seen.
+A check runs text and model on the same rows, some made to be difficult: copies of a file's own in which
+a number lies on a threshold or knot of the model, or is the float next to it, is 0, 1 or missing, and
+in which a text was never seen.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
 
 from calibkit.apply.apply import apply_model, plan_application
-from calibkit.errors import CheckError, ResourceError, UsageError
-from calibkit.exports.writing import Request, export_model, program_of
-from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
+from calibkit.errors import CheckError, ResourceError, UsageError, nearest
+from calibkit.exports.modules import Polars, Python
+from calibkit.exports.printer import Printer
+from calibkit.exports.sql import DuckDb, Postgres
+from calibkit.expressions import nodes
+from calibkit.expressions.nodes import MISSING, Node, Number, Ref, when
 from calibkit.expressions.program import Program, Scores
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
+from calibkit.models import applier
+from calibkit.models.kinds import KINDS
 from calibkit.models.model import Column, Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.export import ExportOptions
+from calibkit.version import __version__
+
+if TYPE_CHECKING:
+    from calibkit.bundles.model import BundleModel
+
+#: What writes each language; SQL by its dialects.
+PRINTERS: Final[Mapping[str, type[Printer]]] = {
+    "duckdb": DuckDb,
+    "postgres": Postgres,
+    "polars": Polars,
+    "python": Python,
+}
+
+#: The key of `apply` that is no column; a table's rows have no numbers.
+ROW_NUMBER = "row-number"
+
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
 TOLERANCE = 1e-12
@@ -37,6 +59,82 @@ _PYTHON_ROWS = 50_000
 
 #: The number of a row, by which results are put in order again.
 _PLACE = "calibkit_place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(applier.Request):
+    """How a model is exported: see also `calibkit.models.applier.Request`."""
+
+    #: The columns that a pattern of class probabilities stands for, where a file tells.
+    class_columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.key == ROW_NUMBER:
+            raise UsageError(
+                f"--key {ROW_NUMBER}: the rows of a table have no numbers; name a column that "
+                "identifies a row."
+            )
+
+    def column(self, model: Model, role: str) -> str:
+        """Return the column of a role."""
+        return self.columns.get(role, model.columns[role].name)
+
+    def refuse_key(self, model: Model) -> None:
+        """Refuse a key or a seed for a model that decides nothing at random."""
+        if self.key is not None or self.seed is not None:
+            raise UsageError(
+                f"a model of kind {model.kind!r} is not stochastic; leave --key and --seed out."
+            )
+
+
+def program_of(model: Model, request: Request) -> Program:
+    """Return what a model computes; a kind that cannot be exported is refused."""
+    if model.kind not in KINDS:
+        raise UsageError(
+            f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, KINDS)}."
+        )
+    program = Program()
+    program.finish(KINDS[model.kind].translate()(program, model, request))
+    return program
+
+
+def translate_bundle(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:
+    """Return the columns of each part in turn, and `action`: the first name that fires."""
+    steps = model.steps()
+    model.refuse(request)
+    program.bundled = True
+    outputs: dict[str, Node] = {}
+    for step in steps:
+        translate = KINDS[step.model.kind].translate()
+        found = translate(program, step.model, step.request(request, outputs))
+        for own, name in step.columns.items():  # which the parts after it may read
+            outputs[name] = program.available[name] = bound = program.bind("made", found[own])
+            if own != "decision" and not program.exact:
+                program.loose.add(bound.name)
+        program.exact = False
+        if program.rising is not None:
+            program.inverses[step.columns["calibrated"]] = program.rising
+            program.rising = None
+    action: Node = nodes.Text(applier.PASS)
+    for step in reversed(steps):
+        if step.decides:
+            fires = outputs[step.columns["decision"]].equals(1.0)
+            action = when(fires, nodes.Text(str(step.name)), action)
+    outputs[applier.ACTION] = action
+    lacks = nodes.Lacks(tuple(program.needed))
+    return {name: when(lacks, MISSING, value) for name, value in outputs.items()}
+
+
+def export_model(
+    model: Model, dialect: str, request: Request | None = None, table: str = "scores"
+) -> str:
+    """Return a model as the text of a file, in a language of `PRINTERS`.
+
+    Of SQL, `table` is the table that is read; a dot parts a schema from it.
+    """
+    program = program_of(model, request or Request())
+    about = f"calibkit {__version__}: a model of kind {model.kind}"
+    return PRINTERS[dialect]().file(program, about, table)
 
 
 @dataclass(frozen=True)
@@ -179,7 +277,7 @@ def _apart(one: pl.Series, other: pl.Series) -> tuple[np.ndarray, float]:
 
 def probes(program: Program, rows: pl.DataFrame, key: str | None = None) -> pl.DataFrame:
     """Return difficult rows: copies of some rows with columns changed."""
-    texts = [name for name in program.columns(Words) if rows.schema[name] == pl.String]
+    texts = [name for name in program.columns(nodes.Words) if rows.schema[name] == pl.String]
     changes: list[tuple[str, str | None]] = [(name, None) for name in program.columns()]
     changes += [(name, "\u00e9' \"never seen") for name in texts]
     made = [
@@ -198,9 +296,9 @@ def _combined(program: Program, rows: pl.DataFrame) -> pl.DataFrame:
     found: dict[str, list[float]] = {}
     for node in program.every_node():
         match node:
-            case Steps(Ref(name), knots) if name in program.inputs:
+            case nodes.Steps(Ref(name), knots) if name in program.inputs:
                 found.setdefault(name, []).extend(knots)
-            case Compare(_, Ref(name), right) if name in program.inputs:
+            case nodes.Compare(_, Ref(name), right) if name in program.inputs:
                 found.setdefault(name, []).extend(_constants(program, right))
     if not found:
         return rows.clear()
@@ -217,7 +315,7 @@ def _combined(program: Program, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _constants(program: Program, node: Node) -> Iterator[float]:
-    for part in every_node(node):
+    for part in nodes.every_node(node):
         if isinstance(part, Number):
             yield part.value
         elif isinstance(part, Ref):
