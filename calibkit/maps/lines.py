@@ -96,24 +96,16 @@ def platt_line(points: Points, targets: str, threads: int) -> tuple[float, float
     return found.slopes[0], found.intercept
 
 
-def falling_note(points: Points, a: float) -> tuple[str, ...]:
+def falling_note(points: Points, a: float) -> str | None:
     """Return a warning where the line falls."""
-    if a >= 0.0:
-        return ()
-    return (
-        f"a = {a:.4g} is negative for {points.what}: higher scores are less often positive (see "
-        "--positive)",
-    )
+    said = f"a = {a:.4g} is negative for {points.what}: higher scores are less often positive"
+    return f"{said} (see --positive)" if a < 0.0 else None
 
 
-def flat_note(points: Points, what: str, *, flat: bool) -> tuple[str, ...]:
+def flat_note(points: Points, what: str, *, flat: bool) -> str | None:
     """Return a warning where the map of several scores is the same for all."""
-    if not flat or points.score.size < 2:
-        return ()
-    return (
-        f"{what} 0 for {points.what}: higher scores are not more often positive, so all get the same "
-        "probability (see --positive)",
-    )
+    said = f"{what} 0 for {points.what}: higher scores are not more often positive, so all get the"
+    return f"{said} same probability (see --positive)" if flat and points.score.size > 1 else None
 
 
 def refuse_separated(
@@ -140,14 +132,12 @@ def refuse_steep(points: Points, x: Float64s, positive: Float64s, negative: Floa
 
 def fit_temperature(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit expit(x / temperature) by maximum likelihood, the inverse temperature from 0 to 1e6."""
-    x = points.linear(options.workers)
-    positive, negative = points.weights(options.workers)
+    x, (positive, negative) = points.linear(options.workers), points.weights(options.workers)
     ones, zeros = x[positive > 0], x[negative > 0]
-    unanimous = bool((ones >= 0).all() and (zeros <= 0).all())
-    if unanimous and np.any(x != 0.0):
+    if (ones >= 0).all() and (zeros <= 0).all() and np.any(x != 0.0):
         said = (
             f"every row of {points.what} lies on its side of probability 1/2, so that no temperature "
-            f"is low enough: capped at {1 / MOST_INVERSE:g}",
+            f"is low enough: capped at {1 / MOST_INVERSE:g}"
         )
         return Found({"temperature": 1.0 / MOST_INVERSE}, said)
     found = fit_logistic(
@@ -158,7 +148,7 @@ def fit_temperature(points: Points, options: MapOptions, _: list[Points]) -> Fou
         return Found({"temperature": 1.0 / inverse})
     said = (
         f"the temperature is infinite for {points.what}: the scores say nothing about the label, so "
-        "that all get 1/2 (see --positive)",
+        "that all get 1/2 (see --positive)"
     )
     return Found({"temperature": None}, said)
 
@@ -279,11 +269,7 @@ def fit_rising_logit(
         )
     places = knots(x, positive, negative)
     found = fit_rising_spline(x, positive, negative, places, options.workers, bend=bend)
-    fields = {
-        "logit_knots": found.knots.tolist(),
-        "logits": found.logits.tolist(),
-        "slopes": found.slopes.tolist(),
-    }
+    fields = {"logit_knots": found.knots, "logits": found.logits, "slopes": found.slopes}
     return Found(fields, flat_note(points, "every slope is", flat=not found.slopes.any()))
 
 

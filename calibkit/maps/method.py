@@ -147,10 +147,13 @@ def _merged(score: Floats, count: Counts, positive: Counts, unit: Unit, scale: s
 
 @dataclass(frozen=True)
 class Found:
-    """What a method found: the fields of its map, and what the user should be told."""
+    """What a method found: the fields of its map, and what the user should be told, if anything.
+
+    Lists of numbers may be arrays.
+    """
 
     fields: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,8 @@ class Method:
         found = self.fit(points, options, parts)
         if clip is None:
             clip = 0.0 if self.as_it_is else 1.0 / (max(float(points.rows), 1.0) + 2.0)
-        return ScoreMap(clip=clip, **found.fields), found.warnings
+        plain = {name: np.asarray(value).tolist() for name, value in found.fields.items()}
+        return ScoreMap(clip=clip, **plain), tuple(filter(None, [found.warning]))
 
     def mapped(
         self, one: ScoreMap, score: Floats, scale: str, threads: int

@@ -64,7 +64,7 @@ def starts_of(knots: Float64s) -> Int64s:
     return starts
 
 
-def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]:
+def without_repeats(knots: Float64s, values: Float64s) -> dict[str, Float64s]:
     """Return the fields of a map without steps of no width and without steps that change nothing.
 
     `knots` do not fall; of equal ones the last one holds.
@@ -72,7 +72,7 @@ def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]
     kept = np.append(knots[1:] > knots[:-1], True)
     knots, values = knots[kept], values[kept]
     changes = np.append(True, values[1:] != values[:-1])
-    return {"knots": knots[changes].tolist(), "values": values[changes].tolist()}
+    return {"knots": knots[changes], "values": values[changes]}
 
 
 def broken_line(one: ScoreMap) -> tuple[Float64s, Float64s]:
@@ -221,11 +221,10 @@ def fit_isotonic(points: Points, options: MapOptions, __: list[Points]) -> Found
     """
     _, low, high, values = _pools(points, options.workers)
     if not options.interpolate:
-        return Found({"knots": low.tolist(), "values": values.tolist()})
+        return Found({"knots": low, "values": values})
     knots, twice = np.stack([low, high], axis=1).ravel(), np.repeat(values, 2)
     kept = np.append(True, knots[1:] > knots[:-1])
-    knots, twice = knots[kept], twice[kept]
-    return Found({"knots": knots.tolist(), "values": twice.tolist(), "interpolate": True})
+    return Found({"knots": knots[kept], "values": twice[kept], "interpolate": True})
 
 
 def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -237,7 +236,7 @@ def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
         with np.errstate(over="ignore"):
             away = np.add.reduce(count * (points.score[own].astype(np.float64) - low[k]))
         knots[k] = low[k] + away / np.add.reduce(count)
-    return Found({"knots": knots.clip(low, high).tolist(), "values": values.tolist()})
+    return Found({"knots": knots.clip(low, high), "values": values})
 
 
 def _pools(points: Points, threads: int) -> tuple[list[slice], Float64s, Float64s, Float64s]:
@@ -284,13 +283,8 @@ def fit_venn_abers(points: Points, options: MapOptions, _: list[Points]) -> Foun
     score = points.score[::-1].astype(np.float64)
     first = np.append(low[:1] > 0.0, low[1:] != low[:-1])
     last = np.append(high[1:] != high[:-1], high[-1:] < 1.0)
-    found = {
-        "low_knots": score[first],
-        "low": low[first],
-        "high_knots": score[last],
-        "high": high[last],
-    }
-    return Found({name: values.tolist() for name, values in found.items()})
+    lower = {"low_knots": score[first], "low": low[first]}
+    return Found(lower | {"high_knots": score[last], "high": high[last]})
 
 
 def _added(count: Int64s, positive: Int64s, weight: int, complement: bool) -> Float64s:

@@ -47,10 +47,10 @@ def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap
         return _dealt(rows, points, parts, seed)
 
     name, candidates = choose(points, deal, options, forward=forward, once=once, left_out=STEPPED)
-    fields = {"a": slope, "b": intercept}
+    one = ScoreMap(clip=0.0, a=slope, b=intercept)
     if name != "platt":
-        fields = METHODS[name].fit(points, options, []).fields
-    return FirstMap(method=name, map=ScoreMap(clip=0.0, **fields), candidates=candidates)
+        one, _ = METHODS[name].fitted(points, options, [], 0.0)
+    return FirstMap(method=name, map=one, candidates=candidates)
 
 
 def moved(first: FirstMap | None, linear: Floats) -> Floats:
