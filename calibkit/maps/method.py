@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -98,17 +98,12 @@ def pooled(tally: Tally, scale: str) -> Points:
     """Return the points of all levels of a tally together."""
     if tally.levels == 1 and not tally.part.size:
         return Points(tally.score, tally.count, tally.positive, tally.unit, scale)
-    return _merged(tally.score, tally.count, tally.positive, tally.unit, scale)
+    return _merged(tally, scale)
 
 
 def parts_of(tally: Tally, parts: int, scale: str) -> list[Points]:
     """Return the points of each part of a dealt tally, all levels together."""
-    found = []
-    for part in range(parts):
-        own = np.flatnonzero(tally.part == part)
-        arrays = (tally.score[own], tally.count[own], tally.positive[own])
-        found.append(_merged(*arrays, tally.unit, scale))
-    return found
+    return [_merged(tally.where(tally.part == part), scale) for part in range(parts)]
 
 
 def together(parts: Sequence[Points]) -> Points:
@@ -117,32 +112,27 @@ def together(parts: Sequence[Points]) -> Points:
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("score", "count", "positive")
     )
-    order = np.argsort(-score, kind="stable")
-    first = parts[0]
-    return _merged(score[order], count[order], positive[order], first.unit, first.scale)
+    own, first = np.argsort(-score, kind="stable"), parts[0]
+    whole = replace(first, score=score[own], count=count[own], positive=positive[own])
+    return _merged(whole, first.scale)
 
 
 def by_level(tally: Tally) -> list[Tally]:
     """Return a tally of one level for each level."""
     order = np.argsort(tally.level, kind="stable")
     ends = np.cumsum(np.bincount(tally.level, minlength=tally.levels))
-    found = []
-    for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        own = order[start:end]
-        part = tally.part[own] if tally.part.size else tally.part
-        level = np.zeros(own.size, np.uint16)
-        counts = tally.count[own], tally.positive[own]
-        found.append(Tally(tally.score[own], level, *counts, 1, tally.unit, part))
-    return found
+    one = np.zeros(tally.levels, np.uint16)
+    return [tally.where(own).coarser(one, 1) for own in np.split(order, ends[:-1])]
 
 
-def _merged(score: Floats, count: Counts, positive: Counts, unit: Unit, scale: str) -> Points:
+def _merged(own: Tally | Points, scale: str) -> Points:
     """Return points with one entry for each run of equal scores."""
-    if not score.size:
-        return Points(score, count, positive, unit, scale)
-    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
-    counts = [np.add.reduceat(column, starts, dtype=np.int64) for column in (count, positive)]
-    return Points(score[starts], counts[0], counts[1], unit, scale)
+    starts = np.flatnonzero(np.append(True, own.score[1:] != own.score[:-1])[: own.score.size])
+    count, positive = own.count, own.positive
+    if starts.size:
+        count = np.add.reduceat(count, starts, dtype=np.int64)
+        positive = np.add.reduceat(positive, starts, dtype=np.int64)
+    return Points(own.score[starts], count, positive, own.unit, scale)
 
 
 @dataclass(frozen=True)
