@@ -91,7 +91,7 @@ ONE_OF_EACH = {
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",
         """numerics.row_hash.row_hashes numerics.row_hash.data_hash numerics.row_hash.data_hashes
         numerics.row_hash.hash_rows maps.class_rows._hashes
-        methods.boundary.solvers.summary._rows_hash methods.calibrators.run._rows_hash
+        methods.boundary.solvers.summary._rows_hash
         methods.hetcal.reading.hashes""",
     ),
     "exact sums": (

@@ -24,7 +24,7 @@ from calibkit.columns.patterns import (
     read_matrix,
 )
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks, read_rows, shown
-from calibkit.columns.segments import segment_name
+from calibkit.columns.segments import known_codes, segment_name
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.logit_maps import (
@@ -258,16 +258,11 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
     if column.null_count():
         missing, advice = column.is_null().to_numpy(), "or leave them out by --unlabelled drop"
         where.refuse(column, missing, "no label", f"label these rows, {advice}")
-    place: dict[str, int] = {name: code for code, name in enumerate(classes)}
-    distinct = column.unique()
-    names = [segment_name(value) for value in distinct.to_list()]
-    indices = {str(code): code for code in range(len(classes))}
+    names = map(segment_name, column.unique().to_list())
+    indices = tuple(str(code) for code in range(len(classes)))
     # Where a name is an index too, what a label means must not depend on the rows beside it.
-    if not any(name in place for name in [*names, *indices]):
-        place = indices
-    codes = pl.Series([place.get(name, -1) for name in names], dtype=pl.Int64)
-    placed = column.replace_strict(distinct, codes, return_dtype=pl.Int64)
-    found: NDArray[np.int64] = placed.to_numpy()
+    named = any(name in classes for name in (*names, *indices))
+    found = known_codes(column, tuple(classes) if named else indices)
     if (found < 0).any():
         listed = ", ".join(shown(name) for name in classes[:10])
         where.refuse(column, found < 0, "a label that is no class", f"the classes are {listed}")

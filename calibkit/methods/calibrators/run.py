@@ -45,6 +45,7 @@ from calibkit.runtime.threads import later
 from calibkit.summaries.runs import Fitted, Plan, provenance
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import rows_of_state, score_state
+from calibkit.summaries.score_summary import columns_of
 from calibkit.summaries.states import State
 from calibkit.summaries.states import from_plain as texts_from_plain
 from calibkit.summaries.tally import Tally, count_rows
@@ -134,11 +135,11 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
         finite_scores=True,
         others=list(dict.fromkeys(options.segments)),
     )
-    if not source.whole and rows.others is not None and rows.where:  # who later knows no places
+    if not source.whole:  # who later knows no places
         if options.by is not None:
-            read_segments(rows.others[options.by], rows.where)
+            read_segments(rows.other(options.by), rows.finder)
         for name in filter(None, (options.groups, options.time)):
-            refuse_missing(rows.others[name], rows.where)
+            refuse_missing(rows.other(name), rows.finder)
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
@@ -196,15 +197,15 @@ def _labelled(source: Source, options: CalibrateOptions) -> bool:
 def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
     """Fit a map from scores to probabilities, of rows that `read_calibration_rows` reads."""
     given = _Given(rows, options)
-    fingerprint = later(options.workers, _rows_hash, rows, given.segments)
+    by = {} if given.segments is None else {SEGMENTS: given.segments.code}
+    fingerprint = later(options.workers, rows.fingerprint, {**columns_of(rows), **by})
     tally = given.tally()
     asked, candidates, said = _chosen(given, tally)
     points = pooled(tally, given.scale)
     try:
         whole, warnings = _map(tally, points, asked)
     except DataError as error:
-        label = rows.options.label
-        file = None if rows.source is None else rows.source.parts[0].path
+        label, file = rows.options.label, rows.file
         message = f"{f'{file}: ' if file else ''}column {label!r}: {error}"
         raise DataError(message, file=file, column=label, rows=rows.rows) from None
     total = _sums(points, whole, asked)
@@ -250,11 +251,10 @@ class _Given:
     @cached_property
     def segments(self) -> Segments | None:
         """The segments that may have a map each."""
-        by, rows = self.options.by, self.rows
+        by = self.options.by
         if by is None:
             return None
-        assert rows.others is not None and rows.where is not None
-        found = read_segments(rows.others[by], rows.where)
+        found = read_segments(self.rows.other(by), self.rows.finder)
         if len(found.names) > _MOST_SEGMENTS:
             raise UsageError(
                 f"--by {by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
@@ -292,13 +292,11 @@ class _Given:
         if groups is None and time is None and tally.unit.size == 1.0:  # dealt as counts
             return tally.deal(parts, seed)
         if groups is not None:
-            assert rows.others is not None and rows.where is not None
-            part = group_parts(rows.others[groups], parts, seed, rows.where)
+            part = group_parts(rows.other(groups), parts, seed, rows.finder)
         else:
             part = random_parts(self.columns, parts, seed)
         if time is not None:
-            assert rows.others is not None and rows.where is not None
-            block = time_parts(rows.others[time], FOLDS + 1, rows.where)
+            block = time_parts(rows.other(time), FOLDS + 1, rows.finder)
             part = np.where(part < FOLDS, block, MOST_PARTS).astype(np.uint8)
         return self.counted(part)
 
@@ -460,14 +458,3 @@ def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
     if options.by is not None:
         shaped |= {"by": options.by, "min_rows": options.min_rows}
     return shaped
-
-
-def _rows_hash(rows: ScoreRows, segments: Segments | None) -> str:
-    used: dict[str, NDArray[Any]] = {"score": rows.score}
-    if rows.label is not None:
-        used["label"] = rows.label
-    if rows.weight is not None:
-        used["weight"] = rows.weight
-    if segments is not None:
-        used[SEGMENTS] = segments.code
-    return rows.fingerprint(used)
