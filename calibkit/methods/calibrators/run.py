@@ -425,14 +425,13 @@ def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit
 
 def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
     used = rows.options
-    found = {"score": Column(used.score, str(rows.score.dtype), used.scale)}
-    if rows.label is not None:
-        found["label"] = Column(used.label, positive=used.positive)
-    if used.weight is not None:
-        found["weight"] = Column(used.weight)
-    if options.by is not None:
-        found[SEGMENTS] = Column(options.by)
-    return found
+    found = {
+        "score": Column(used.score, str(rows.score.dtype), used.scale),
+        "label": None if rows.label is None else Column(used.label, positive=used.positive),
+        "weight": None if used.weight is None else Column(used.weight),
+        SEGMENTS: None if options.by is None else Column(options.by),
+    }
+    return {role: column for role, column in found.items() if column is not None}
 
 
 def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
@@ -446,15 +445,14 @@ def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
     }
     own = [name for name in options.entry.options if name in DEFAULTS]
     shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
-    if options.interpolate:
-        shaped["interpolate"] = True
-    if options.named == AUTO:
-        shaped["optimize"] = options.optimize or "log_loss"
-        for name in ("groups", "time"):
-            if getattr(options, name) is not None:
-                shaped[name] = getattr(options, name)
-    if options.split == "thirds" or options.named == AUTO:
-        shaped["seed"] = options.seed
-    if options.by is not None:
-        shaped |= {"by": options.by, "min_rows": options.min_rows}
-    return shaped
+    auto = options.named == AUTO
+    given = {
+        "interpolate": options.interpolate or None,
+        "optimize": (options.optimize or "log_loss") if auto else None,
+        "groups": options.groups,
+        "time": options.time,
+        "seed": options.seed if auto or options.split == "thirds" else None,
+        "by": options.by,
+        "min_rows": options.min_rows if options.by else None,
+    }
+    return shaped | {name: value for name, value in given.items() if value is not None}
