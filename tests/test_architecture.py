@@ -90,7 +90,7 @@ ONE_OF_EACH = {
     "hashes of rows": (
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",
         """numerics.row_hash.row_hashes numerics.row_hash.data_hash numerics.row_hash.data_hashes
-        numerics.row_hash.hash_rows maps.class_rows._hashes
+        numerics.row_hash.hash_rows maps.logit_maps._hashes
         methods.boundary.solvers.summary._rows_hash
         methods.hetcal.reading.hashes""",
     ),

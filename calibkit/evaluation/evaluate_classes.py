@@ -6,8 +6,7 @@ from calibkit.columns.segments import read_segments
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
-from calibkit.maps.logit_maps import softmax
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, softmax
 from calibkit.measures import intervals, multiclass
 from calibkit.measures.curves import curve_rows
 from calibkit.measures.metric import signed

@@ -16,8 +16,7 @@ from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.rows import vote_columns
 from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
-from calibkit.maps.logit_maps import softmax
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, softmax
 from calibkit.measures.curves import vote_rows
 from calibkit.measures.result import Number
 from calibkit.measures.votes import Judged, Measured, ensemble, measure, signature

@@ -11,7 +11,7 @@ import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -44,9 +44,6 @@ PRINTERS: Final[Mapping[str, type[Printer]]] = {
     "python": Python,
 }
 
-#: The key of `apply` that is no column; a table's rows have no numbers.
-ROW_NUMBER = "row-number"
-
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
 TOLERANCE = 1e-12
@@ -69,9 +66,9 @@ class Request(applier.Request):
     class_columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.key == ROW_NUMBER:
+        if self.key == "row-number":  # which `apply` takes
             raise UsageError(
-                f"--key {ROW_NUMBER}: the rows of a table have no numbers; name a column that "
+                "--key row-number: the rows of a table have no numbers; name a column that "
                 "identifies a row."
             )
 
@@ -336,7 +333,7 @@ def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
 
 def export(options: ExportOptions, source: Source | None) -> tuple[str, Agreement | None]:
     """Return a model as code, and what a check on rows found: the two have to agree there."""
-    model, found = cast(Model, options.model), None
+    model, found = options.fitted, None
     request = Request(columns=options.elsewhere, key=options.key, seed=options.seed)
     dialect = (options.dialect or "duckdb") if options.to == "sql" else options.to
     if source is not None:

@@ -83,7 +83,9 @@ class _Rows:
         for feature in model.features():
             own = described[feature]
             if own.kind == "category":
-                self.features[feature] = program.bind("feature", program.words(feature))
+                self.features[feature] = program.bind(
+                    "feature", program.available.get(feature, nodes.Words(feature))
+                )
                 continue
             raw = program.bind("read", nodes.Between(program.number(feature), -math.inf, math.inf))
             infinite += [raw.equals(limit) for limit in (-math.inf, math.inf)]

@@ -14,9 +14,8 @@ from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Clamped, Item, Node, Number, Ref, clipped, line, total, when
 from calibkit.expressions.program import Function, Program, Rising
-from calibkit.maps.class_rows import SUM_SLACK
+from calibkit.maps.class_rows import LEAST_PROBABILITY, SUM_SLACK
 from calibkit.maps.formulas import Maker
-from calibkit.maps.logit_maps import LEAST_PROBABILITY
 from calibkit.maps.methods import METHODS
 from calibkit.maps.model import CalibratorModel, LogitMapModel, ScoreMap
 from calibkit.methods.raters.alpha import LARGEST_LOG

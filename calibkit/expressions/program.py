@@ -195,10 +195,6 @@ class Program:
         """Return a column of numbers: the table's, or one that an earlier part added."""
         return self.available.get(column, nodes.Field(column))
 
-    def words(self, column: str) -> Node:
-        """Return a column as text."""
-        return self.available.get(column, nodes.Words(column))
-
     def segment(self, column: str, names: Iterable[str]) -> Ref:
         """Return the place of a row's segment among some; their number for another segment."""
         words = self.available.get(column, nodes.WholeWords(column))

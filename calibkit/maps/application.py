@@ -15,8 +15,7 @@ from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import read_predictions
-from calibkit.maps.logit_maps import logits_of, mapped_logits, softmax
+from calibkit.maps.class_rows import logits_of, mapped_logits, read_predictions, softmax
 from calibkit.maps.methods import METHODS
 from calibkit.maps.model import SEGMENTS, CalibratorModel
 from calibkit.models.applier import Applier, Reads, Request, find_columns

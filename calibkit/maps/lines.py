@@ -47,7 +47,6 @@ def line_method(
     names: tuple[str, str],
     of: Callable[[ScoreMap], tuple[float, float]],
     *,
-    rises: Callable[[ScoreMap], bool] = lambda _: True,
     moves: bool = True,
 ) -> Method:
     """Return the method whose maps are expit(slope x + intercept), x the logit of a probability.
@@ -69,7 +68,7 @@ def line_method(
         b = maker.number(names[1], lambda one: of(one)[1])
         return (maker.program.expit(line(a, x, b)),)
 
-    return Method(fit, writer, program, rises, takes_logits=moves)
+    return Method(fit, writer, program, lambda one: of(one)[0] >= 0.0, takes_logits=moves)
 
 
 def fit_platt(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -206,12 +205,7 @@ def program_as_it_is(maker: Maker) -> tuple[Node, ...]:
     return (maker.score if given else maker.program.expit(maker.logit()),)
 
 
-PLATT = line_method(
-    fit_platt,
-    ("a", "b"),
-    lambda one: (one.a or 0.0, one.b or 0.0),
-    rises=lambda one: (one.a or 0.0) >= 0.0,
-)
+PLATT = line_method(fit_platt, ("a", "b"), lambda one: (one.a or 0.0, one.b or 0.0))
 BETA = Method(
     fit_beta,
     write_beta,

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from calibkit.files.sources import open_source
-from calibkit.maps.class_rows import RaterOptions, read_rater_rows
-from calibkit.maps.logit_maps import fit_logit_map, logits_of, softmax
+from calibkit.maps.class_rows import RaterOptions, logits_of, softmax
+from calibkit.maps.logit_maps import fit_logit_map, read_rater_rows
 from calibkit.maps.methods import FOLDS
 from calibkit.methods.calibrators.classes import _judged, choose_class_map
 from calibkit.numerics.streams import folds_of_keys

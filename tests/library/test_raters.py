@@ -16,7 +16,8 @@ from scipy.special import gammaln, logsumexp
 
 from calibkit import simulate_raters
 from calibkit.errors import UsageError
-from calibkit.maps.logit_maps import GRID, fit_logit_map, logits_of, softmax
+from calibkit.maps.class_rows import logits_of, softmax
+from calibkit.maps.logit_maps import GRID, fit_logit_map
 from calibkit.measures.votes import Judged, measure, standard_error
 from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.application import with_steps

@@ -30,7 +30,6 @@ columns.py ScoreRows.only | found[name].flags.writeable = False | pass | a guard
 curves.py draw_risk | said = f"{own['name'][0]}, AURC {own['aurc'][0]:.4f}" | said = f"{own['name'][1]}, AURC {own['aurc'][0]:.4f}" | the column holds one name in all rows
 grow.py Grower._nodes | sizes = spans[:, 1] - spans[:, 0] | sizes = spans[:, 1] - spans[:, 1] | which of two siblings is counted: time alone
 certificate.py _certify | elif needed <= rows: | elif needed < rows: | as many rows as there are is no advice either way
-curves.py pieces | assert one.logit_knots is not None and one.logits is not None and (one.slopes is not None) | assert one.logit_knots is not None or one.logits is not None or one.slopes is not None | an assertion for the type checker
 application.py match_classes | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:10])}; name the columns by --probs.") | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:11])}; name the columns by --probs.") | how many names a message holds at most
 dates.py Texts._counts | rows = table.frame.lazy() if first is None else table.frame.lazy().head(first) | rows = table.frame.lazy() if False else table.frame.lazy().head(first) | the head of no number of rows is all rows
 curves.py draw_thresholds | panel.set(ylim=(-0.02, 1.03)) | panel.set(ylim=(-0.03, 1.03)) | a margin of a picture
@@ -41,7 +40,7 @@ dask.py DaskEngine._local_cluster | own = {'distributed.nanny.pre-spawn-environ'
 tests.py TwoBinomials.rejects | if not min(self.totals): | if False: | without rows of a class the interval of its rate is all of [0, 1]: nothing is rejected either way
 maps.py fit_maps | found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields | found = ISOTONIC.fit(points, MapOptions(threads=2), []).fields | the number of threads: the same result
 ranking.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
-fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no probability
+run.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no probability
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
 sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
@@ -71,7 +70,7 @@ resampling.py units_of | starts = np.flatnonzero(np.diff(key[order], prepend=-1)
 grow.py Grower.grow | self.tree, self.turn, self.parents = (Tree(), 0, list[int]()) | self.tree, self.turn, self.parents = (Tree(), 1, list[int]()) | which of two rooms is used first
 surface_fit.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
 hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a short cut: a share of 1 changes nothing
-maps.py _read_classes | near = Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
+maps.py _read_classes | near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = nodes.Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
 text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same
 grid_table.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
 rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither

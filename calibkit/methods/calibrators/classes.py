@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import (
-    RaterOptions,
+from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
+from calibkit.maps.logit_maps import (
+    MOST_INVERSE_TEMPERATURE,
+    LogitMap,
     StoredRows,
     class_state,
+    fit_logit_map,
     read_rater_rows,
-    used_roles,
 )
-from calibkit.maps.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map, softmax
 from calibkit.maps.methods import FOLDS, first_good, parts_of_many
 from calibkit.maps.model import CalibratorModel, Candidate, MapFit
 from calibkit.numerics.streams import folds_of_keys

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maps.logit_maps import LEAST_PROBABILITY
+from calibkit.maps.class_rows import LEAST_PROBABILITY
 from calibkit.numerics.newton import FLAT_OF_MANY, quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit.runtime.threads import in_order

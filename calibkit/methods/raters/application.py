@@ -11,7 +11,7 @@ from calibkit.columns.patterns import Matched
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
 from calibkit.maps.application import as_in_input, match_classes, read_classes
-from calibkit.maps.logit_maps import logits_of, mapped_logits, softmax
+from calibkit.maps.class_rows import logits_of, mapped_logits, softmax
 from calibkit.methods.raters.alpha import log_strength
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
 from calibkit.models.applier import Reads, Request

@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import (
-    RaterOptions,
-    StoredRows,
-    class_state,
-    read_rater_rows,
-    used_roles,
-)
-from calibkit.maps.logit_maps import LogitMap
+from calibkit.maps.class_rows import RaterOptions, used_roles
+from calibkit.maps.logit_maps import LogitMap, StoredRows, class_state, read_rater_rows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.methods.raters.application import own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
