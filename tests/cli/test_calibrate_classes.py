@@ -215,7 +215,7 @@ def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:
     found = {one.method: one for one in table}
     for name, own in lost.items():
         assert found[name].log_loss == pytest.approx(own.sum() / votes.sum(), rel=1e-9)
-    judged = _judged(
+    _, errors = _judged(
         stored,
         fold,
         [
@@ -229,7 +229,7 @@ def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:
     apart = lost["none"] - lost["temperature"]
     spread = apart - votes * apart.sum() / votes.sum()
     wanted = np.sqrt((spread**2).sum()) / votes.sum()
-    assert judged.error(0, 0, 1) == pytest.approx(wanted, rel=1e-9)
+    assert errors[0, 0, 1] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_class_probabilities_that_are_right_stay(tmp_path: Path, invoke: Invoke) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -169,75 +167,39 @@ def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, 
     Penalties that are not given are chosen once, on all rows.
     """
     fold = folds_of_keys(rows.key, parts_of_many(rows.rows), options.seed)
-    found = {name: _fitted(name, rows, fold, options) for name in CANDIDATES}
-    maps = {name: own for name, own in found.items() if not isinstance(own, str)}
-    if not maps:
-        return "none", [Candidate(method=name, reason=str(own)) for name, own in found.items()]
-    names, judged = list(maps), _judged(rows, fold, list(maps.values()))
-    measure = options.optimize or "log_loss"
-    place = MEASURES.index(measure)
-    best = int(np.argmin(judged.means[place]))
-    table = []
-    for name, own in found.items():
-        if isinstance(own, str):
-            table.append(Candidate(method=name, reason=own))
+    if not np.bincount(fold, minlength=FOLDS)[:FOLDS].all():
+        few = "there are too few rows for folds"
+        return "none", [Candidate(method=name, reason=few) for name in CANDIDATES]
+    maps: dict[str, list[LogitMap]] = {}
+    table = {name: Candidate(method=name) for name in CANDIDATES}
+    for name in CANDIDATES:
+        try:
+            penalties = rows.fit_map(name, options.penalties, options.seed).regularization
+        except UsageError as error:
+            table[name] = Candidate(method=name, reason=str(error))
             continue
-        at = names.index(name)
-        means = dict(zip(MEASURES, judged.means[:, at].tolist(), strict=True))
-        table.append(Candidate(method=name, **means, error=judged.error(place, at, best)))
-    return first_good(table, measure), table
+        used = [(fold < FOLDS) & (fold != own) for own in range(FOLDS)]
+        maps[name] = [
+            fit_logit_map(rows.logits, rows.counts, name, penalties, chosen=own) for own in used
+        ]
+    means, errors = _judged(rows, fold, list(maps.values()))
+    measure = options.optimize or "log_loss"
+    best = int(np.argmin(means[MEASURES.index(measure)]))
+    for at, name in enumerate(maps):
+        lost = dict(zip(MEASURES, means[:, at].tolist(), strict=True))
+        error = float(errors[MEASURES.index(measure), at, best])
+        table[name] = Candidate(method=name, **lost, error=error)
+    return first_good([*table.values()], measure), [*table.values()]
 
 
-def _fitted(
-    name: str, rows: StoredRows, fold: NDArray[np.uint8], options: CalibrateOptions
-) -> list[LogitMap] | str:
-    """Return the map fitted to all folds but one, for each; in words why there is none."""
-    sizes = np.bincount(fold, minlength=FOLDS)[:FOLDS]
-    if not sizes.all():
-        return "there are too few rows for folds"
-    try:
-        penalties = rows.fit_map(name, options.penalties, options.seed).regularization
-    except UsageError as error:
-        return str(error)
-    return [
-        fit_logit_map(
-            rows.logits, rows.counts, name, penalties, chosen=(fold < FOLDS) & (fold != own)
-        )
-        for own in range(FOLDS)
-    ]
+def _judged(
+    rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]]
+) -> tuple[Floats, Floats]:
+    """Return the mean losses of a vote under maps, each on the fold that it was not fitted on.
 
-
-@dataclass(frozen=True)
-class _Judged:
-    """Sums over held-out rows: a row's loss is that of all its votes.
-
-    `squares` are those of the votes of a row; by measure `sums` are the losses of each map, `crossed`
-    these times the row's votes, `products` those of pairs of maps.
+    They are by measure and map; with them come the standard errors of the mean differences, over rows,
+    by measure and pair of maps.  A row's loss is that of all its votes.
     """
-
-    votes: float
-    squares: float
-    sums: Floats
-    crossed: Floats
-    products: Floats
-
-    @property
-    def means(self) -> Floats:
-        """The mean losses of a vote, by measure and map."""
-        means: Floats = self.sums / self.votes
-        return means
-
-    def error(self, measure: int, one: int, other: int) -> float:
-        """Return the standard error of the mean difference of two maps, over rows."""
-        product, crossed = self.products[measure], self.crossed[measure]
-        mean = self.means[measure, one] - self.means[measure, other]
-        spread = product[one, one] + product[other, other] - 2.0 * product[one, other]
-        spread += mean * (mean * self.squares - 2.0 * (crossed[one] - crossed[other]))
-        return math.sqrt(max(float(spread), 0.0)) / self.votes
-
-
-def _judged(rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]]) -> _Judged:
-    """Return the losses of maps on the fold that each was not fitted on, block by block."""
     votes, squares, size = 0.0, 0.0, len(maps)
     sums, crossed = np.zeros((2, size)), np.zeros((2, size))
     products = np.zeros((2, size, size))
@@ -259,4 +221,8 @@ def _judged(rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]
             sums += np.add.reduce(lost, axis=1)
             crossed += np.add.reduce(lost * number[:, None], axis=1)
             products += np.add.reduce(lost[:, :, :, None] * lost[:, :, None, :], axis=1)
-    return _Judged(votes, squares, sums, crossed, products)
+    means, alone = sums / votes, np.diagonal(products, axis1=1, axis2=2)
+    apart, crossed_apart = (one[:, :, None] - one[:, None, :] for one in (means, crossed))
+    spread = alone[:, :, None] + alone[:, None, :] - 2.0 * products
+    spread += apart * (apart * squares - 2.0 * crossed_apart)
+    return means, np.sqrt(np.maximum(spread, 0.0)) / votes
