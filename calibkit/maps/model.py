@@ -147,7 +147,6 @@ class ScoreMap(
             raise ModelError("a temperature must be positive, or null for an infinite one")
         if self.negatives_kept is not None and not 0.0 < self.negatives_kept <= 1.0:
             raise ModelError("negatives_kept must be above 0 and at most 1")
-        self._check_spline()
         for name, (knots, values) in {
             "knots": (self.knots, self.values),
             "low_knots": (self.low_knots, self.low),
@@ -161,18 +160,16 @@ class ScoreMap(
                 raise ModelError(f"{name} must rise")
             if not all(0.0 <= value <= 1.0 for value in values):
                 raise ModelError(f"the values of {name} must lie in [0, 1]")
-
-    def _check_spline(self) -> None:
         if self.logit_knots is None or self.logits is None or self.slopes is None:
             return
         if not len(self.logit_knots) == len(self.logits) == len(self.slopes) > 0:
             raise ModelError("logit_knots, logits and slopes differ in number, or there are none")
         if not min(self.slopes) >= 0.0:
             raise ModelError("slopes must be 0 or more")
-        for name in ("logit_knots", "logits"):
-            own = getattr(self, name)
-            if not all(a < b or (a == b and name == "logits") for a, b in itertools.pairwise(own)):
-                raise ModelError(f"{name} must rise")
+        if not all(a < b for a, b in itertools.pairwise(self.logit_knots)):
+            raise ModelError("logit_knots must rise")
+        if not all(a <= b for a, b in itertools.pairwise(self.logits)):
+            raise ModelError("logits must rise")
 
 
 class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

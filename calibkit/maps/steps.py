@@ -14,7 +14,6 @@ Large-scale probabilistic predictors with and without guarantees of validity, 20
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -168,7 +167,7 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
 
 def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
     """Return g of each point from high to low, and the points in this order."""
-    g = _expit_line(points.score, a, b, points.scale)
+    g = _line(a, b, points.scale)(points.score)
     if a >= 0.0:
         return g, points
     backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
@@ -186,22 +185,20 @@ def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     return means
 
 
-def _expit_line(score: Floats, a: float, b: float, scale: str) -> Float64s:
-    """Return g = expit(a x + b) of scores."""
-    out = np.empty(score.size)
-    line_map(score, a, b, scale == "probability", LEAST, 0.0, out)
-    return out
+def _line(a: float, b: float, scale: str) -> Callable[[Floats], Float64s]:
+    """Return g = expit(a x + b) as a function of scores."""
 
+    def g(score: Floats) -> Float64s:
+        out = np.empty(score.size)
+        line_map(score, a, b, scale == "probability", LEAST, 0.0, out)
+        return out
 
-def _line(one: ScoreMap, scale: str) -> Callable[[Floats], Float64s]:
-    """Return g as a function of scores."""
-    assert one.a is not None and one.b is not None  # the model was checked
-    return partial(_expit_line, a=one.a, b=one.b, scale=scale)
+    return g
 
 
 def write_line_steps(one: ScoreMap, scale: str) -> Writer:
     """Return what writes the value of the bin of g."""
-    line, steps = _line(one, scale), write_steps(one, scale)
+    line, steps = _line(one.a or 0.0, one.b or 0.0, scale), write_steps(one, scale)
     return lambda score, out: steps(line(score), out)
 
 
@@ -209,7 +206,8 @@ def line_steps_program(maker: Maker) -> tuple[Node, ...]:
     """Return the value of the bin of g, its edges as edges of the score."""
     made = []
     for one in maker.maps:
-        inverse = maker.inverse(_line(one, maker.scale), one.a or 0.0)
+        slope = one.a or 0.0
+        inverse = maker.inverse(_line(slope, one.b or 0.0, maker.scale), slope)
         made.append(inverse.steps((one.knots or [])[1:], one.values or []))
     return (maker.of_segment("step", made),)
 

@@ -187,8 +187,8 @@ def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, 
     best = int(np.argmin(means[MEASURES.index(measure)]))
     for at, name in enumerate(maps):
         lost = dict(zip(MEASURES, means[:, at].tolist(), strict=True))
-        error = float(errors[MEASURES.index(measure), at, best])
-        table[name] = Candidate(method=name, **lost, error=error)
+        apart = float(errors[MEASURES.index(measure), at, best])
+        table[name] = Candidate(method=name, **lost, error=apart)
     return first_good([*table.values()], measure), [*table.values()]
 
 
