@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calibkit.gates.figures import Outcome, Result
     from calibkit.measures.result import Metrics
     from calibkit.methods.watch.watch import Watched
-    from calibkit.validation.report import Report
+    from calibkit.validation.findings import Report
 
 
 @python_function(EvaluateOptions)
@@ -198,8 +198,7 @@ def gate(result: Result, fail_if: Names) -> list[Outcome]:
     [False]
     """
     from calibkit.files.frames import names
-    from calibkit.gates.expressions import parse_all
-    from calibkit.gates.figures import check, content_of
+    from calibkit.gates.figures import check, content_of, parse_all
 
     return check(content_of(result), parse_all(names(fail_if)))
 

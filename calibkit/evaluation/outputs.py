@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from calibkit.errors import UsageError
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
 from calibkit.files.formats import SEPARATORS, suffix_format
 from calibkit.files.outputs import is_stream
 from calibkit.measures.result import Interval, Metrics, Number, alike

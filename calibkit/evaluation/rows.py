@@ -22,7 +22,7 @@ from calibkit.columns.rows import RowFinder, missing_mask
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.evaluation.slices import Slice
+from calibkit.evaluation.findings import Slice
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place

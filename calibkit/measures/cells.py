@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Grid
 from calibkit.errors import UsageError
-from calibkit.measures.metric import signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
 from calibkit.numerics.normal import critical_value, normal_quantile
-from calibkit.options.metrics import OF_CELLS, Settings
+from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.tally import fill_grid
@@ -68,16 +67,6 @@ def _inner(
     return found
 
 
-def compute(sample: Sample, cells: Cells, settings: Settings) -> dict[str, Number]:
-    """Return ECE@j and cumulative ECE@j for every score bin j.
-
-    ECE@j is the mean over uncertainty levels of |mean probability - mean label| in score bin j,
-    over the cells that have rows; None where none has.  The cumulative one takes all cells of score
-    bins j and up.
-    """
-    return {name: mean_gap(gaps) for name, gaps, _ in stretches(sample, cells, settings)}
-
-
 def mean_gap(gaps: Floats) -> Number:
     """Return the mean, None of nothing."""
     return math.fsum(gaps) / gaps.size if gaps.size else None
@@ -86,7 +75,12 @@ def mean_gap(gaps: Floats) -> Number:
 def stretches(
     sample: Sample, cells: Cells, settings: Settings
 ) -> Iterator[tuple[str, Floats, Floats]]:
-    """Yield each metric with the gaps of the cells it is the mean of, and their variances."""
+    """Yield ECE@j and cumulative ECE@j for every score bin j, and what they are computed from.
+
+    That is |mean probability - mean label| in the cells of score bin j, one an uncertainty level, that
+    have rows, and the variances of their mean labels; ECE@j is the `mean_gap` of these.  The cumulative
+    one takes all cells of score bins j and up.
+    """
     gaps, variances = _gaps(sample, cells, settings)
     held = ~np.isnan(gaps)
     for j in range(cells.columns):
@@ -129,18 +123,6 @@ def _chi_squared(degrees: int, confidence: float) -> float:
         return critical_value(confidence) ** 2
     spread = 2.0 / (9.0 * degrees)
     return degrees * (1.0 - spread + normal_quantile(confidence) * math.sqrt(spread)) ** 3
-
-
-def names(cells: Cells) -> Iterator[str]:
-    """Yield the names of the metrics."""
-    for name in OF_CELLS:
-        for j in range(cells.columns):
-            yield f"{name}:{j}"
-
-
-def signature(name: str, cells: Cells, settings: Settings) -> str:
-    """Return the signature of ECE@j: the grid's shape, uncertainty levels by score bins."""
-    return signed(name, {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}, settings)
 
 
 def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Edges, Edges]:

@@ -14,16 +14,22 @@ interval of a rate (a over b, counted in rows) is Wilson's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.metric import DEFINED, Contributions, Scale, Shares
 from calibkit.measures.result import Interval
-from calibkit.measures.views import Floats, Sample, View, once
+from calibkit.measures.views import (
+    DEFINED,
+    Contributions,
+    Floats,
+    Sample,
+    Scale,
+    View,
+    once,
+)
 from calibkit.numerics.blocks import added
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_sum
@@ -35,27 +41,6 @@ Float64s = NDArray[np.float64]
 
 #: Bits of the lower half of a float's digits.
 _HALF = np.uint64(27)
-
-
-def filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
-    """Return what a kernel writes for a block, from its counts."""
-    part = view.blocks[block]
-    plus, minus = np.empty(part.stop - part.start), np.empty(part.stop - part.start)
-    kernel(view.count[part], view.positive[part], *given, plus, minus)
-    return plus, minus
-
-
-def probability_of(view: View, block: int) -> Floats:
-    """Return the probabilities of a block."""
-    assert view.probability is not None
-    found: Floats = view.probability[view.blocks[block]]
-    return found
-
-
-def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
-    """Return the contributions to a mean over rows from the values of rows."""
-    plus, minus = ((values - (mean or 0.0)) / view.total for values in shares)
-    return plus, minus
 
 
 def variance(metric: str, view: View) -> float:
@@ -238,17 +223,17 @@ def effective_rows(rate: float, variance: float, sample: Sample, settings: Setti
     return exact_sum(weight) ** 2 / exact_sum(weight, weight)
 
 
-def on_scale(value: float, reach: float, scale: Scale) -> Interval:
-    """Return an interval that is symmetric on a scale, where the value has a place on it.
+def on_scale(value: float, reach: float, scale: Scale) -> tuple[float, float]:
+    """Return the ends of an interval that is symmetric on a scale, where the value has a place on it.
 
     `reach` is to either side, on the scale of the value itself.
     """
     if scale == "logit" and 0.0 < value < 1.0:
         odds, reach = math.log(value / (1.0 - value)), reach / (value * (1.0 - value))
         low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
-        return Interval(low, high)
+        return low, high
     less = 1.0 if scale == "log1p" else 0.0
     if scale in ("log", "log1p") and value + less > 0.0:
         factor = math.exp(reach / (value + less))
-        return Interval((value + less) / factor - less, (value + less) * factor - less)
-    return Interval(value - reach, value + reach)
+        return (value + less) / factor - less, (value + less) * factor - less
+    return value - reach, value + reach

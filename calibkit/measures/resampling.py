@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
-from calibkit.measures.reliability import Bins, chosen_bins, equal_mass_bins
-from calibkit.measures.smooth import smooth_calibration_error
+from calibkit.measures.reliability import bins_of, smooth_calibration_error
 from calibkit.measures.views import Sample, View
 from calibkit.numerics.sums import exact_group_sums
-from calibkit.options.metrics import Settings
+from calibkit.options.metrics import Settings, stem
 from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability
@@ -63,10 +62,6 @@ class Cells:
     score: Floats  # the mean score of each
     ends: Int64s  # the entry of the tally after the last of each
 
-    def after(self, entry: NDArray[np.int64]) -> Int64s:
-        """Return how many cells end before an entry of the tally."""
-        return np.searchsorted(self.ends, entry, side="right").astype(np.int64)
-
 
 @dataclass(frozen=True)
 class Spread:
@@ -90,13 +85,11 @@ def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
     return Cells(found[:, :2] * view.unit.size, mean, found[:, 3].astype(np.int64))
 
 
-def _bin_ends(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
+def _bin_ends(view: View, strategy: str) -> Int64s:
     """Return the entry after the last of each bin, from the highest bin on."""
-    found = bins(view)
-    assert found is not None and view.probability is not None
-    places = np.empty(found.edges.size - 2, np.int64)
-    reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
-    return np.array([*places[::-1], view.probability.size], np.int64)
+    found = bins_of(view, strategy)
+    assert found is not None  # only metrics with a value are resampled
+    return found.ends
 
 
 class Statistics:
@@ -109,35 +102,32 @@ class Statistics:
     """
 
     def __init__(self, view: View, metrics: Sequence[str], most: int) -> None:
-        plain = {name.partition(":")[0] for name in metrics}
-        bins: dict[str, Int64s] = {}
+        plain = set(map(stem, metrics))
+        bins: dict[tuple[str, ...], Int64s] = {}
         if plain & {"ece", "mce", "ece_debiased"}:
-            bins["chosen"] = _bin_ends(view, chosen_bins)
+            bins["ece", "mce", "ece_debiased", EXCESS] = _bin_ends(view, view.settings.strategy)
         if "ace" in plain:
-            bins["equal-mass"] = _bin_ends(view, equal_mass_bins)
+            bins["ace", "", "", ""] = _bin_ends(view, "equal-mass")
         self.cells = cells_of(view, list(bins.values()), most)
         self.share = 1.0
         if by_rows(view.sample, view.settings) and view.probability is not None:
-            near = _independent(view, _bin_ends(view, equal_mass_bins))
+            near = _independent(view, _bin_ends(view, "equal-mass"))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
-        for kind, ends in bins.items():
-            chosen = kind == "chosen"
-            names = ("ece", "mce", "ece_debiased", EXCESS) if chosen else ("ace", "", "", "")
-            gaps = partial(self._gaps, self.cells.after(ends), _independent(view, ends))
-            self.parts.append((names, gaps))
+        for names, ends in bins.items():
+            after = np.searchsorted(self.cells.ends, ends, side="right").astype(np.int64)
+            self.parts.append((names, partial(self._gaps, after, _independent(view, ends))))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
             self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
         if "pr_auc" in plain:
             self.parts.append((("pr_auc",), _area))
+        at_bound = {"recall_at_precision": _recall, "precision_at_recall": _precision}
         for name in metrics:
-            kind, _, bound = name.partition(":")
-            if kind == "recall_at_precision":
-                self.parts.append(((name,), partial(_recall, float(bound))))
-            elif kind == "precision_at_recall":
-                self.parts.append(((name,), partial(_precision, float(bound))))
+            if statistic := at_bound.get(stem(name)):
+                bound = float(name.partition(":")[2])
+                self.parts.append(((name,), partial(statistic, bound)))
 
     def of(self, table: Floats) -> dict[str, float]:
         """Return the metrics of a table; NaN where one is not defined."""
@@ -321,39 +311,37 @@ def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Un
     return Units(mean, every, label[first], each, tuple(c[first] for c in cell))
 
 
-def spreads(view: View, metrics: Sequence[str], options: IntervalOptions) -> dict[str, Spread]:
-    """Return how metrics of one view vary: of those in `Statistics`, all with defined values."""
-    rows = by_rows(view.sample, view.settings)
-    own = Statistics(view, metrics, FEW_CELLS if rows else MOST_CELLS)
-    table = own.cells.table
-    if rows:
-        units = units_of(view.sample, view.settings, (_places(view, own.cells.ends),))
-    else:  # the positive and the negative rows of each cell
-        every = np.arange(table.size)
-        units = Units(table.ravel(), every, 1 - every % 2, np.ones(table.size), (every // 2,))
-    return _repeated(options, lambda key: own.of(*units.tables([len(table)], key)), own.of(table))
-
-
-def paired_spreads(
-    baseline: View, other: View, metrics: Sequence[str], options: IntervalOptions
+def spreads(
+    views: Sequence[View], metrics: Sequence[str], options: IntervalOptions
 ) -> dict[str, Spread]:
-    """Return how differences of metrics vary, both scores drawn with the same rows."""
-    views = (baseline, other)
-    most = FEW_CELLS if other.rows <= _MANY_ROWS else PAIR_CELLS
-    both = [Statistics(view, metrics, most) for view in views]
-    cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, both, strict=True))
-    units = units_of(other.sample, other.settings, cell)
-    own = [one.cells.table for one in both]
+    """Return how metrics of one view vary, or the differences of two, the second less the first.
 
-    def differences(tables: Sequence[Floats]) -> dict[str, float]:
-        first, second = (one.of(table) for one, table in zip(both, tables, strict=True))
-        for found in (first, second):
+    `views`: both scores of two are drawn with the same rows. `metrics`: of those in `Statistics`, all
+    with defined values.
+    """
+    *paired, last = views
+    rows = by_rows(last.sample, last.settings)
+    most = FEW_CELLS if rows else MOST_CELLS
+    if paired:
+        most = FEW_CELLS if last.sample.rows <= _MANY_ROWS else PAIR_CELLS
+    both = [Statistics(view, metrics, most) for view in views]
+    own = [one.cells.table for one in both]
+    if rows or paired:
+        cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, both, strict=True))
+        units = units_of(last.sample, last.settings, cell)
+    else:  # the positive and the negative rows of each cell
+        every = np.arange(own[0].size)
+        units = Units(own[0].ravel(), every, 1 - every % 2, np.ones(every.size), (every // 2,))
+
+    def values(tables: Sequence[Floats]) -> dict[str, float]:
+        first, *second = (one.of(table) for one, table in zip(both, tables, strict=True))
+        for found in (first, *second) if second else ():
             if "ece_debiased" in found:
                 found["ece_debiased"] = math.sqrt(max(0.0, found["ece_debiased"]))
-        return {name: second[name] - first[name] for name in first}
+        return {name: second[0][name] - first[name] for name in first} if second else first
 
     sizes = [len(table) for table in own]
-    return _repeated(options, lambda key: differences(units.tables(sizes, key)), differences(own))
+    return _repeated(options, lambda key: values(units.tables(sizes, key)), values(own))
 
 
 def _places(view: View, ends: Int64s) -> Int64s:

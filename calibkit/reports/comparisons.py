@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
+from calibkit.bins.binning import fit_grid
+from calibkit.columns.columns import ScoreRows, read_score_rows, score_column
+from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
+from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
+from calibkit.measures import cells
+from calibkit.measures.views import Sample
+from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.numerics.binomial import interval
+from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.normal import critical_value
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.grid_plots import EceAtOptions, RecallGainOptions
+from calibkit.options.judging import decimals
+from calibkit.options.metrics import Settings
 from calibkit.options.plot import AucLiftOptions, BiasOptions, DispersionOptions
-from calibkit.reports.points import (
+from calibkit.reports.style import (
     Points,
+    Sheet,
+    aside,
     check_lines,
     ends_of,
     in_per_cent,
     per_cent,
     schema,
+    shown_name,
     undrawable,
     with_ends,
 )
-from calibkit.reports.style import Sheet, aside, shown_name
+from calibkit.views.answer import alert_counts
 
 #: From this many runs on, a box says more than the points alone.
 LEAST_OF_A_BOX = 5
@@ -201,3 +222,242 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
     panel.set(xlim=(left, right), ylim=(low, high))
     x, y = (f"{name} loss{shown.interval}" for name in ("calibration", "dispersion"))
     sheet.label(panel, x=x, y=y)
+
+
+# DOC calibkit/reports/comparisons.py
+# """Calibration error by score bin, over the cells of a grid: ECE@j, and cumulative from j up.
+#
+# Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+# performance", section C.6 and figure 8.
+# """
+
+
+_ECES = ("ece_at", "cumulative_ece_at")
+
+_ECE_SCHEMA = schema("score", "score_bin", *_ECES, *ends_of(_ECES))
+
+
+def ece_points(source: Source, options: EceAtOptions) -> Points:
+    """Return ECE@j and cumulative ECE@j of each score for every score bin j, with intervals.
+
+    There are none of weighted rows.
+    """
+    check_lines(options.names, "scores", "--score")
+    source.require(list(options.names), "--score")
+    given = None
+    columns = options.columns
+    found = grid_of(options.grid)
+    if found is not None:
+        given, spread = found.grid, found.columns.get("uncertainty")
+        columns = replace(columns, score=options.grid_score or found.columns["score"].name)
+        if columns.uncertainty is None and given.shape[0] > 1:
+            columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
+    others = [name for name in options.names if name != columns.score]
+    rows = read_score_rows(source, columns, positive_must_occur=False, others=others)
+    assert rows.label is not None and rows.where is not None  # labels are read
+    if given is None:
+        levels = options.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
+        given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
+    place = cells.place(given, rows.score, rows.uncertainty)
+    settings = Settings(weighted=options.weight is not None, threads=options.workers)
+    confidence = options.confidence if options.intervals and options.weight is None else None
+    table: list[dict[str, Any]] = []
+    for name in options.names:
+        own = rows.score
+        if name != columns.score:
+            assert rows.others is not None
+            own = score_column(rows.others[name], rows.where, "probability")
+        sample = Sample(score=own, label=rows.label, weight=rows.weight)
+        made: dict[int, dict[str, Any]] = {}
+        for metric, gaps, variances in cells.stretches(sample, place, settings):
+            kind, _, j = metric.partition(":")
+            row = made.setdefault(int(j), {"score": name, "score_bin": int(j)})
+            row[kind] = cells.mean_gap(gaps)
+            if confidence is not None:
+                ends = cells.interval(gaps, variances, confidence)
+                row[f"{kind}_low"], row[f"{kind}_high"] = ends
+        table += made.values()
+    frame = pl.DataFrame(table, schema=_ECE_SCHEMA | {"score_bin": pl.Int64})
+    if not frame["ece_at"].count():
+        raise undrawable(source, "no cell of the grid has rows")
+    shape = str(given.shape[0])
+    interval = per_cent(confidence)
+    return Points.of("ece-at", frame, rows, grid=columns.score, levels=shape, interval=interval)
+
+
+def draw_ece(shown: Points, sheet: Sheet) -> None:
+    """Draw ECE@j above and the cumulative one below, over the score bins."""
+    above, below = sheet.panels(1, 1)
+    series = shown.table.partition_by("score", maintain_order=True)
+    marked = series[0].height <= 30
+    for place, own in enumerate(series):
+        look = {} if marked else {"marker": ""}
+        for panel, name in zip((above, below), _ECES, strict=True):
+            known = own.filter(pl.col(name).is_not_null())
+            sheet.series(panel, place, known["score_bin"], known[name], **look)
+            sheet.band(panel, place, own["score_bin"], own[f"{name}_low"], own[f"{name}_high"])
+        sheet.entry(own["score"][0], **sheet.line(place) | look)
+    for panel in (above, below):
+        panel.set_ylim(bottom=0)
+    below.locator_params(axis="x", integer=True)
+    sheet.label(above, y=f"ECE@j{shown.interval}", share=0.5)
+    sheet.label(below, x=f"score bin j of {shown.words['grid']}", y="cumulative ECE@j", share=0.5)
+
+
+# DOC calibkit/reports/comparisons.py
+# """Recall that uncertainty gains over a single threshold, by the bound on precision.
+#
+# Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+# performance", figure 6 (a).  The figure shows recall alone; here the precision on the same rows
+# stands below it, because a boundary tuned on one file falls short of its bound on others.
+# """
+
+
+#: What the others are compared with.
+BASELINE = "st"
+
+_GAIN_RATES = ("precision", "recall", "baseline_precision", "baseline_recall", "gain")
+_GAIN_BOUNDED = ("precision", "baseline_precision", "gain")
+_GAIN_SCHEMA = schema("method", "bound", *_GAIN_RATES, *ends_of(_GAIN_BOUNDED))
+
+
+def gain_points(source: Source, options: RecallGainOptions) -> Points:
+    """Return recall and precision of each method at each bound, beside the best single threshold's.
+
+    They are those on the rows of ``test``, else the cross-validated ones, and null where a method
+    finds no boundary.  `gain` is recall / recall of the single threshold - 1.
+
+    The intervals of precision are exact for the alerts counted (Clopper, Pearson).  That of the gain
+    is normal on the logarithmic scale, from the positives of ``test`` that one boundary finds and the
+    other does not; without such rows there is none.
+    """
+    from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
+
+    check_lines(options.methods, "methods", "--method")
+    known = [
+        name
+        for name, method in METHODS.items()
+        if "precision" in method.objectives and name != BASELINE
+    ]
+    for name in options.methods:
+        if name not in known:
+            raise UsageError(
+                f"--method {name!r} cannot be compared with st at bounds on precision"
+                f"{nearest(name, known)}; the methods are {', '.join(known)}."
+            )
+    bounds = sorted(
+        {decimal_bound(text, "--precision") for text in decimals(options.precision, "--precision")},
+        key=lambda one: one.numerator / one.denominator,
+    )
+    rows = read_score_rows(source, options.columns)
+    held = None
+    if options.test is not None:
+        held = read_score_rows(source.beside(options.test, "test"), rows.options)
+    confidence = options.confidence if options.intervals and options.weight is None else None
+    found: dict[tuple[str, Bound], _Judged] = {}
+    for bound in bounds:
+        for name in (BASELINE, *options.methods):
+            own = BoundaryOptions(
+                precision=bound.text,
+                method=name,
+                uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+                score_bins=options.score_bins if METHODS[name].needs_grid else None,
+                folds=0 if held is not None else options.folds,
+                seed=options.seed,
+                threads=options.workers,
+                provenance="none",
+            )
+            if name == BASELINE:
+                own = own.at_levels(None)
+            with suppress(InfeasibleError):
+                found[name, bound] = _judged(fit_boundary(rows, own, test=held).model, held)
+    table = []
+    for name in options.methods:
+        for bound in bounds:
+            row: dict[str, object] = {"method": name, "bound": bound.numerator / bound.denominator}
+            one, base = found.get((name, bound)), found.get((BASELINE, bound))
+            for of, prefix in ((one, ""), (base, "baseline_")):
+                if of is not None:
+                    row |= {f"{prefix}precision": of.precision, f"{prefix}recall": of.recall}
+                if of is not None and of.counts is not None and confidence is not None:
+                    (low,), (high,) = interval([of.counts[0]], [of.counts[1]], confidence)
+                    row |= {f"{prefix}precision_low": low, f"{prefix}precision_high": high}
+            if one is not None and base is not None and one.recall is not None and base.recall:
+                row["gain"] = one.recall / base.recall - 1.0
+                row["gain_low"], row["gain_high"] = _gain_ends(one, base, confidence)
+            table.append(row)
+    judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
+    frame = pl.DataFrame(table, schema=_GAIN_SCHEMA)
+    return Points.of("recall-gain", frame, rows, rows=judged_on, interval=per_cent(confidence))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A boundary on rows that it was not fitted on."""
+
+    precision: float | None
+    recall: float | None
+    counts: tuple[int, int] | None  # alerts that are right, and all alerts, where they are a draw
+    hit: NDArray[np.bool_] | None  # of test rows those that are positive and selected
+
+
+def _judged(model: BoundaryModel, held: ScoreRows | None) -> _Judged:
+    """Return precision and recall on test rows, else those of the cross-validation."""
+    if held is None:
+        checked = model.fit.cross_validated
+        assert checked is not None  # `folds` is 2 or more
+        return _Judged(checked.precision, checked.recall, alert_counts(model), None)
+    test = model.fit.test
+    assert test is not None and held.label is not None
+    chance = probabilities(model, held.score, held.uncertainty)
+    certain = ((chance == 0.0) | (chance == 1.0)).all()
+    hit = (chance == 1.0) & (held.label == 1) if certain else None
+    return _Judged(test.precision, test.recall, alert_counts(model), hit)
+
+
+def _gain_ends(
+    one: _Judged, base: _Judged, confidence: float | None
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of a ratio of two recalls of the same positives, less 1."""
+    if confidence is None or one.hit is None or base.hit is None:
+        return None, None
+    both = np.count_nonzero(one.hit & base.hit)
+    hits, base_hits = np.count_nonzero(one.hit), np.count_nonzero(base.hit)
+    if not hits or not base_hits:
+        return None, None
+    variance = (hits + base_hits - 2 * both) / (hits * base_hits)
+    reach = math.exp(critical_value(confidence) * math.sqrt(variance))
+    return hits / base_hits / reach - 1.0, hits / base_hits * reach - 1.0
+
+
+def draw_gain(shown: Points, sheet: Sheet) -> None:
+    """Draw the gain of each method above, and by how much precision misses the bound below."""
+    above, below = sheet.panels(3, 2)
+    for panel in (above, below):
+        panel.axhline(0.0, zorder=1, **sheet.guide)
+    table = shown.table.with_columns(
+        pl.col(f"{name}precision{end}").sub(pl.col("bound")).alias(f"{name}miss{end}")
+        for name in ("", "baseline_")
+        for end in ("", "_low", "_high")
+    )
+    series = table.partition_by("method", maintain_order=True)
+    wide = float(np.ptp(table["bound"].to_numpy()))
+    for place, own in enumerate(series):
+        for panel, name in ((above, "gain"), (below, "miss")):
+            known = own.filter(pl.col(name).is_not_null())
+            x = known["bound"] + aside(place, len(series)) * wide
+            sheet.series(panel, place, x, known[name])
+            sheet.whiskers(panel, place, x, known[f"{name}_low"], known[f"{name}_high"])
+        sheet.entry(own["method"][0], **sheet.line(place))
+    base = series[0].filter(pl.col("baseline_miss").is_not_null())
+    look: dict[str, Any] = {"color": sheet.ink, "ls": "-", "marker": "+", "lw": 1.0, "ms": 6.0}
+    below.plot(base["bound"].to_numpy(), base["baseline_miss"].to_numpy(), **look)
+    ends = (base[f"baseline_miss_{end}"] for end in ("low", "high"))
+    sheet.whiskers(below, 0, base["bound"], *ends, color=sheet.ink)
+    sheet.entry("single threshold (st)", **look)
+    above.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.6g}%" if value else "0%")
+    below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
+    sheet.label(above, y=f"gain in recall over one threshold{shown.interval}", share=0.6)
+    sheet.label(
+        below, x=f"bound on precision ({shown.words['rows']})", y="precision − bound", share=0.4
+    )

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import evaluate, models_of
+from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
-from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.measures import registry
-from calibkit.measures.net_benefit import COST, NET_BENEFIT, Flagged, curves, refuse
+from calibkit.measures import metrics as registry
+from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refuse
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
@@ -24,8 +24,9 @@ from calibkit.models.model import Model
 from calibkit.numerics.binomial import interval
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
-from calibkit.reports.points import (
+from calibkit.reports.style import (
     Points,
+    Sheet,
     check_lines,
     ends_of,
     nice_end,
@@ -34,7 +35,6 @@ from calibkit.reports.points import (
     undrawable,
     with_ends,
 )
-from calibkit.reports.style import Sheet
 
 #: How a line or a point is drawn, in the words of matplotlib.
 Look: TypeAlias = dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -10,8 +11,8 @@ from typing import Any, Final
 
 from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
+from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import BOUNDARY
-from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
 from calibkit.measures.result import Metrics, Number
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -19,12 +20,12 @@ from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table
 from calibkit.options import plot
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.options.grid_plots import KINDS, HeatmapOptions
+from calibkit.options.plot import Look
 from calibkit.reports import plots, reliability
-from calibkit.reports.html import Markup, Span, number
-from calibkit.reports.html_pictures import figure_of
+from calibkit.reports.html import Markup, Span, escaped, figure, number
 from calibkit.reports.html_report import cell_of, report
-from calibkit.reports.points import MOST_LINES, Points
+from calibkit.reports.style import MOST_LINES, Points
 from calibkit.views.answer import hundredths, rule
 
 _NO_PICTURES: Final = (
@@ -123,7 +124,7 @@ def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:
 
 
 #: Bounds that metrics call otherwise.
-_METRICS = {"capacity": "selected_share"}
+_CALLED = {"capacity": "selected_share"}
 
 
 def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
@@ -216,7 +217,7 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
     certificate, lines = model.fit.certificate, []
     for name, bound in model.objective.subject_to.items():
-        cell = _found(metrics, _METRICS.get(name, name))
+        cell = _found(metrics, _CALLED.get(name, name))
         value = cell.value if isinstance(cell, Span) else cell
         whole = name == "capacity" and bound >= 1.0
         if value is None or "value" in model.columns or whole:
@@ -243,3 +244,63 @@ def _chance(cell: object, bound: float, least: bool) -> str:
         return ""
     both = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
     return "; its interval includes the bound" if both else ", as does its whole interval"
+
+
+#: What the light style draws with, and the names of these colours on the page.
+_COLOURS = {
+    "#1a1a1a": "--ink",
+    "#000000": "--ink",
+    "#d9d9d9": "--line",
+    "#ffffff": "--ground",
+    "#0072b2": "--series",
+}
+
+_BEFORE = re.compile(r"^.*?(?=<svg )", re.DOTALL)
+_STYLE = re.compile(r"<defs><style.*?</style></defs>", re.DOTALL)
+_LABEL = re.compile(r'aria-label="[^"]*"')
+_SPACES = re.compile(r' xmlns(:xlink)?="[^"]*"')  # HTML knows them
+_IDS = re.compile(r'(\bid="|url\(#|href="#)')
+
+#: The main numbers behind a picture, for people who do not see it.
+_METRICS = {"reliability": "ece", "precision-recall": "average_precision", "roc": "auc"}
+
+#: What each kind of picture says, below it.
+_WORDS = {
+    "reliability": "Calibrated scores lie on the diagonal. Dots are bins "
+    "with their intervals, the step line is isotonic regression (CORP), bars count rows.",
+    "threshold": "Precision, recall and the share of rows that raise an alert, at every threshold; "
+    "bands are intervals.",
+    "precision-recall": "What each threshold would reach: precision against recall.",
+    "roc": "Recall against the false positive rate; the diagonal is chance.",
+    "heatmap": "Share of positives over score and uncertainty, with the boundary.",
+    "dispersion": "What the distance from the raters consists of: calibration, which a map can "
+    "correct, and dispersion, which it cannot.",
+    "disagreement": "How often two raters differ, against the predicted chance that they do.",
+}
+
+
+def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
+    """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
+    title = KINDS[shown.kind].HEADING
+    svg = plots.picture(shown, Look(title="", transparent=True)).decode()
+    name = _METRICS.get(shown.kind, "epistemic_loss")
+    values = [
+        f"{score}: {name} {number(slices[ALL][name])}"
+        for score, slices in found.metrics.metrics.items()
+        if slices[ALL].get(name) is not None
+    ]
+    alt = f"{title} ({'; '.join(values)})." if values else f"{title}."
+    return figure(_inline(svg, alt, f"picture{place}-"), f"{title}. {_WORDS[shown.kind]}")
+
+
+def _inline(svg: str, alt: str, prefix: str) -> Markup:
+    """Return an SVG file of the light style as an element of a page, in the page's colours.
+
+    Its names get a prefix, because two pictures of one page may not share any.
+    """
+    element = _STYLE.sub("", _BEFORE.sub("", svg, count=1), count=1)
+    element = _SPACES.sub("", element, count=2)
+    element = _IDS.sub(lambda found: f"{found[1]}{prefix}", element)
+    for colour, name in _COLOURS.items():
+        element = element.replace(colour, f"var({name})")
+    return Markup(_LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip())

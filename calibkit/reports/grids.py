@@ -16,10 +16,9 @@ from calibkit.bins.grid_table import is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.measures.curves import with_intervals
+from calibkit.measures.reliability import with_intervals
 from calibkit.options.grid_plots import GridPlot, PositivityOptions
-from calibkit.reports.points import Points, check_lines, nice_end, per_cent
-from calibkit.reports.style import Sheet, with_room
+from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cent, with_room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from calibkit.evaluation.evaluate import Evaluated
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
 from calibkit.measures.result import Difference, Metrics, Number, alike
 from calibkit.models.page import Table, some_of
 from calibkit.options.metrics import meaning, stem
-from calibkit.reports import html, html_pictures
+from calibkit.reports import html
 from calibkit.reports.html import NOTHING, Markup, Span
 from calibkit.version import __version__
 
@@ -156,7 +156,7 @@ def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
         return
     for score in curves["score"].unique(maintain_order=True):
         own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
-        if drawing := html_pictures.reliability(own):
+        if drawing := html.reliability(own):
             words = (
                 f"Reliability of {score}: a dot a bin with its interval; the line is isotonic "
                 "regression (CORP). On the dashed line scores say how often rows are positive."
@@ -172,9 +172,9 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
         for name in names[:1]:
             cells = [(part, cell_of(metrics, score, part, name)) for part in slices]
             values = [(part, cell) for part, cell in cells if isinstance(cell, Span)]
-            if drawing := html_pictures.slices(name, values):
-                rest = len(slices) - html_pictures.MOST_SLICES
-                more = f" The first {html_pictures.MOST_SLICES} are drawn." if rest > 0 else ""
+            if drawing := html.slices(name, values):
+                rest = len(slices) - html.MOST_SLICES
+                more = f" The first {html.MOST_SLICES} are drawn." if rest > 0 else ""
                 words = (
                     f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
                 )

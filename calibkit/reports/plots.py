@@ -23,16 +23,12 @@ from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOption
 from calibkit.reports import (
     comparisons,
     curves,
-    ece_at,
     grids,
     heatmap,
-    recall_gain,
-    regions,
     reliability,
     watch,
 )
-from calibkit.reports.points import Points
-from calibkit.reports.style import AxesSheet, Sheet, need_matplotlib, settings, to_bytes
+from calibkit.reports.style import AxesSheet, Points, Sheet, need_matplotlib, settings, to_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +44,10 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "risk-coverage": (curves.risk_points, curves.draw_risk),
     "threshold": (curves.rate_points, curves.draw_thresholds),
     "positivity": (grids.points, grids.draw),
-    "heatmap": (heatmap.points, heatmap.draw),
-    "regions": (regions.points, regions.draw),
-    "recall-gain": (recall_gain.points, recall_gain.draw),
-    "ece-at": (ece_at.points, ece_at.draw),
+    "heatmap": (heatmap.heatmap_points, heatmap.draw_heatmap),
+    "regions": (heatmap.region_points, heatmap.draw_regions),
+    "recall-gain": (comparisons.gain_points, comparisons.draw_gain),
+    "ece-at": (comparisons.ece_points, comparisons.draw_ece),
     "bias": (comparisons.bias_points, comparisons.draw_bias),
     "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
     "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
@@ -75,7 +71,7 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     if isinstance(options, WatchPlotOptions):
         return watch.columns(source)
     if isinstance(options, RegionsOptions):
-        return regions.columns(source, options)
+        return heatmap.region_columns(source, options)
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)

@@ -15,12 +15,11 @@ import polars as pl
 
 from calibkit.errors import DataError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
 from calibkit.files.sources import Source
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions, ReliabilityOptions
-from calibkit.reports.points import Points, check_lines, nice_end, per_cent
-from calibkit.reports.style import Sheet
+from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression (CORP) of each score and slice.
 
-    The table is that of `calibkit.measures.curves.curve_rows`, of class probabilities judged by votes
-    that of `vote_rows` with ``classes``.
+    The table is that of `calibkit.measures.reliability.curve_rows`, of class probabilities judged by
+    votes that of `calibkit.measures.classes.vote_rows` with ``classes``.
     """
     votes = options.counts is not None
     spec = replace(options.judged, metrics=("rows_used" if votes else "count",))
@@ -40,7 +39,7 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
 def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
-    The table is that of `calibkit.measures.curves.vote_rows`.  With strengths
+    The table is that of `calibkit.measures.reliability.vote_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
     """
     spec = replace(options.judged, metrics=("rows_two_raters",))

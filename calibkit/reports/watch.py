@@ -11,8 +11,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch.watch import HISTORY, are_states, merged
 from calibkit.options.plot import WatchPlotOptions
-from calibkit.reports.points import Points
-from calibkit.reports.style import Sheet
+from calibkit.reports.style import Points, Sheet
 
 
 def of_states(files: Sequence[str]) -> Source | None:

@@ -26,8 +26,17 @@ from calibkit.files.sources import Source
 from calibkit.maps.class_rows import class_codes, read_predictions
 from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
-from calibkit.validation.checks import COUNTS, PROBS, Findings, Values
-from calibkit.validation.report import ERROR, NOTE, WARNING, Report, refused
+from calibkit.validation.findings import (
+    COUNTS,
+    ERROR,
+    NOTE,
+    PROBS,
+    WARNING,
+    Findings,
+    Report,
+    Values,
+    refused,
+)
 
 #: A score that so large a share of the rows has, of at least so many, is worth a word.
 _MANY_TIES, _ENOUGH = 0.5, 20

@@ -119,7 +119,7 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
             "--json."
         )
     if line.decision_curve is not None:
-        from calibkit.measures.net_benefit import refuse
+        from calibkit.measures.decisions import refuse
 
         refuse(options, "--decision-curve")
     if line.dask is not None:  # a worker may stand in another folder than this

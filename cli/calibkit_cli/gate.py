@@ -39,7 +39,7 @@ class GateLine(Gated):
 
     def check(self) -> None:
         """Refuse a gate that judges nothing, and a file named twice."""
-        from calibkit.gates.expressions import parse_all
+        from calibkit.gates.figures import parse_all
 
         if not self.fail_if:
             parse_all(())  # says what is missing

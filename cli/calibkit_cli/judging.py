@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from calibkit.evaluation.outputs import Judged
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
-    from calibkit.gates.expressions import Expression
-    from calibkit.gates.figures import Outcome
+    from calibkit.gates.figures import Expression, Outcome
 
 GATE_FAILED = 1
 
@@ -29,7 +28,7 @@ TEXTS = ("json", "prom", "csv", "md", "tex")
 
 
 def _parsed(texts: Any, flag: str) -> tuple[Expression, ...]:
-    from calibkit.gates.expressions import parse_all
+    from calibkit.gates.figures import parse_all
 
     return parse_all(texts) if texts and isinstance(texts[0], str) else tuple(texts)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calibkit.measures.votes import BINS, _calibration_moves
+from calibkit.measures.classes import BINS, _calibration_moves
 from calibkit_kernels.raters import (
     add_bin_sums,
     bin_of,

@@ -40,7 +40,7 @@ from calibkit.options.plot import (
     WatchPlotOptions,
 )
 from calibkit.reports import plots
-from calibkit.reports.points import Points
+from calibkit.reports.style import Points
 
 
 @cache

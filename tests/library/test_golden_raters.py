@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from calibkit.maps.map_fit import fit_logit_map
-from calibkit.measures.votes import Judged, ensemble, measure
+from calibkit.measures.classes import Judged, ensemble, measure
 from calibkit.methods.raters.alpha import fit_strength, positive_probabilities
 from calibkit.numerics.votes import (
     bin_sums,

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from calibkit.measures import registry
-from calibkit.measures.reliability import bins_of
+from calibkit.measures import metrics as registry
+from calibkit.measures.reliability import Series, bins_of
 from calibkit.measures.result import Metrics
-from calibkit.measures.smooth import Series
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics import blocks
 from calibkit.numerics.bounds import decimal_bound

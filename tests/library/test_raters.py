@@ -18,7 +18,7 @@ from calibkit import simulate_raters
 from calibkit.errors import UsageError
 from calibkit.maps.logit_maps import logits_of, softmax
 from calibkit.maps.map_fit import GRID, fit_logit_map
-from calibkit.measures.votes import Judged, measure, standard_error
+from calibkit.measures.classes import Judged, measure, standard_error
 from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.application import with_steps
 from calibkit.methods.raters.run import SHARE_UNITS, isotonic_steps

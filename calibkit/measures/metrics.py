@@ -1,4 +1,6 @@
-"""Confidence intervals of metrics and of their differences.
+"""The metrics of one score by name (see `calibkit.measures.views`): values, signatures, intervals.
+
+Intervals of metrics and of their differences are
 
     auc                                   DeLong
     rates (base_rate, precision, ...)     Wilson; F1 and brier_uncertainty as functions of a rate
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Final
 
+from calibkit.measures import ranking, reliability
 from calibkit.measures.decisions import Confusion, decision_intervals
 from calibkit.measures.influence import (
     IntervalOptions,
@@ -25,14 +29,45 @@ from calibkit.measures.influence import (
     variance,
     wilson,
 )
-from calibkit.measures.metric import DEFINED
 from calibkit.measures.reliability import log_loss
-from calibkit.measures.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
+from calibkit.measures.resampling import EXCESS, NOISE, Spread, spreads
 from calibkit.measures.result import Interval, Number
-from calibkit.measures.views import View
+from calibkit.measures.views import DEFINED, Metric, View, signed
 from calibkit.numerics.confusion import MEASURES
-from calibkit.options.metrics import stem
+from calibkit.numerics.wilson import score_limits
+from calibkit.options.metrics import OF_SCORES, Settings, stem
 from calibkit.runtime.threads import later
+
+#: The families of metrics: loading them defines their metrics.
+FAMILIES: Final = (ranking, reliability)
+
+#: All metrics of one score, without their bounds, in the order in which tables show them.
+METRICS: Final[dict[str, Metric]] = {name: DEFINED[name] for name in OF_SCORES}
+
+
+def names(settings: Settings) -> list[str]:
+    """Return the names of all metrics of one score, with the bounds of the settings."""
+    found = []
+    for name, metric in METRICS.items():
+        bounds = metric.bounds and metric.bounds(settings)
+        found += [name] if bounds is None else [f"{name}:{bound}" for bound in bounds]
+    return found
+
+
+def compute(view: View, wanted: Iterable[str]) -> dict[str, Number]:
+    """Return the values of metrics; one that is not defined is None, never NaN."""
+    found = {}
+    for name in wanted:
+        metric, text = METRICS[stem(name)], name.partition(":")[2]
+        bounds = metric.bounds(view.settings) if metric.bounds else ()
+        value = metric.function(view, *(bound for bound in bounds if str(bound) == text))
+        found[name] = value if value is None or math.isfinite(value) else None
+    return found
+
+
+def signature(name: str, settings: Settings, interval: str | None = None) -> str:
+    """Return what a metric's value depends on: its name, options and the version."""
+    return signed(name, METRICS[stem(name)].options(settings), settings, interval)
 
 
 def intervals(
@@ -52,7 +87,7 @@ def intervals(
     found: dict[str, Interval | None] = {}
     drawn = _drawn(defined)
     # Beside the passes over the tally, of which each uses the processors for a part of its time.
-    varied = later(options.threads if drawn else 1, spreads, data, drawn, options)
+    varied = later(options.threads if drawn else 1, spreads, [data], drawn, options)
     for name, value in defined.items():
         how = DEFINED[stem(name)].interval
         if how == "wilson":
@@ -88,11 +123,10 @@ def differences(
             found[name] = Interval(value - reach, value + reach)
     drawn = _drawn(defined)
     if drawn:
-        varied = paired_spreads(baseline, other, drawn, options)
+        varied = spreads([baseline, other], drawn, options)
         for name in varied.keys() & drawn:
-            centre = _centre(name, defined[name], varied)
-            reach = level.reach * varied[name].deviation
-            value = defined[name]
+            value, reach = defined[name], level.reach * varied[name].deviation
+            centre = _centre(name, value, varied)
             found[name] = Interval(min(centre - reach, value), max(centre + reach, value))
     return {name: found[name] for name in defined if name in found}
 
@@ -115,7 +149,7 @@ def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
     positives = view.sample.positive_rows
     if name == "auc":
-        return 2 <= positives <= view.rows - 2
+        return 2 <= positives <= view.sample.rows - 2
     return name not in ("average_precision", "calibration_bias") or positives >= 2
 
 
@@ -130,10 +164,9 @@ def _by_influence(name: str, value: float, view: View, level: Level) -> Interval
         rows = min(view.positives, view.negatives or view.positives) * view.unit.size
         return wilson(value, rows, level)
     reach = level.reach * math.sqrt(variance(name, view))
-    found = on_scale(value, reach, DEFINED[name].scale)
     if name == "auc":
         return Interval(max(0.0, value - reach), min(1.0, value + reach))
-    return found
+    return Interval(*on_scale(value, reach, DEFINED[name].scale))
 
 
 def _of_rate(name: str, view: View, level: Level) -> Interval | None:
@@ -144,14 +177,12 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
     rows = view.total * view.unit.size
     if by_rows(view.sample, view.settings):
         rows = effective_rows(rate, variance("base_rate", view), view.sample, view.settings)
-    found = wilson(rate, rows, level)
-    assert found.low is not None and found.high is not None
-    if name == "lift":
-        return Interval(found.low / (view.base_rate or 1.0), found.high / (view.base_rate or 1.0))
-    if name == "base_rate":
-        return found
-    ends = sorted(end * (1.0 - end) for end in (found.low, found.high))
-    return Interval(ends[0], 0.25 if found.low <= 0.5 <= found.high else ends[1])
+    low, high = score_limits(rate, rows, level.reach)
+    if name == "brier_uncertainty":
+        ends = sorted(end * (1.0 - end) for end in (low, high))
+        return Interval(ends[0], 0.25 if low <= 0.5 <= high else ends[1])
+    base = view.base_rate if name == "lift" and view.base_rate else 1.0
+    return Interval(low / base, high / base)
 
 
 def _reduction(value: float, view: View, level: Level) -> Interval | None:
@@ -165,7 +196,7 @@ def _reduction(value: float, view: View, level: Level) -> Interval | None:
     contribution = row_contributions("log_loss", view) / own
     contribution -= row_contributions("log_loss", base) / other
     error = math.sqrt(rows_variance(contribution, view.sample, view.settings))
-    return on_scale(value, level.reach * error * (1.0 + value), "log1p")
+    return Interval(*on_scale(value, level.reach * error * (1.0 + value), "log1p"))
 
 
 def _centre(name: str, value: float, varied: Mapping[str, Spread]) -> float:
@@ -194,6 +225,6 @@ def _resampled_interval(
         return Interval(min(low, value), max(high, value))
     scale = DEFINED[stem(name)].scale
     if scale == "logit" and 0.0 < value < 1.0:
-        return on_scale(value, reach, scale)
+        return Interval(*on_scale(value, reach, scale))
     centre = _centre(name, value, varied)
     return Interval(max(0.0, min(centre - reach, value)), min(1.0, max(centre + reach, value)))

@@ -1,25 +1,35 @@
-"""Metrics of class probabilities judged by several raters, with standard errors.
+"""Metrics of class probabilities: judged by several raters, with standard errors, or by labels.
 
 Mimori et al., "Diagnostic uncertainty calibration: towards reliable machine predictions in medical
 domain", sections 3 and 4; the formulas of the losses are in `calibkit.numerics.votes`.
+
+Against one label a row each metric is one of scores, on a tally, so that none depends on the order of
+rows: of the top probability against being right, of the probability of the label, or of each class
+against the rest.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import sqrt
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.measures.result import Difference, Interval
+from calibkit.measures.reliability import SCHEMA
+from calibkit.measures.result import Difference, Interval, Number
+from calibkit.measures.views import DEFINED, Sample, View, view_of
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import (
     BINS,
     EDGES,
+    ONE,
     Losses,
     Targets,
     bin_sums,
@@ -28,6 +38,7 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
+from calibkit.options.metrics import Settings
 from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
@@ -117,14 +128,14 @@ class Measured:
 
     def intervals(self, names: Iterable[str], confidence: float) -> dict[str, Interval]:
         """Return normal intervals; those of a root are the roots of the square's."""
-        width, limits = critical_value(confidence), {}
+        limits = {}
         for name in names:
             square = self.roots.get(name, name)
             moves, value = self.influence.get(square), self.values[square]
-            error = None if moves is None else standard_error(moves, self.judged.groups)
-            if error is None or value is None:
+            reach = None if moves is None else self._reach(moves, confidence)
+            if reach is None or value is None:
                 continue
-            low, high = value - width * error, value + width * error
+            low, high = value - reach, value + reach
             if name in self.roots:
                 low, high = sqrt(max(low, 0.0)), sqrt(max(high, 0.0))
             low = max(low, 0.0) if name in _NEVER_NEGATIVE else low
@@ -138,15 +149,17 @@ class Measured:
         found = {}
         for name in names:
             a, b = baseline.values[name], self.values[name]
-            gap = None if a is None or b is None else b - a
-            found[name] = Difference(gap)
+            gap, reach = None if a is None or b is None else b - a, None
             if gap is not None and confidence is not None and name in self.influence:
                 moves = self.influence[name] - baseline.influence[name]
-                error = standard_error(moves, self.judged.groups)
-                reach = None if error is None else critical_value(confidence) * error
-                if reach is not None:
-                    found[name] = Difference(gap, gap - reach, gap + reach)
+                reach = self._reach(moves, confidence)
+            ends = () if gap is None or reach is None else (gap - reach, gap + reach)
+            found[name] = Difference(gap, *ends)
         return found
+
+    def _reach(self, moves: Floats, confidence: float) -> float | None:
+        error = standard_error(moves, self.judged.groups)
+        return None if error is None else critical_value(confidence) * error
 
 
 def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tuple[Floats, Floats]:
@@ -155,13 +168,8 @@ def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tupl
     The prediction is the mean of the members'; the disagreement is the mean of the members' own, not
     that of the mean prediction (Mimori et al., equation 51).
     """
-    probabilities, phi = np.zeros_like(members[0]), None
-    for member, strength in zip(members, alpha0, strict=True):
-        probabilities = probabilities + member
-        own = predicted_disagreement(member, strength)
-        phi = own if phi is None else phi + own
-    assert phi is not None
-    return probabilities / len(members), phi / len(members)
+    apart = reduce(np.add, map(predicted_disagreement, members, alpha0))
+    return reduce(np.add, members) / len(members), apart / len(members)
 
 
 def measure(judged: Judged) -> Measured:
@@ -289,3 +297,114 @@ def signature(name: str, *, intervals: bool, groups: bool, weighted: bool = Fals
         parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
         parts += ["interval:influence" + (":groups" if groups else "")] if intervals else []
     return "|".join([*parts, f"v:{__version__}"])
+
+
+def vote_rows(
+    name: str, part: str, judged: Judged, confidence: float | None, *, classes: bool = False
+) -> pl.DataFrame:
+    """Return the reliability diagram of the predicted probability that two raters differ.
+
+    One row a bin of `disagreement_calibration_loss`, in the columns of `SCHEMA`: ``mean_score`` is the
+    mean prediction, ``mean_label`` the mean share of pairs of raters who differ, ``positives`` the sum
+    of these shares; rows need two votes.  The normal interval is that of ``mean_label``; null without
+    a confidence, with groups, and in bins of one row (Mimori, Sasada, Matsui, Sato, "Diagnostic
+    uncertainty calibration: towards reliable machine predictions in medical domain", section 4 and
+    figure 2 (b)).
+
+    With `classes` it is that of the class probabilities, of all classes together: ``mean_label`` is
+    the mean share of raters who chose the class, and a row counts once a class, as if its shares of
+    the classes were independent of each other (those of one row cannot all be high).
+    """
+    if classes:
+        sums = bin_sums(class_targets(judged.probabilities, judged.counts))
+    else:
+        several = np.flatnonzero(judged.counts.sum(axis=1) >= 2)
+        targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
+        sums = bin_sums(targets.columns(0, 1))
+    rows, labels, squares, predictions = (
+        [int(of_bin) for of_bin in own.sum(axis=0)]
+        for own in (sums.rows, sums.label, sums.squared_label, sums.prediction)
+    )
+    if not sum(rows):
+        return pl.DataFrame(schema=SCHEMA)
+    curve, edges = "classes" if classes else "disagreement", [*EDGES.tolist(), 1.0]
+    reach = None if confidence is None or judged.groups is not None else critical_value(confidence)
+    found = []
+    for b, (count, label) in enumerate(zip(rows, labels, strict=True)):
+        mean = label / (count * ONE) if count else None
+        low = high = None
+        if reach is not None and mean is not None and count > 1:
+            variance = (count * squares[b] * ONE - label * label) / (count * count * ONE * ONE)
+            half = reach * sqrt(max(variance, 0.0) / (count - 1))
+            low, high = max(0.0, mean - half), min(1.0, mean + half)
+        means = predictions[b] / (count * ONE) if count else None, mean
+        ends = edges[b], edges[b + 1]
+        found.append((name, part, curve, b, *ends, float(count), label / ONE, *means, low, high))
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")
+
+
+@dataclass(frozen=True)
+class Classes:
+    """One predictor in one slice."""
+
+    #: The largest probability of each row, and whether its class is the label (of equal
+    #: probabilities the first class counts).
+    top: View
+    chosen: View  # the probability of the label, as a score whose labels are all 1
+    each: tuple[View, ...]  # the probability of each class, and whether it is the label
+
+
+def classes_of(
+    probability: Floats, label: NDArray[np.int64], name: str, part: str, settings: Settings
+) -> Classes:
+    """Return what metrics are computed from: rows x classes of probabilities, and labels."""
+    rows = np.arange(label.size)
+
+    def view(score: Floats, hit: NDArray[np.bool_]) -> View:
+        sample = Sample(score=np.ascontiguousarray(score), label=hit.astype(np.uint8))
+        return view_of(sample, name, part, settings)
+
+    best = probability.argmax(axis=1)
+    return Classes(
+        view(probability[rows, best], best == label),
+        view(probability[rows, label], np.ones(label.size, np.bool_)),
+        tuple(view(probability[:, k], label == k) for k in range(probability.shape[1])),
+    )
+
+
+@dataclass(frozen=True)
+class ClassMetric:
+    """A metric of class probabilities: the metric `score` of some of their views.
+
+    `of`: ``top`` or ``chosen``, whose intervals serve, or ``each``, of which it is the mean or the sum.
+    """
+
+    of: Literal["top", "chosen", "each"]
+    score: str
+    options: Callable[[Settings], dict[str, object]] = lambda _: {}  # as in `Metric`
+    summed: bool = False
+
+    def value(self, classes: Classes) -> Number:
+        """Return its value; None where one of the views has none."""
+        function = DEFINED[self.score].function
+        if self.of != "each":
+            return function(getattr(classes, self.of))
+        known = [value for value in map(function, classes.each) if value is not None]
+        if not known or len(known) < len(classes.each):
+            return None
+        mean = math.fsum(known) / len(known)
+        return mean * len(known) if self.summed else mean
+
+
+def _binned(settings: Settings) -> dict[str, object]:
+    return {"bins": settings.bins, "strategy": settings.strategy, "norm": "l1"}
+
+
+METRICS: Final = {
+    "count": ClassMetric("top", "count"),
+    "accuracy": ClassMetric("top", "base_rate"),
+    "log_loss": ClassMetric("chosen", "log_loss", DEFINED["log_loss"].options),
+    "brier": ClassMetric("each", "brier", summed=True),
+    "ece": ClassMetric("top", "ece", lambda settings: {"of": "top-label", **_binned(settings)}),
+    "classwise_ece": ClassMetric("each", "ece", _binned),
+}

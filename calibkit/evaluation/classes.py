@@ -1,4 +1,4 @@
-"""Judging class probabilities by the votes of several raters: predictors, slices, intervals."""
+"""An evaluation of class probabilities: against one label a row, or the votes of several raters."""
 
 from __future__ import annotations
 
@@ -10,21 +10,101 @@ from numpy.typing import NDArray
 
 from calibkit.columns.numeric import numeric_column, weight_column
 from calibkit.columns.patterns import match_columns, read_matrix
-from calibkit.columns.segments import read_segments
+from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import UsageError, nearest
-from calibkit.evaluation.findings import Evaluated, Findings
+from calibkit.evaluation.findings import Evaluated, Findings, slices_of
 from calibkit.evaluation.rows import vote_columns
-from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
-from calibkit.measures.curves import vote_rows
+from calibkit.measures.classes import (
+    METRICS,
+    Classes,
+    Judged,
+    Measured,
+    classes_of,
+    ensemble,
+    measure,
+    signature,
+    vote_rows,
+)
+from calibkit.measures.metrics import intervals, method
+from calibkit.measures.reliability import curve_rows
 from calibkit.measures.result import Number
-from calibkit.measures.votes import Judged, Measured, ensemble, measure, signature
+from calibkit.measures.views import signed
 from calibkit.numerics.votes import predicted_disagreement
 from calibkit.options.evaluate import EvaluateOptions
 
 Floats = NDArray[np.float64]
+
+
+def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
+    """Return the metrics of class probabilities; the score is the pattern as typed."""
+    rows = read_classes(options, source)
+    findings, label = Findings(asked=options), rows.counts.argmax(axis=1)
+    names = options.wanted(list(METRICS))
+    probability = _probabilities(rows, options)
+    for part in slices_of(_segments(rows, options.by)):
+        small = part.small(options.min_rows)
+        for name, found in probability.items():
+            own = (part.of(found), part.of(label), name, part.name)
+            classes = classes_of(*own, options.settings)
+            values = {metric: METRICS[metric].value(classes) for metric in names}
+            findings.add(name, part.name, values, small)
+            _bound(findings, classes, names)
+            if curves and not small:
+                findings.drawn.append(curve_rows(classes.top, findings.confidence))
+        first, *others = probability
+        for other in others:
+            compared = [name for name in names if name != "count"]
+            findings.differ(first, other, part.name, compared)
+    return findings.evaluated(int(label.size), rows.warnings)
+
+
+def _segments(rows: RaterRows, name: str | None) -> Segments | None:
+    return None if name is None else read_segments(rows.others[name], rows.where)
+
+
+def _probabilities(rows: RaterRows, options: EvaluateOptions) -> dict[str, Floats]:
+    """Return the probabilities of each pattern."""
+    logits = options.scale == "logit"
+    return {name: softmax(own) if logits else own for name, own in rows.predictions.items()}
+
+
+def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
+    """Return checked rows: a vote each, for the class that the label names."""
+    if options.by is not None:
+        source.require([options.by], "--by")
+    return read_window(
+        source,
+        RaterOptions(
+            probs=options.patterns,
+            label=options.label,
+            scale=options.scale,
+            others=() if options.by is None else (options.by,),
+            on_missing=options.on_missing,
+            unlabelled=options.unlabelled,
+        ),
+    )
+
+
+def _bound(findings: Findings, classes: Classes, names: list[str]) -> None:
+    """Keep the intervals of metrics that are those of one score, and all signatures."""
+    asked, score, part = findings.asked, classes.top.name, classes.top.part
+    values = findings.metrics.metrics[score][part]
+    for name in names:
+        metric, how = METRICS[name], None
+        if metric.of != "each" and asked.intervals:
+            view = getattr(classes, metric.of)
+            how = method(metric.score, view, findings.options)
+            if how is not None:
+                found = intervals({metric.score: values[name]}, view, findings.options)
+                kept = findings.metrics.intervals.setdefault(score, {}).setdefault(part, {})
+                if found:
+                    kept[name] = found[metric.score]
+        options = metric.options(asked.settings)
+        findings.metrics.signature[name] = signed(name, options, asked.settings, how)
+
 
 #: The name of the prediction that is the mean of several.
 ENSEMBLE = "ensemble"
@@ -48,24 +128,20 @@ def evaluate_votes(
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
-    by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
-    for part in slices_of(by):
+    for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         found = {
             name: measure(judged if part.rows is None else judged.rows(part.rows))
             for name, judged in predictors.items()
         }
         for name, one in found.items():
-            _add(findings, name, part.name, one, small)
+            values = _wanted(one.values, options.chosen)
+            _add(findings, name, part.name, one, values, small)
             if curves and not small:
-                curve = vote_rows(
-                    *(name, part.name, one.judged, findings.confidence), classes=curves == "classes"
-                )
-                findings.drawn.append(curve)
+                own = (name, part.name, one.judged, findings.confidence)
+                findings.drawn.append(vote_rows(*own, classes=curves == "classes"))
             if name != baseline and not small:
-                names = [
-                    n for n in _wanted(one.values, options.chosen) if not n.startswith("rows_")
-                ]
+                names = [metric for metric in values if not metric.startswith("rows_")]
                 gaps = one.differences(found[baseline], names, findings.confidence)
                 findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
     total, several = rows.votes.size, int(np.count_nonzero(rows.votes >= 2))
@@ -107,12 +183,17 @@ def _repeated(rows: RaterRows, name: str) -> RaterRows:
     return rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
 
 
-def _add(findings: Findings, name: str, part: str, found: Measured, small: bool) -> None:
+def _add(
+    findings: Findings,
+    name: str,
+    part: str,
+    found: Measured,
+    values: dict[str, Number],
+    small: bool,
+) -> None:
     """Keep the metrics of a predictor in a slice, with intervals and signatures."""
     asked = findings.asked
-    values = _wanted(found.values, asked.chosen)
-    hidden = {metric for metric in values if small and not metric.startswith("rows_")}
-    findings.add(name, part, values | dict.fromkeys(hidden))
+    findings.add(name, part, values, small)
     said = {"groups": bool(asked.groups), "weighted": asked.rater_weight is not None}
     for metric in values:
         text = signature(metric, intervals=asked.intervals, **said)
@@ -124,28 +205,22 @@ def _add(findings: Findings, name: str, part: str, found: Measured, small: bool)
 
 def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
     """Return each predictor: one a pattern, or all of them together."""
-    patterns = list(rows.predictions)
-    probabilities = [
-        softmax(matrix) if options.scale == "logit" else matrix
-        for matrix in rows.predictions.values()
-    ]
+    probabilities = _probabilities(rows, options)
     strengths: list[Floats | None] = [None]
     if options.strengths:
         advice = "alpha0 is the strength of a Dirichlet distribution, 0 or more"
         strengths = [_numbers(rows, name, advice, None) for name in options.strengths]
-    strengths *= len(patterns) // len(strengths)
-    groups = None
-    if options.groups is not None:
-        groups = read_segments(rows.others[options.groups], rows.where).code
+    strengths *= len(probabilities) // len(strengths)
+    groups = _segments(rows, options.groups)
     weight = None
     if options.rater_weight is not None:
         weight = weight_column(rows.others[options.rater_weight], rows.where)
     if options.ensemble:
-        joined = {ENSEMBLE: ensemble(probabilities, strengths)}
+        joined = {ENSEMBLE: ensemble(list(probabilities.values()), strengths)}
     else:
         joined = {
             pattern: (matrix, predicted_disagreement(matrix, strength))
-            for pattern, matrix, strength in zip(patterns, probabilities, strengths, strict=True)
+            for (pattern, matrix), strength in zip(probabilities.items(), strengths, strict=True)
         }
     return {
         name: Judged(
@@ -153,7 +228,7 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
             disagreement=_given_disagreement(rows, options, phi),
             counts=rows.counts,
             classes=rows.classes,
-            groups=groups,
+            groups=None if groups is None else groups.code,
             weight=weight,
         )
         for name, (matrix, phi) in joined.items()
