@@ -1,11 +1,21 @@
-"""Gate expressions: what must not hold of a result, such as ``auc<0.8`` or ``new/auc < old/auc``.
+"""Gates: what must not hold of a result, such as ``auc<0.8`` or ``new/auc < old/auc``.
 
     EXPRESSION = ADDRESS (< | <= | > | >=) (NUMBER | ADDRESS)
     ADDRESS    = [SCORE/][SLICE/]METRIC[.low | .high | .delta]      in metrics
                = NAME/NAME/…                                       in models and other results
 
 ``*`` stands for any text within a segment.  Text in double quotes is taken as it is (``""`` within
-them is one quote).  What an address means in which result is said in `calibkit.gates.figures`.
+them is one quote).
+
+In metrics (``metrics.json``) a number stands at SCORE/SLICE/METRIC.  An address without a score means
+all scores, without a slice the slice ``all``; one name before the metric may be either.  ``.low`` and
+``.high`` are the ends of its interval.  Differences stand at B-A/SLICE/METRIC; ``.delta`` reaches them
+whatever the scores, and by B alone.  In what `calibkit diff` writes of metrics, ``.delta`` is the
+difference and no part the second file's number.  Anywhere else an address is the path of names and
+list places from the top, and ``.low``, ``.high``, ``.delta`` one more name of it.
+
+To the right of a comparison ``*`` stands for what the left has in that place, and a missing score for
+the left's, where that exists.
 """
 
 from __future__ import annotations
@@ -34,12 +44,11 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-#: Text in quotes, or one character without.
-_QUOTES = re.compile(r'"((?:[^"]|"")*)"|(.)', re.DOTALL)
+_QUOTES = re.compile(r'"((?:[^"]|"")*)"')
 _SPECIAL = re.compile(r'[/<>"*]|^=')
 
-#: Characters as typed, each with whether it stood in quotes.
-_Marked = list[tuple[str, bool]]
+#: While an expression is taken apart, a character that no text has stands for each text in quotes.
+_QUOTED = 0xD800
 
 
 @dataclass(frozen=True)
@@ -116,73 +125,46 @@ def parse_all(texts: Sequence[str]) -> tuple[Expression, ...]:
 
 def parse(text: str) -> Expression:
     """Return the expression that was typed; a `UsageError` says where text is none."""
-    marked = _mark(text)
-    at = next((i for i, (char, quote) in enumerate(marked) if char in "<>" and not quote), None)
-    if at is None:
+    quotes: dict[int, str] = {}
+
+    def taken(found: re.Match[str]) -> str:
+        place = _QUOTED + len(quotes)
+        quotes[place] = found[1].replace('""', '"')
+        return chr(place) if found[1] else ""
+
+    plain = _QUOTES.sub(taken, text)
+    if '"' in plain:
+        raise _refuse(text, "a double quote is not closed")
+    found = re.search("[<>]=?", plain)
+    if found is None:
         raise _refuse(text, "it has no comparison <, <=, > or >=")
-    wide = at + 1 < len(marked) and marked[at + 1] == ("=", False)
-    comparison = marked[at][0] + ("=" if wide else "")
-    before, after = _strip(marked[:at]), _strip(marked[at + len(comparison) :])
-    if any(char in "<>" and not quote for char, quote in after):
+    comparison = found[0]
+    before, after = plain[: found.start()].strip(), plain[found.end() :].strip()
+    if re.search("[<>]", after):
         raise _refuse(text, "it has more than one comparison; repeat --fail-if instead")
     if not before or not after:
         side = "right" if before else "left"
         raise _refuse(text, f"nothing is to the {side} of {comparison}")
-    left = _address(before, text)
-    plain = "".join(char for char, _ in after)
-    if not any(quote for _, quote in after):
-        if _NUMBER.fullmatch(plain):
-            if abs(float(plain)) == float("inf"):
-                raise _refuse(text, f"{plain} is beyond the range of numbers")
-            return Expression(left, comparison, float(plain) + 0.0)  # -0 is 0
-        if plain.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
-            raise _refuse(text, f"{plain} is no number to compare with")
-    return Expression(left, comparison, _address(after, text))
+    left = _address(before, quotes, text)
+    if _NUMBER.fullmatch(after):
+        if abs(float(after)) == float("inf"):
+            raise _refuse(text, f"{after} is beyond the range of numbers")
+        return Expression(left, comparison, float(after) + 0.0)  # -0 is 0
+    if after.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
+        raise _refuse(text, f"{after} is no number to compare with")
+    return Expression(left, comparison, _address(after, quotes, text))
 
 
-def _mark(text: str) -> _Marked:
-    """Return the characters with whether each was quoted; an empty pair of quotes marks nothing."""
-    marked: _Marked = []
-    for quote, plain in _QUOTES.findall(text):
-        if plain == '"':
-            raise _refuse(text, "a double quote is not closed")
-        marked += [(char, False) for char in plain]
-        marked += [(char, True) for char in quote.replace('""', '"')]
-    return marked
-
-
-def _strip(marked: _Marked) -> _Marked:
-    kept = [i for i, (char, quote) in enumerate(marked) if quote or not char.isspace()]
-    return marked[kept[0] : kept[-1] + 1] if kept else []
-
-
-def _address(marked: _Marked, text: str) -> Address:
-    pieces: list[_Marked] = [[]]
-    for char, quote in marked:
-        if char == "/" and not quote:
-            pieces.append([])
-        else:
-            pieces[-1].append((char, quote))
-    pieces, found = [_strip(piece) for piece in pieces], ""
-    for part in PARTS:
-        if pieces[-1][-len(part) - 1 :] == [(char, False) for char in f".{part}"]:
-            pieces[-1], found = pieces[-1][: -len(part) - 1], part
-            break
+def _address(plain: str, quotes: dict[int, str], text: str) -> Address:
+    *pieces, last = (piece.strip() for piece in plain.split("/"))
+    part = next((part for part in PARTS if last.endswith(f".{part}")), "")
+    pieces.append(last.removesuffix(f".{part}") if part else last)
     if not all(pieces):
         raise _refuse(text, "a name is empty; an address is [SCORE/][SLICE/]METRIC")
-    return Address(tuple(map(_segment, pieces)), found)
-
-
-def _segment(marked: _Marked) -> Segment:
-    texts = [""]
-    for char, quote in marked:
-        if char == "*" and not quote:
-            texts.append("")
-        else:
-            texts[-1] += char
     # Stars beside each other mean no more than one.
-    inner = [text for text in texts[1:-1] if text]
-    return Segment((texts[0], *inner, texts[-1]) if len(texts) > 1 else (texts[0],))
+    names = (re.sub(r"\*+", "*", piece).split("*") for piece in pieces)
+    segments = (Segment(tuple(part.translate(quotes) for part in name)) for name in names)
+    return Address(tuple(segments), part)
 
 
 def _refuse(text: str, why: str) -> UsageError:
@@ -190,21 +172,6 @@ def _refuse(text: str, why: str) -> UsageError:
         f"--fail-if {text!r}: {why}. Expected [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
         "< <= > >=, then a number or an address; names with / < > in double quotes."
     )
-
-
-# DOC calibkit/gates/figures.py
-# """The numbers of a result by their addresses: of metrics, models, differences, any JSON object.
-#
-# In metrics (``metrics.json``) a number stands at SCORE/SLICE/METRIC.  An address without a score means
-# all scores, without a slice the slice ``all``; one name before the metric may be either.  ``.low`` and
-# ``.high`` are the ends of its interval.  Differences stand at B-A/SLICE/METRIC; ``.delta`` reaches them
-# whatever the scores, and by B alone.  In what `calibkit diff` writes of metrics, ``.delta`` is the
-# difference and no part the second file's number.  Anywhere else an address is the path of names and list
-# places from the top, and ``.low``, ``.high``, ``.delta`` one more name of it.
-#
-# To the right of a comparison ``*`` stands for what the left has in that place, and a missing score for
-# the left's, where that exists.
-# """
 
 
 Place = tuple[str, ...]
@@ -516,10 +483,8 @@ def _described(kind: str) -> str:
     return known.get(kind, f"a model of kind {kind!r}")
 
 
-def _difference(a: object, b: object) -> float | None:
-    if isinstance(a, bool) or isinstance(b, bool):
+def _difference(a: Any, b: Any) -> float | None:
+    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in (a, b)):
         return None
-    if not isinstance(a, int | float) or not isinstance(b, int | float):
-        return None
-    difference = b - a
+    difference: float = b - a
     return difference if abs(difference) < float("inf") else None
