@@ -1,10 +1,15 @@
-"""Metrics of several scores or predictors beside each other."""
+"""Metrics of several scores, predictors or methods beside each other.
+
+ECE@j: Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+performance", section C.6 and figure 8; the gain in recall: figure 6 (a) there, which shows recall
+alone.  Here the precision on the same rows stands below it, because a boundary tuned on one file falls
+short of its bound on others.
+"""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +27,6 @@ from calibkit.files.sources import Source
 from calibkit.measures import cells
 from calibkit.measures.views import Sample
 from calibkit.methods.boundary.result.decide import probabilities
-from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.binomial import interval
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -50,12 +54,22 @@ from calibkit.views.answer import alert_counts
 #: From this many runs on, a box says more than the points alone.
 LEAST_OF_A_BOX = 5
 
+#: What the methods of a gain are compared with.
+BASELINE = "st"
+
 _BIASES = ("calibration_bias", "ece")
 _LOSSES = ("calibration_loss", "dispersion_loss", "epistemic_loss")
+_ECES = ("ece_at", "cumulative_ece_at")
+_GAINED = ("precision", "baseline_precision", "gain")
 
 _LIFT_SCHEMA = schema("score slice", "rows", "auc_baseline", "auc", "lift", "low", "high")
 _BIAS_SCHEMA = schema("score", "top", "count", "positives", *_BIASES, *ends_of(_BIASES))
 _LOSS_SCHEMA = schema("name", *_LOSSES, *ends_of(_LOSSES))
+_ECE_SCHEMA = schema("score", "score_bin", *_ECES, *ends_of(_ECES)) | {"score_bin": pl.Int64}
+_GAIN_SCHEMA = schema(
+    *("method", "bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain"),
+    *ends_of(_GAINED),
+)
 
 
 def lift_points(source: Source, options: AucLiftOptions) -> Points:
@@ -75,12 +89,9 @@ def lift_points(source: Source, options: AucLiftOptions) -> Points:
         for part, own in metrics.metrics[score].items():
             base = metrics.metrics[baseline][part]["auc"]
             paired = metrics.differences[f"{score}-{baseline}"][part]["auc"]
-            known = base is not None and base > 0 and paired.value is not None
-            ends = (paired.value, paired.low, paired.high)
-            lift, low, high = (
-                end / base if known and base and end is not None else None for end in ends
-            )
-            rows.append((score, part, own["count"], base, own["auc"], lift, low, high))
+            ends = (paired.value, paired.low, paired.high) if base else (None,) * 3
+            lifts = (None if end is None or not base else end / base for end in ends)
+            rows.append((score, part, own["count"], base, own["auc"], *lifts))
     table = pl.DataFrame(rows, schema=_LIFT_SCHEMA, orient="row")
     if table["lift"].count() == 0:
         raise undrawable(source, "no slice has rows of both classes, which an AUC needs")
@@ -114,7 +125,7 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
         span = 0.0 if lifts.size == 1 else 0.15
         x = place + np.linspace(-span, span, lifts.size)
         if not boxed:
-            sheet.whiskers(panel, place, x, own["low"], own["high"])
+            sheet.whiskers(panel, place, x, own)
         sheet.series(panel, place, x, lifts, zorder=3, ls="none", ms=4.0)
     panel.axhline(0.0, zorder=1, **sheet.guide)
     panel.set_xlim(-0.6, len(series) - 0.4)
@@ -163,15 +174,15 @@ def draw_bias(shown: Points, sheet: Sheet) -> None:
     above, below = sheet.panels(3, 2)
     above.axhline(0.0, zorder=1, **sheet.guide)
     series = shown.table.partition_by("score", maintain_order=True)
-    tops = shown.table["top"].unique().sort()
-    wide = float(tops[-1]) / float(tops[0]) > 20
+    least, most = (float(top) for top in np.sort(shown.table["top"].to_numpy())[[0, -1]])
+    wide = most / least > 20
     for place, own in enumerate(series):
         # Side by side, so that intervals at one share do not hide each other.
         off = aside(place, len(series))
-        x = own["top"] * (1 + 4 * off) if wide else own["top"] + off * (tops[-1] - tops[0])
+        x = own["top"] * (1 + 4 * off) if wide else own["top"] + off * (most - least)
         for panel, name in zip((above, below), _BIASES, strict=True):
             sheet.series(panel, place, x, own[name])
-            sheet.whiskers(panel, place, x, own[f"{name}_low"], own[f"{name}_high"])
+            sheet.whiskers(panel, place, x, own, name)
         sheet.entry(own["score"][0], **sheet.line(place))
     if wide:
         below.set_xscale("log")
@@ -224,19 +235,6 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, x=x, y=y)
 
 
-# DOC calibkit/reports/comparisons.py
-# """Calibration error by score bin, over the cells of a grid: ECE@j, and cumulative from j up.
-#
-# Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
-# performance", section C.6 and figure 8.
-# """
-
-
-_ECES = ("ece_at", "cumulative_ece_at")
-
-_ECE_SCHEMA = schema("score", "score_bin", *_ECES, *ends_of(_ECES))
-
-
 def ece_points(source: Source, options: EceAtOptions) -> Points:
     """Return ECE@j and cumulative ECE@j of each score for every score bin j, with intervals.
 
@@ -261,64 +259,43 @@ def ece_points(source: Source, options: EceAtOptions) -> Points:
     place = cells.place(given, rows.score, rows.uncertainty)
     settings = Settings(weighted=options.weight is not None, threads=options.workers)
     confidence = options.confidence if options.intervals and options.weight is None else None
-    table: list[dict[str, Any]] = []
+    table: dict[tuple[str, int], dict[str, Any]] = {}
     for name in options.names:
         own = rows.score
         if name != columns.score:
             assert rows.others is not None
             own = score_column(rows.others[name], rows.where, "probability")
         sample = Sample(score=own, label=rows.label, weight=rows.weight)
-        made: dict[int, dict[str, Any]] = {}
         for metric, gaps, variances in cells.stretches(sample, place, settings):
-            kind, _, j = metric.partition(":")
-            row = made.setdefault(int(j), {"score": name, "score_bin": int(j)})
+            kind, _, text = metric.partition(":")
+            row = table.setdefault((name, int(text)), {"score": name, "score_bin": int(text)})
             row[kind] = cells.mean_gap(gaps)
             if confidence is not None:
                 ends = cells.interval(gaps, variances, confidence)
-                row[f"{kind}_low"], row[f"{kind}_high"] = ends
-        table += made.values()
-    frame = pl.DataFrame(table, schema=_ECE_SCHEMA | {"score_bin": pl.Int64})
+                row |= zip(ends_of([kind]), ends, strict=True)
+    frame = pl.DataFrame(list(table.values()), schema=_ECE_SCHEMA)
     if not frame["ece_at"].count():
         raise undrawable(source, "no cell of the grid has rows")
-    shape = str(given.shape[0])
-    interval = per_cent(confidence)
-    return Points.of("ece-at", frame, rows, grid=columns.score, levels=shape, interval=interval)
+    words = {"grid": columns.score, "levels": str(given.shape[0])}
+    return Points.of("ece-at", frame, rows, **words, interval=per_cent(confidence))
 
 
 def draw_ece(shown: Points, sheet: Sheet) -> None:
     """Draw ECE@j above and the cumulative one below, over the score bins."""
     above, below = sheet.panels(1, 1)
     series = shown.table.partition_by("score", maintain_order=True)
-    marked = series[0].height <= 30
+    look = {} if series[0].height <= 30 else {"marker": ""}
     for place, own in enumerate(series):
-        look = {} if marked else {"marker": ""}
         for panel, name in zip((above, below), _ECES, strict=True):
             known = own.filter(pl.col(name).is_not_null())
             sheet.series(panel, place, known["score_bin"], known[name], **look)
-            sheet.band(panel, place, own["score_bin"], own[f"{name}_low"], own[f"{name}_high"])
+            sheet.band(panel, place, known["score_bin"], known, name)
         sheet.entry(own["score"][0], **sheet.line(place) | look)
     for panel in (above, below):
         panel.set_ylim(bottom=0)
     below.locator_params(axis="x", integer=True)
     sheet.label(above, y=f"ECE@j{shown.interval}", share=0.5)
     sheet.label(below, x=f"score bin j of {shown.words['grid']}", y="cumulative ECE@j", share=0.5)
-
-
-# DOC calibkit/reports/comparisons.py
-# """Recall that uncertainty gains over a single threshold, by the bound on precision.
-#
-# Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
-# performance", figure 6 (a).  The figure shows recall alone; here the precision on the same rows
-# stands below it, because a boundary tuned on one file falls short of its bound on others.
-# """
-
-
-#: What the others are compared with.
-BASELINE = "st"
-
-_GAIN_RATES = ("precision", "recall", "baseline_precision", "baseline_recall", "gain")
-_GAIN_BOUNDED = ("precision", "baseline_precision", "gain")
-_GAIN_SCHEMA = schema("method", "bound", *_GAIN_RATES, *ends_of(_GAIN_BOUNDED))
 
 
 def gain_points(source: Source, options: RecallGainOptions) -> Points:
@@ -331,8 +308,6 @@ def gain_points(source: Source, options: RecallGainOptions) -> Points:
     is normal on the logarithmic scale, from the positives of ``test`` that one boundary finds and the
     other does not; without such rows there is none.
     """
-    from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
-
     check_lines(options.methods, "methods", "--method")
     known = [
         name
@@ -354,28 +329,12 @@ def gain_points(source: Source, options: RecallGainOptions) -> Points:
     if options.test is not None:
         held = read_score_rows(source.beside(options.test, "test"), rows.options)
     confidence = options.confidence if options.intervals and options.weight is None else None
-    found: dict[tuple[str, Bound], _Judged] = {}
-    for bound in bounds:
-        for name in (BASELINE, *options.methods):
-            own = BoundaryOptions(
-                precision=bound.text,
-                method=name,
-                uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
-                score_bins=options.score_bins if METHODS[name].needs_grid else None,
-                folds=0 if held is not None else options.folds,
-                seed=options.seed,
-                threads=options.workers,
-                provenance="none",
-            )
-            if name == BASELINE:
-                own = own.at_levels(None)
-            with suppress(InfeasibleError):
-                found[name, bound] = _judged(fit_boundary(rows, own, test=held).model, held)
+    bases = [_judged(rows, held, options, BASELINE, bound) for bound in bounds]
     table = []
     for name in options.methods:
-        for bound in bounds:
+        for bound, base in zip(bounds, bases, strict=True):
             row: dict[str, object] = {"method": name, "bound": bound.numerator / bound.denominator}
-            one, base = found.get((name, bound)), found.get((BASELINE, bound))
+            one = _judged(rows, held, options, name, bound)
             for of, prefix in ((one, ""), (base, "baseline_")):
                 if of is not None:
                     row |= {f"{prefix}precision": of.precision, f"{prefix}recall": of.recall}
@@ -401,18 +360,38 @@ class _Judged:
     hit: NDArray[np.bool_] | None  # of test rows those that are positive and selected
 
 
-def _judged(model: BoundaryModel, held: ScoreRows | None) -> _Judged:
-    """Return precision and recall on test rows, else those of the cross-validation."""
-    if held is None:
-        checked = model.fit.cross_validated
-        assert checked is not None  # `folds` is 2 or more
-        return _Judged(checked.precision, checked.recall, alert_counts(model), None)
-    test = model.fit.test
-    assert test is not None and held.label is not None
-    chance = probabilities(model, held.score, held.uncertainty)
-    certain = ((chance == 0.0) | (chance == 1.0)).all()
-    hit = (chance == 1.0) & (held.label == 1) if certain else None
-    return _Judged(test.precision, test.recall, alert_counts(model), hit)
+def _judged(
+    rows: ScoreRows, held: ScoreRows | None, options: RecallGainOptions, name: str, bound: Bound
+) -> _Judged | None:
+    """Return precision and recall of a method at a bound, None where it finds no boundary.
+
+    They are those on test rows, else those of the cross-validation.
+    """
+    from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
+
+    own = BoundaryOptions(
+        precision=bound.text,
+        method=name,
+        uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+        score_bins=options.score_bins if METHODS[name].needs_grid else None,
+        folds=0 if held is not None else options.folds,
+        seed=options.seed,
+        threads=options.workers,
+        provenance="none",
+    )
+    try:
+        model = fit_boundary(
+            rows, own.at_levels(None) if name == BASELINE else own, test=held
+        ).model
+    except InfeasibleError:
+        return None
+    judged, hit = model.fit.test or model.fit.cross_validated, None
+    assert judged  # `folds` is 2 or more without test rows
+    if held is not None and held.label is not None:
+        chance = probabilities(model, held.score, held.uncertainty)
+        if ((chance == 0.0) | (chance == 1.0)).all():
+            hit = (chance == 1.0) & (held.label == 1)
+    return _Judged(judged.precision, judged.recall, alert_counts(model), hit)
 
 
 def _gain_ends(
@@ -432,28 +411,27 @@ def _gain_ends(
 
 def draw_gain(shown: Points, sheet: Sheet) -> None:
     """Draw the gain of each method above, and by how much precision misses the bound below."""
-    above, below = sheet.panels(3, 2)
-    for panel in (above, below):
-        panel.axhline(0.0, zorder=1, **sheet.guide)
     table = shown.table.with_columns(
         pl.col(f"{name}precision{end}").sub(pl.col("bound")).alias(f"{name}miss{end}")
         for name in ("", "baseline_")
         for end in ("", "_low", "_high")
     )
-    series = table.partition_by("method", maintain_order=True)
     wide = float(np.ptp(table["bound"].to_numpy()))
+    above, below = sheet.panels(3, 2)
+    for panel in (above, below):
+        panel.axhline(0.0, zorder=1, **sheet.guide)
+    series = table.partition_by("method", maintain_order=True)
     for place, own in enumerate(series):
         for panel, name in ((above, "gain"), (below, "miss")):
             known = own.filter(pl.col(name).is_not_null())
             x = known["bound"] + aside(place, len(series)) * wide
             sheet.series(panel, place, x, known[name])
-            sheet.whiskers(panel, place, x, known[f"{name}_low"], known[f"{name}_high"])
+            sheet.whiskers(panel, place, x, known, name)
         sheet.entry(own["method"][0], **sheet.line(place))
     base = series[0].filter(pl.col("baseline_miss").is_not_null())
     look: dict[str, Any] = {"color": sheet.ink, "ls": "-", "marker": "+", "lw": 1.0, "ms": 6.0}
     below.plot(base["bound"].to_numpy(), base["baseline_miss"].to_numpy(), **look)
-    ends = (base[f"baseline_miss_{end}"] for end in ("low", "high"))
-    sheet.whiskers(below, 0, base["bound"], *ends, color=sheet.ink)
+    sheet.whiskers(below, 0, base["bound"], base, "baseline_miss", color=sheet.ink)
     sheet.entry("single threshold (st)", **look)
     above.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.6g}%" if value else "0%")
     below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")

@@ -225,8 +225,8 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
         name, value = own["name"][0], own["area"][0]
         said = name if value is None else f"{name}, {curve.area_name} {value:.3f}"
         sheet.curve(panel, place, said, xs, ys, "steps-pre" if curve.steps else "default")
-        ends = (own[f"{curve.y}_{end}"] for end in ("low", "high"))
-        sheet.band(panel, place, own[curve.x], *ends, step="pre" if curve.steps else None)
+        step = "pre" if curve.steps else None
+        sheet.band(panel, place, own[curve.x], own, curve.y, step=step)
     for row, look in _marked(shown, sheet, curve.x, curve.y):
         sheet.cross(panel, row, curve.x, curve.y, color=sheet.ink, zorder=3)
         panel.plot([row[curve.x]], [row[curve.y]], zorder=4, clip_on=False, **look)
@@ -257,8 +257,7 @@ def draw_thresholds(shown: Points, sheet: Sheet) -> None:
     for place, (rate, said) in enumerate(_AGAINST_THRESHOLD.items()):
         sheet.curve(panel, place, said, own["threshold"], own[rate], "steps-pre")
         if rate in _BOUNDED:
-            ends = (own[f"{rate}_{end}"] for end in ("low", "high"))
-            sheet.band(panel, place, own["threshold"], *ends, step="pre")
+            sheet.band(panel, place, own["threshold"], own, rate, step="pre")
     for row, look in _marked(shown, sheet, "threshold"):
         panel.axvline(row["threshold"], color=sheet.ink, lw=0.8, ls=":")
         for rate in _AGAINST_THRESHOLD:
@@ -301,8 +300,8 @@ def draw_worth(shown: Points, sheet: Sheet) -> None:
         bottom, top = 0.0, 1.6 * best
     for place, own in enumerate(table.partition_by("model", maintain_order=True)[:-2]):
         if own["low"].null_count() == 0:
-            ends = (own[end].clip(bottom, top) for end in ("low", "high"))
-            sheet.band(panel, place, own[at], *ends, alpha=0.18)
+            ends = own.with_columns(pl.col("low", "high").clip(bottom, top))
+            sheet.band(panel, place, own[at], ends, alpha=0.18)
         seen = own.filter(pl.col(column) >= bottom)
         sheet.curve(panel, place, own["model"][0], seen[at], seen[column])
     for name, dots in (("all", (0, (4, 3))), ("none", (0, (1, 2)))):

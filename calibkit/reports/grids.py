@@ -192,7 +192,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         own = held.filter(pl.col("uncertainty_bin") == place)
         x, y = x_of(own["mean_score"].to_numpy()), own["positivity"].to_numpy()
         sheet.series(panel, place, x, y, zorder=3)
-        sheet.whiskers(panel, place, x, own["low"], own["high"])
+        sheet.whiskers(panel, place, x, own)
         sheet.entry(f"{spread}: {name}" if spread else name, **sheet.line(place))
     if words["scale"] == "probability":
         most = nice_end(held["mean_score"])

@@ -100,7 +100,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         main.plot(ends, levels, color=line["color"], ls=line["ls"])
         bins = own.filter(pl.col("curve") == "bins")
         dots = bins.filter(pl.col("count") > 0)
-        sheet.whiskers(main, place, dots["mean_score"], dots["low"], dots["high"])
+        sheet.whiskers(main, place, dots["mean_score"], dots)
         sheet.series(main, place, dots["mean_score"], dots["mean_label"], zorder=3, ls="none")
         edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
         if len(series) == 1:
@@ -132,7 +132,7 @@ def _draw_votes(shown: Points, sheet: Sheet, x: str, y: str) -> None:
     for place, (name, bins) in enumerate(_series(shown.table).items()):
         own = bins.filter(pl.col("count") > 0)
         sheet.series(main, place, own["mean_score"], own["mean_label"], zorder=3)
-        sheet.whiskers(main, place, own["mean_score"], own["low"], own["high"])
+        sheet.whiskers(main, place, own["mean_score"], own)
         _count_rows(below, bins, np.append(0.0, bins["score_high"].to_numpy()), place, sheet)
         sheet.entry(name, **sheet.line(place))
     sheet.entry("calibrated", **sheet.guide)

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -192,32 +192,23 @@ class Sheet:
     def cross(self, panel: Axes, row: Mapping[str, Any], x: str, y: str, **look: Any) -> None:
         """Draw the intervals of a point's x and y, columns of its row, those that are known."""
         for name, other, draw in ((x, y, panel.hlines), (y, x, panel.vlines)):
-            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            low, high = (row[end] for end in ends_of([name]))
             if low is not None and high is not None:
                 draw(row[other], low, high, lw=1.0, **look)
 
     def whiskers(
-        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series, **look: Any
+        self, panel: Axes, place: int, x: ArrayLike, of: pl.DataFrame, name: str = "", **look: Any
     ) -> None:
-        """Draw the intervals of line `place`, those that are known, `look` over its own look."""
-        x, bottom, top = _known(x, low, high)
-        panel.vlines(x, bottom, top, **{"color": self.line(place)["color"], "lw": 1.0} | look)
+        """Draw the known intervals of line `place` (see `ends_of`), `look` over its own look."""
+        look = {"color": self.line(place)["color"], "lw": 1.0} | look
+        panel.vlines(*_known(x, of, name), **look)
 
     def band(
-        self,
-        panel: Axes,
-        place: int,
-        x: ArrayLike,
-        low: pl.Series,
-        high: pl.Series,
-        *,
-        step: Literal["pre"] | None = None,
-        alpha: float = 0.15,
+        self, panel: Axes, place: int, x: ArrayLike, of: pl.DataFrame, name: str = "", **look: Any
     ) -> None:
-        """Shade the intervals along line `place`, those that are known."""
-        x, bottom, top = _known(x, low, high)
-        colour = self.line(place)["color"]
-        panel.fill_between(x, bottom, top, step=step, color=colour, alpha=alpha, lw=0)
+        """Shade the known intervals along line `place` (see `ends_of`)."""
+        look = {"color": self.line(place)["color"], "alpha": 0.15, "lw": 0} | look
+        panel.fill_between(*_known(x, of, name), **look)
 
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
@@ -270,8 +261,9 @@ def aside(place: int, count: int) -> float:
     return (place - (count - 1) / 2) * 0.012
 
 
-def _known(x: ArrayLike, low: pl.Series, high: pl.Series) -> list[np.ndarray]:
-    """Return the places and ends of intervals, of those that are known."""
+def _known(x: ArrayLike, of: pl.DataFrame, name: str) -> list[np.ndarray]:
+    """Return the places and ends of the intervals that are known."""
+    low, high = (of[end] for end in ends_of([name]))
     known = (low.is_not_null() & high.is_not_null()).to_numpy()
     return [np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy())]
 
@@ -416,8 +408,8 @@ def schema(texts: str, *numbers: str) -> pl.Schema:
 
 
 def ends_of(names: Sequence[str]) -> list[str]:
-    """Return the columns of a table that hold the intervals of metrics."""
-    return [f"{name}_{end}" for name in names for end in ("low", "high")]
+    """Return the columns of a table that hold the intervals of metrics; ``low, high`` of no name."""
+    return [f"{name}_{end}".lstrip("_") for name in names for end in ("low", "high")]
 
 
 def check_lines(names: Sequence[str], what: str, option: str) -> None:

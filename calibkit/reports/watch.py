@@ -48,7 +48,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         known = own.filter(pl.col("estimate").is_not_null())
         night, name = known["night"], str(own["promise"][0])
         panel.axhline(float(own["bound"][0]), **sheet.guide)
-        sheet.band(panel, place, night, known["low"], known["high"])
+        sheet.band(panel, place, night, known)
         sheet.curve(panel, place, name, night, known["estimate"])
         sheet.series(panel, place, night, known["rate"], ls="none", ms=3.0)
         sheet.label(panel, y=name.partition(" ")[0], share=share)
