@@ -63,10 +63,7 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
 
 
 #: Metrics that are numbers of rows: those of these cells.
-COUNTS: Final = {
-    **{cell: cell for cell in ("tp", "fp", "fn", "tn")},
-    "selected": "tp fp",
-}
+COUNTS: Final = {**{cell: cell for cell in ("tp", "fp", "fn", "tn")}, "selected": "tp fp"}
 
 #: What is computed where no metric of decisions is named.
 DEFAULT: Final = (

@@ -21,15 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.result import Interval
-from calibkit.measures.views import (
-    DEFINED,
-    Contributions,
-    Floats,
-    Sample,
-    Scale,
-    View,
-    once,
-)
+from calibkit.measures.views import DEFINED, Contributions, Floats, Sample, Scale, View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_sum

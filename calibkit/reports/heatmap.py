@@ -32,14 +32,7 @@ from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.grid_plots import HeatmapOptions, RegionsOptions
-from calibkit.reports.grids import (
-    FARTHEST,
-    GridCells,
-    grid_cells,
-    level_ends,
-    log_odds,
-    name_odds,
-)
+from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
 from calibkit.reports.style import (
     Points,
     Sheet,

@@ -20,14 +20,7 @@ from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import KINDS, BinnedPlot, RegionsOptions
 from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
-from calibkit.reports import (
-    comparisons,
-    curves,
-    grids,
-    heatmap,
-    reliability,
-    watch,
-)
+from calibkit.reports import comparisons, curves, grids, heatmap, reliability, watch
 from calibkit.reports.style import AxesSheet, Points, Sheet, need_matplotlib, settings, to_bytes
 
 if TYPE_CHECKING:

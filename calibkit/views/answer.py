@@ -14,11 +14,7 @@ from calibkit.numerics.wilson import score_limits
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.boundary.result.parts import (
-        Certificate,
-        CrossValidated,
-        TestFigures,
-    )
+    from calibkit.methods.boundary.result.parts import Certificate, CrossValidated, TestFigures
 
 #: The figures of a table.
 RATES = ("selected", "precision", "recall", "false_positive_rate")

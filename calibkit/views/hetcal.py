@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from calibkit.methods.hetcal.model import (
-    HetcalFit,
-    HetcalModel,
-    LeafMap,
-    PartitionPart,
-    TreeNode,
-)
+from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, LeafMap, PartitionPart, TreeNode
 from calibkit.models.page import Page, cell_text, some_of
 from calibkit.views.calibrator import choice, compared_view, map_text
 
