@@ -237,7 +237,7 @@ def _inline(svg: str, alt: str, prefix: str) -> Markup:
     return Markup(_LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip())
 
 
-def cell_of(metrics: Metrics, score: str, part: str, name: str) -> Number | Span | None:
+def _cell(metrics: Metrics, score: str, part: str, name: str) -> Number | Span | None:
     """Return a metric, with its interval where there is one."""
     value = metrics.metrics[score][part].get(name)
     own = metrics.intervals.get(score, {}).get(part, {}).get(name)
@@ -254,12 +254,11 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     values = metrics.metrics[score][ALL]
     cards = []
     for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
-        cell = cell_of(metrics, score, ALL, name)
+        cell = _cell(metrics, score, ALL, name)
         lines = [html.tag("dt", name.replace("_", " "), title=meaning(name))]
-        lines.append(html.tag("dd", html.number(values[name])))
+        lines.append(html.tag("dd", number(values[name])))
         if isinstance(cell, Span):
-            ends = f"{html.number(cell.low)} to {html.number(cell.high)}"
-            lines.append(html.tag("dd", ends, class_="interval"))
+            lines.append(html.tag("dd", cell.ends, class_="interval"))
         cards.append(html.tag("div", html.joined(lines)))
     return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
 
@@ -353,7 +352,7 @@ def _found(metrics: Metrics, name: str) -> Number | Span | None:
     """Return a figure of the boundary, with its interval where there is one."""
     reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
     under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
-    return cell_of(metrics, under, ALL, name)
+    return _cell(metrics, under, ALL, name)
 
 
 def _beside(model: BoundaryModel, metrics: Metrics) -> list[Table]:
@@ -384,9 +383,15 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
             continue
         least = name in ("precision", "recall")
         word = "meets" if (value >= bound if least else value <= bound) else "misses"
+        chance = ""
+        if isinstance(cell, Span) and cell.low is not None and cell.high is not None:
+            open_ = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+            chance = (
+                "; its interval includes the bound" if open_ else ", as does its whole interval"
+            )
         lines.append(
             f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
-            f"which {word} it{_chance(cell, bound, least)}."
+            f"which {word} it{chance}."
         )
     if certificate is not None:
         promised = " and ".join(one.text for one in certificate.all)
@@ -396,14 +401,6 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
             f"{certificate.rows:,} rows that certified it."
         )
     return lines
-
-
-def _chance(cell: object, bound: float, least: bool) -> str:
-    """Say whether the interval leaves it open that the bound is met."""
-    if not isinstance(cell, Span) or cell.low is None or cell.high is None:
-        return ""
-    both = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
-    return "; its interval includes the bound" if both else ", as does its whole interval"
 
 
 def _confusion(score: str, values: dict[str, Number]) -> Markup:
@@ -440,7 +437,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
         bounded = metrics.intervals.get(score, {}).get(ALL, {})
         names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
         for name in names[:1]:
-            cells = [(part, cell_of(metrics, score, part, name)) for part in slices]
+            cells = [(part, _cell(metrics, score, part, name)) for part in slices]
             values = [(part, cell) for part, cell in cells if isinstance(cell, Span)]
             if drawing := html.slices(name, values):
                 rest = len(slices) - html.MOST_SLICES
@@ -456,7 +453,7 @@ def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
     header, caption = ["metric", *scores], "Metrics on all rows"
     main, single = (
         [
-            [name, *(cell_of(metrics, score, ALL, name) for score in scores)]
+            [name, *(_cell(metrics, score, ALL, name) for score in scores)]
             for name in metrics.metrics[scores[0]][ALL]
             if name.endswith("]") == of_class
         ]
@@ -471,7 +468,10 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
     slices = metrics.differences[pair]
 
     def cells(found: Difference) -> list[object]:
-        return [Span(found.value, found.low, found.high, signed=True), _verdict(found)]
+        """Return a difference, and whether its interval leaves open that there is none."""
+        known = found.low is not None and found.high is not None
+        inside = "–" if not known else "yes" if found.low <= 0.0 <= found.high else "no"
+        return [Span(found.value, found.low, found.high, signed=True), inside]
 
     own = [[name, *cells(found)] for name, found in slices[ALL].items() if not name.endswith("]")]
     rest = [
@@ -487,13 +487,6 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
     return html.folding(main, "On slices", each)
 
 
-def _verdict(found: Difference) -> str:
-    """Say whether the interval leaves open that there is no difference."""
-    if found.low is None or found.high is None:
-        return "–"
-    return "yes" if found.low <= 0.0 <= found.high else "no"
-
-
 def _slices(metrics: Metrics, score: str) -> Markup:
     """Return a line a slice with the main metrics, and folded away all of them."""
     slices = metrics.metrics[score]
@@ -503,7 +496,7 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     short = [[part, *(values.get(name) for name in names)] for part, values in slices.items()]
     shown = [part for part in slices if part != ALL][:_MOST_IN_FULL]
     full = [
-        [part, name, cell_of(metrics, score, part, name)] for part in shown for name in slices[part]
+        [part, name, _cell(metrics, score, part, name)] for part in shown for name in slices[part]
     ]
     rest = len(slices) - 1 - len(shown)
     more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -45,6 +45,11 @@ class Span:
     low: float | None
     high: float | None
     signed: bool = False
+
+    @property
+    def ends(self) -> str:
+        """Its interval in words."""
+        return f"{number(self.low)} to {number(self.high)}"
 
 
 def escaped(value: object) -> Markup:
@@ -88,8 +93,7 @@ def cell_text(cell: object) -> Markup:
         shown = escaped(number(cell.value, signed=cell.signed))
         if cell.low is None or cell.high is None:
             return shown
-        ends = tag("span", f"{number(cell.low)} to {number(cell.high)}", class_="interval")
-        return Markup(f"{shown} {ends}")
+        return Markup(f"{shown} {tag('span', cell.ends, class_='interval')}")
     if isinstance(cell, bool):
         return escaped("yes" if cell else "no")
     return escaped(number(cell) if cell is None or isinstance(cell, int | float) else cell)
@@ -182,18 +186,9 @@ MOST_SLICES = 40
 _LONGEST_NAME = 22
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """A stretch of numbers laid over a stretch of the picture."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def at(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return self.start + share * (self.end - self.start)
+def _scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """Return what lays a stretch of numbers over a stretch of the picture."""
+    return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
 def reliability(curve: pl.DataFrame) -> Markup:
@@ -205,47 +200,46 @@ def reliability(curve: pl.DataFrame) -> Markup:
     bins = curve.filter((pl.col("curve") == "bins") & (pl.col("count") > 0)).to_dicts()
     if not bins:
         return NOTHING
-    x = _Axis(0.0, 1.0, _LEFT, _LEFT + _SIDE)
-    y = _Axis(0.0, 1.0, _TOP + _SIDE, _TOP)
-    middle = (y.start + y.end) / 2
-    sides = {"x": x.start, "y": y.end, "width": _SIDE, "height": _SIDE}
+    right, bottom = _LEFT + _SIDE, _TOP + _SIDE
+    x, y = _scale(0.0, 1.0, _LEFT, right), _scale(0.0, 1.0, bottom, _TOP)
+    middle = (bottom + _TOP) / 2
+    sides = {"x": _LEFT, "y": _TOP, "width": _SIDE, "height": _SIDE}
     turned = {"transform": f"rotate(-90 12 {middle:g})"}
     parts = [
         _shape("rect", "axis", **{name: f"{side:g}" for name, side in sides.items()}),
-        _line("ideal", (x.start, y.start), (x.end, y.end)),
-        *(_text(f"{share:g}", x.start - 6, y.at(share) + 4, "end") for share in _TICKS),
+        _line("ideal", (_LEFT, bottom), (right, _TOP)),
+        *(_text(f"{share:g}", _LEFT - 6, y(share) + 4, "end") for share in _TICKS),
         _text("share of positive rows", 12, middle, "middle", **turned),
     ]
     # A bar a bin below the diagram, of the bin's width and as high as its rows are many.
-    floor, most = _TOP + _SIDE + 14 + _COUNTS, max(one["count"] for one in bins)
+    floor, most = bottom + 14 + _COUNTS, max(one["count"] for one in bins)
     for one in bins:
-        left, right = (x.at(min(max(one[end], 0.0), 1.0)) for end in ("score_low", "score_high"))
-        high, wide = _COUNTS * one["count"] / most, max(right - left - 1.0, 1.0)
-        parts.append(_shape("rect", "bar", x=left, y=floor - high, width=wide, height=high))
+        start, end = (x(min(max(one[end], 0.0), 1.0)) for end in ("score_low", "score_high"))
+        high, wide = _COUNTS * one["count"] / most, max(end - start - 1.0, 1.0)
+        parts.append(_shape("rect", "bar", x=start, y=floor - high, width=wide, height=high))
     parts += [
-        _line("axis", (x.start, floor), (x.end, floor)),
-        *(_text(f"{share:g}", x.at(share), floor + 15, "middle") for share in _TICKS),
-        _text("rows", x.start - 6, floor - _COUNTS / 2 + 4, "end"),
-        _text("score", (x.start + x.end) / 2, floor + 30, "middle"),
+        _line("axis", (_LEFT, floor), (right, floor)),
+        *(_text(f"{share:g}", x(share), floor + 15, "middle") for share in _TICKS),
+        _text("rows", _LEFT - 6, floor - _COUNTS / 2 + 4, "end"),
+        _text("score", (_LEFT + right) / 2, floor + 30, "middle"),
     ]
-    pools = curve.filter(pl.col("curve") == "corp").to_dicts()
     points = [
-        f"{x.at(pool[end]):.1f},{y.at(pool['mean_label']):.1f}"
-        for pool in pools
+        f"{x(pool[end]):.1f},{y(pool['mean_label']):.1f}"
+        for pool in curve.filter(pl.col("curve") == "corp").to_dicts()
         for end in ("score_low", "score_high")
     ]
     parts.append(_shape("polyline", "curve", points=" ".join(points)))
     for one in bins:
-        across, up = x.at(one["mean_score"]), y.at(one["mean_label"])
+        across, up = x(one["mean_score"]), y(one["mean_label"])
         if one["low"] is not None:
-            parts.append(_line("whisker", (across, y.at(one["low"])), (across, y.at(one["high"]))))
+            parts.append(_line("whisker", (across, y(one["low"])), (across, y(one["high"]))))
         parts.append(_shape("circle", "mark", cx=across, cy=up, r="3.5"))
     words = (
         f"{number(one['mean_score'])} came true {number(one['mean_label'])} of the time"
         for one in bins
     )
     alt = "Reliability diagram. Scores around " + "; ".join(words) + "."
-    return _drawing(_LEFT + _SIDE + 12, _TOP + _SIDE + 22 + _COUNTS + 34, alt, parts)
+    return _drawing(right + 12, bottom + 22 + _COUNTS + 34, alt, parts)
 
 
 def slices(metric: str, values: Sequence[tuple[str, Span]]) -> Markup:
@@ -256,19 +250,18 @@ def slices(metric: str, values: Sequence[tuple[str, Span]]) -> Markup:
     ends = [end for _, value, one in shown for end in (value, one.low, one.high) if end is not None]
     low, high = min(ends), max(ends)
     slack = (high - low) * 0.05 or abs(low) * 0.05 or 1.0
-    x = _Axis(low - slack, high + slack, _NAMES, _NAMES + _SCALE)
+    x = _scale(low - slack, high + slack, _NAMES, _NAMES + _SCALE)
     bottom = _LINE * len(shown) + 6
-    first = x.at(shown[0][1])
-    parts = [_line("ideal", (first, 2), (first, bottom))]
+    parts = [_line("ideal", (x(shown[0][1]), 2), (x(shown[0][1]), bottom))]
     for place, (name, value, span) in enumerate(shown):
         y = _LINE * (place + 0.5) + 4
         parts.append(_text(_short(name), _NAMES - 8, y + 4, "end"))
         if span.low is not None and span.high is not None:
-            parts.append(_line("whisker", (x.at(span.low), y), (x.at(span.high), y)))
-        parts.append(_shape("circle", "mark", cx=x.at(value), cy=y, r="4"))
-    parts.append(_line("axis", (x.start, bottom), (x.end, bottom)))
+            parts.append(_line("whisker", (x(span.low), y), (x(span.high), y)))
+        parts.append(_shape("circle", "mark", cx=x(value), cy=y, r="4"))
+    parts.append(_line("axis", (_NAMES, bottom), (_NAMES + _SCALE, bottom)))
     for end in dict.fromkeys((low, high)):
-        parts.append(_text(number(end), x.at(end), bottom + 16, "middle"))
+        parts.append(_text(number(end), x(end), bottom + 16, "middle"))
     words = "; ".join(f"{name} {number(value)}" for name, value, _ in shown)
     return _drawing(_NAMES + _SCALE + 24, bottom + 24, f"{metric} by slice: {words}.", parts)
 
