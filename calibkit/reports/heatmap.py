@@ -1,10 +1,13 @@
-"""Positivity over score and uncertainty as a heat map, with decision boundaries drawn.
+"""Heat maps with decision boundaries: positivity over score and uncertainty, what a boundary selects.
 
 Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
 performance", figure 1 (b).
 
 The height of a level is its share of the rows: uncertainties stand at their rank, so that a few
-extreme ones do not squeeze the others.  Scores stand at their value.
+extreme ones do not squeeze the others.  Scores stand at their value.  Of a boundary over several
+uncertainties two are drawn: a cell is as wide and as high as the share of the rows between its edges,
+and of its rows, whatever their other uncertainties and their scores are, the share that is selected is
+shown.
 """
 
 from __future__ import annotations
@@ -79,14 +82,10 @@ def heatmap_points(source: Source, options: HeatmapOptions) -> Points:
     frames = [
         cells.frame.select(
             pl.lit("cell").alias("kind"),
-            "uncertainty_low",
-            "uncertainty_high",
+            *("uncertainty_low", "uncertainty_high", "score_low", "score_high", "positivity"),
             pl.Series("rank_low", ends[level]),
             pl.Series("rank_high", ends[level + 1]),
-            "score_low",
-            "score_high",
             pl.col("count", "positives").cast(pl.Float64),
-            "positivity",
         )
     ]
     ranks, warnings = _ranks_of(cells), list(cells.warnings)
@@ -249,47 +248,42 @@ def _regions(name: str, model: BoundaryModel, ranks: Ranks) -> pl.DataFrame:
 
     What a stochastic boundary selects by chance has a name of its own.
     """
+    sure, edges = level_thresholds(model).tolist(), model.uncertainty_edges
+
+    def levels(own: Any) -> list[tuple[float, float]]:
+        """Return the limits of levels; rows of a bin without any count as level 0."""
+        return list(pairwise([-np.inf, *(own or [np.inf] * (len(sure) - 1)), np.inf]))
+
+    #: Its name, uncertainties [low, high) and scores [start, end).
+    found: list[tuple[str, float, float, float, float]] = []
+    if model.order == "score-uncertainty":
+        assert model.score_edges is not msgspec.UNSET
+        columns: Any = zip(pairwise([-np.inf, *model.score_edges, np.inf]), edges, strict=True)
+        for (start, end), own in columns:
+            chosen = zip(levels(own), sure, strict=True)
+            found += [(name, *level, start, end) for level, cut in chosen if cut <= start < end]
+    else:
+        found = [(name, *own, at, np.inf) for own, at in zip(levels(edges), sure, strict=True)]
+        if model.random_thresholds is not msgspec.UNSET:
+            chance = map(threshold_value, model.random_thresholds)
+            for own, start, end in zip(levels(edges), chance, sure, strict=True):
+                by_chance = (start, np.inf if np.isnan(end) else end)
+                found.append((f"{name}, by chance", *own, *by_chance))
     rows = [
         {
             "kind": "boundary",
-            "name": name if not chance else f"{name}, by chance",
+            "name": said,
+            "score_low": start,
+            "score_high": end,
             "uncertainty_low": low,
             "uncertainty_high": high,
             "rank_low": ranks(low, name),
             "rank_high": ranks(high, name),
-            "score_low": start,
-            "score_high": end,
         }
-        for low, high, start, end, chance in _rectangles(model)
+        for said, low, high, start, end in found
+        if low < high and not np.isnan(start)
     ]
     return pl.DataFrame(rows or [{"kind": "boundary", "name": name}])
-
-
-def _rectangles(model: BoundaryModel) -> list[tuple[float, float, float, float, bool]]:
-    """Return uncertainties [low, high), scores [start, end) and whether by chance, of each one."""
-    sure, edges = level_thresholds(model).tolist(), model.uncertainty_edges
-    if model.order == "score-uncertainty":
-        assert model.score_edges is not msgspec.UNSET
-        columns: Any = zip(pairwise([-np.inf, *model.score_edges, np.inf]), edges, strict=True)
-        found = [
-            (*levels, start, end, False)
-            for (start, end), own in columns
-            for levels, cut in zip(_levels(own, len(sure)), sure, strict=True)
-            if cut <= start < end
-        ]
-    else:
-        levels = _levels(edges, len(sure))
-        found = [(*own, start, np.inf, False) for own, start in zip(levels, sure, strict=True)]
-        if model.random_thresholds is not msgspec.UNSET:
-            chance = map(threshold_value, model.random_thresholds)
-            for own, start, end in zip(levels, chance, sure, strict=True):
-                found.append((*own, start, np.inf if np.isnan(end) else end, True))
-    return [one for one in found if one[0] < one[1] and not np.isnan(one[2])]
-
-
-def _levels(edges: Any, count: int) -> list[tuple[float, float]]:
-    """Return the limits of uncertainty levels; rows of a bin without any count as level 0."""
-    return list(pairwise([-np.inf, *(edges or [np.inf] * (count - 1)), np.inf]))
 
 
 def outline(
@@ -353,17 +347,6 @@ def _runs(marked: NDArray[np.bool_], ends: Floats) -> list[tuple[float, float]]:
     return [(float(ends[start - 1]), float(ends[stop - 1])) for start, stop in steps.reshape(-1, 2)]
 
 
-# DOC calibkit/reports/heatmap.py
-# """What a boundary over several uncertainties selects, cell by cell of two of them.
-#
-# Uncertainties stand at their rank, so that a cell is as wide and as high as the share of the rows
-# between its edges.  Of its rows, whatever their other uncertainties and their scores are, the share that
-# is selected is shown.
-# """
-
-
-Floats = NDArray[np.float64]
-
 _CELL_RANKS = ("x_rank_low", "x_rank_high", "y_rank_low", "y_rank_high")
 
 #: Columns of the table, a row for each cell and decision: where it lies, its rows and how many of them
@@ -426,7 +409,9 @@ def region_points(source: Source, options: RegionsOptions) -> Points:
     if model.review_thresholds is not msgspec.UNSET:
         review = np.array([threshold_value(value) for value in model.review_thresholds])
         cuts = {"block": cuts["selected"], "review": review}
-    ranks = [_ranks(count.reshape(grid.shape).sum(axis=1 - axis)) for axis in (0, 1)]
+    reached = [count.reshape(grid.shape).sum(axis=1 - axis).cumsum() for axis in (0, 1)]
+    ranks = [np.append(0.0, own) / count.sum() for own in reached]
+    limits = [np.concatenate([[-np.inf], own, [np.inf]]) for own in edges]
     x, y = (own.ravel() for own in np.indices(grid.shape))
     tables = []
     for decision, thresholds in cuts.items():
@@ -436,9 +421,9 @@ def region_points(source: Source, options: RegionsOptions) -> Points:
         ends = [of(lowest, axis=others) for of in (np.min, np.max)]
         ends = [(own.T if drawn[0] > drawn[1] else own).ravel() for own in ends]
         own = {
-            f"{axis}{rank}_{end}": limits[at + place]
+            f"{axis}{rank}_{end}": borders[at + place]
             for axis, at, values in (("x", x, 0), ("y", y, 1))
-            for rank, limits in (("", _limits(edges[values])), ("_rank", ranks[values]))
+            for rank, borders in (("", limits[values]), ("_rank", ranks[values]))
             for place, end in enumerate(("low", "high"))
         }
         own |= {"count": count, "decided": decided, "share": decided / np.maximum(count, 1)}
@@ -447,16 +432,6 @@ def region_points(source: Source, options: RegionsOptions) -> Points:
     table = pl.concat(tables).select(_REGIONS.names()).cast(_REGIONS)
     words = {"x": names[0], "y": names[1], "score": model.columns["score"].name}
     return Points(kind=options.KIND, table=table, words=words, warnings=found.warnings)
-
-
-def _ranks(count: NDArray[np.int64]) -> Floats:
-    """Return the share of rows below each edge, from 0 to 1."""
-    found: Floats = np.append(0.0, np.cumsum(count)) / count.sum()
-    return found
-
-
-def _limits(edges: Floats) -> Floats:
-    return np.concatenate([[-np.inf], edges, [np.inf]])
 
 
 def draw_regions(shown: Points, sheet: Sheet) -> None:
@@ -484,11 +459,12 @@ def draw_regions(shown: Points, sheet: Sheet) -> None:
 
 def _draw_thresholds(panel: Axes, table: pl.DataFrame, sheet: Sheet, share: float) -> None:
     """Draw lines between cells of different thresholds; write these where regions begin, with room."""
+    held = list(table.filter(pl.col("count") > 0).iter_rows(named=True))
     cuts = {  # those of each cell, by its lower left corner
         (row["x_rank_low"], row["y_rank_low"]): (row["threshold_low"], row["threshold_high"])
-        for row in table.filter(pl.col("count") > 0).iter_rows(named=True)
+        for row in held
     }
-    for row in table.filter(pl.col("count") > 0).iter_rows(named=True):
+    for row in held:
         left, right, low, high = (row[name] for name in _CELL_RANKS)
         own = cuts[left, low]
         if cuts.get((right, low), own) != own:
