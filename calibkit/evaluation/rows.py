@@ -69,7 +69,7 @@ class EvaluateRows:
     @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
-        return int(self.label.size if self.times is None else self.times.sum())
+        return self.sample(self.label).rows
 
     def sample(self, score: Floats, part: Slice | None = None) -> Sample:
         """Return the rows, or those of a slice, with one of their scores or decisions."""
@@ -101,11 +101,11 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
     if columns.weight is not None:
         found["weight"] = columns.weight
     beside: dict[str, list[str]] = {}
-    for role, one in _beside(options, source).items():
+    for role, (one, _) in _beside(options, source).items():
         if role in options.thresholds:  # the score, once more
             continue
         shown = "scores" if role.startswith(_SCORE) else "grid" if role == "cell" else role
-        beside.setdefault(shown, []).extend(one.columns)
+        beside.setdefault(shown, []).extend(one)
     for role, names in beside.items():
         for number, column in enumerate(names, 1):
             found[f"{role} {number}" if len(names) > 1 else role] = column
@@ -135,12 +135,8 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     return named
 
 
-@dataclass(frozen=True)
-class _Beside:
-    """Columns that are read beside score, label and weight, and what makes one column of them."""
-
-    columns: list[str]
-    make: Callable[[pl.DataFrame, RowFinder], Any]
+#: Columns that are read beside score, label and weight, and what makes one column of them.
+_Beside = tuple[list[str], Callable[[pl.DataFrame, RowFinder], Any]]
 
 
 def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows:
@@ -181,11 +177,11 @@ def _read(source: Source, columns: ScoreColumns, beside: Mapping[str, _Beside]) 
         columns,
         uncertainty=False,
         positive_must_occur=False,
-        others=[name for one in beside.values() for name in one.columns],
+        others=[name for names, _ in beside.values() for name in names],
     )
     where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
     assert where is not None  # `read_score_rows` finds its rows
-    made = {role: one.make(frame, where) for role, one in beside.items()}
+    made = {role: make(frame, where) for role, (_, make) in beside.items()}
     return replace(rows, others=pl.DataFrame(made) if made else None)
 
 
@@ -242,6 +238,11 @@ def _decisions(options: EvaluateOptions, decision: Floats) -> dict[str, Floats]:
 def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
     """Return what is read beside the first score, by role, for the roles that there are."""
     others, score = options.ranked[1:], partial(score_column, scale=options.scale)
+
+    def reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
+        """Return which values reach a threshold, compared as the column holds numbers."""
+        return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
+
     source.require(others, "--score")
     found = {_SCORE + name: _one(name, score) for name in others}
     for role, flag, named, make in (
@@ -254,7 +255,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
             source.require([named], flag)
             found[role] = _one(named, make)
     for name, lowest in options.thresholds.items():
-        found[name] = _one(options.ranked[0], partial(_reaches, lowest=lowest))
+        found[name] = _one(options.ranked[0], partial(reaches, lowest=lowest))
     if options.model is not None:
         found["decision"] = _boundary(options, source, options.model)
     table = grid_of(options.grid)
@@ -265,12 +266,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
 
 def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
     """Return what is made of one column."""
-    return _Beside([name], lambda frame, where: make(frame[name], where))
-
-
-def _reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
-    """Return which values reach a threshold, compared as the column holds numbers."""
-    return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
+    return [name], lambda frame, where: make(frame[name], where)
 
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
@@ -291,9 +287,8 @@ def _segments(column: pl.Series, where: RowFinder) -> pl.Series:
 
 def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside:
     """Return what reads the columns of a model, and decides."""
-    file = (
-        str(options.boundary) if isinstance(options.boundary, str | os.PathLike) else "--boundary"
-    )
+    given = options.boundary
+    file = str(given) if isinstance(given, str | os.PathLike) else "--boundary"
     applier: Applier = KINDS[model.kind].applier(model)
     if model.kind == "bundle":
         raise ModelError(
@@ -309,9 +304,8 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
             "judge its decisions by --decision decision.",
             file=file,
         )
-    elsewhere = options.uncertainty
-    moved = elsewhere is not None and "uncertainty" in model.columns
-    apply = Request(columns={"uncertainty": str(elsewhere)} if moved else {})
+    moved = options.uncertainty is not None and "uncertainty" in model.columns
+    apply = Request(columns={"uncertainty": str(options.uncertainty)} if moved else {})
     reads = applier.reads(source, apply)
     check_makers(model, apply.columns, source)
 
@@ -321,7 +315,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
             found = found.replace_strict(ACTIONS, range(len(ACTIONS)))
         return found.cast(pl.UInt8)
 
-    return _Beside([*reads.needed.values(), *reads.optional], decide)
+    return [*reads.needed.values(), *reads.optional], decide
 
 
 def grid_of(grid: FrameLike | None) -> GridTable | None:
@@ -353,7 +347,7 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         spreads = None if spread is None else numeric_column(frame[spread], where)
         return place(found.grid, scores, spreads).cell
 
-    return _Beside([score] if spread is None else [score, spread], cells)
+    return [score] if spread is None else [score, spread], cells
 
 
 def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import MOST_LEVELS, Grid
+from calibkit.bins.binning import MOST_LEVELS, Grid, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
@@ -43,28 +43,15 @@ def place(grid: Grid, score: Floats, uncertainty: Floats | None) -> Cells:
         raise UsageError(
             f"--grid has {levels} x {columns} cells; ECE@j takes at most {MOST_LEVELS:,}."
         )
-    spread = np.zeros(score.size) if uncertainty is None else uncertainty
-    if grid.order == "uncertainty-score":
-        level = assign(spread, float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
-        column = _inner(score, level, grid.score_min, grid.score_edges)
+    level, edges = grid_levels(grid, score, uncertainty), grid.score_edges
+    if edges.shape[0] == 1:  # one set of edges does for all levels
+        column = assign(score, float(grid.score_min[0]), edges[0])
     else:
-        column = assign(score, float(grid.score_min[0]), grid.score_edges[0])
-        level = _inner(spread, column, grid.uncertainty_min, grid.uncertainty_edges)
+        column = np.zeros(score.size, np.uint16)
+        for own in np.flatnonzero(~np.isnan(edges).any(axis=1)):
+            rows = np.flatnonzero(level == own)
+            column[rows] = assign(score[rows], float(grid.score_min[own]), edges[own])
     return Cells((level * np.uint16(columns) + column).astype(np.uint16), levels, columns)
-
-
-def _inner(
-    values: Floats, outer: NDArray[np.uint16], minimum: Edges, edges: Edges
-) -> NDArray[np.uint16]:
-    """Return the bins of values within the outer bin of each row; one set of edges may do for all."""
-    if edges.shape[0] == 1:
-        return assign(values, float(minimum[0]), edges[0])
-    found = np.zeros(values.size, np.uint16)
-    for own in range(edges.shape[0]):
-        rows = np.flatnonzero(outer == own)
-        if rows.size and not np.isnan(edges[own]).any():
-            found[rows] = assign(values[rows], float(minimum[own]), edges[own])
-    return found
 
 
 def mean_gap(gaps: Floats) -> Number:
