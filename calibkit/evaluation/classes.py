@@ -165,22 +165,14 @@ def read_votes(options: EvaluateOptions, source: Source) -> tuple[RaterRows, dic
         ),
     )
     if options.weight is not None:
-        rows = _repeated(rows, options.weight)
+        weight = weight_column(rows.others[options.weight], rows.where)
+        broken = weight != np.floor(weight)
+        if broken.any():
+            advice = "votes take whole weights only: a weight 2 is the row twice"
+            column = rows.others[options.weight]
+            rows.where.refuse(column, broken, "no whole number of rows", advice)
+        rows = rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
     return rows, _predictors(rows, options)
-
-
-def _repeated(rows: RaterRows, name: str) -> RaterRows:
-    """Return rows as often as their weights say, which are whole numbers here."""
-    weight = weight_column(rows.others[name], rows.where)
-    whole = weight == np.floor(weight)
-    if not whole.all():
-        rows.where.refuse(
-            rows.others[name],
-            ~whole,
-            "no whole number of rows",
-            "votes take whole weights only: a weight 2 is the row twice",
-        )
-    return rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
 
 
 def _add(

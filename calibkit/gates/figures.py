@@ -471,20 +471,16 @@ def side_by_side(first: Content, second: Content) -> Content:
     merged: Content = {}
     for path in dict.fromkeys([*known[0], *known[1]]):
         a, b = (side.get(path) for side in known)
+        numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b)]
+        delta = b - a if all(numbers) else None
+        finite = delta is not None and abs(delta) < float("inf")
         place = merged
         for name in path[:-1]:
             place = place.setdefault(name, {})
-        place[path[-1]] = {"a": a, "b": b, "delta": _difference(a, b)}
+        place[path[-1]] = {"a": a, "b": b, "delta": delta if finite else None}
     return merged
 
 
 def _described(kind: str) -> str:
     known = {"metrics": "metrics", "result": "no metrics or model", "diff": "a comparison"}
     return known.get(kind, f"a model of kind {kind!r}")
-
-
-def _difference(a: Any, b: Any) -> float | None:
-    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in (a, b)):
-        return None
-    difference: float = b - a
-    return difference if abs(difference) < float("inf") else None

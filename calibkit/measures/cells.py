@@ -90,7 +90,10 @@ def interval(
     """
     if not gaps.size:
         return None, None
-    most = _chi_squared(gaps.size, confidence)
+    # The quantile: exact for one degree of freedom, else by the cube of Wilson and Hilferty.
+    spread = 2.0 / (9.0 * gaps.size)
+    most = gaps.size * (1.0 - spread + normal_quantile(confidence) * math.sqrt(spread)) ** 3
+    most = critical_value(confidence) ** 2 if gaps.size == 1 else most
     high = (math.fsum(gaps) + math.sqrt(most * math.fsum(variances))) / gaps.size
     # The least mean: each gap is smaller by the same share of its variance, down to 0.
     order = np.argsort(gaps / variances, kind="stable")
@@ -102,14 +105,6 @@ def interval(
     least = share[np.argmax(share <= gaps / variances)]
     low = math.fsum(np.maximum(gaps - least * variances, 0.0)) / gaps.size
     return low, min(high, 1.0)
-
-
-def _chi_squared(degrees: int, confidence: float) -> float:
-    """Return a quantile: exact for one degree of freedom, else by the cube of Wilson and Hilferty."""
-    if degrees == 1:
-        return critical_value(confidence) ** 2
-    spread = 2.0 / (9.0 * degrees)
-    return degrees * (1.0 - spread + normal_quantile(confidence) * math.sqrt(spread)) ** 3
 
 
 def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Edges, Edges]:

@@ -155,8 +155,15 @@ def _enough(name: str, view: View) -> bool:
 
 def _by_influence(name: str, value: float, view: View, level: Level) -> Interval | None:
     """Return the interval of a metric with an influence function; None of too few rows."""
-    if name == "log_loss_reduction":
-        return _reduction(value, view, level)
+    if name == "log_loss_reduction":  # the paired ratio to the baseline's
+        base, own = view.baseline, log_loss(view)
+        other = None if base is None or base is view else log_loss(base)
+        if base is None or not own or not other or value <= -1.0:
+            return None
+        contribution = row_contributions("log_loss", view) / own
+        contribution -= row_contributions("log_loss", base) / other
+        error = math.sqrt(rows_variance(contribution, view.sample, view.settings))
+        return Interval(*on_scale(value, level.reach * error * (1.0 + value), "log1p"))
     if not _enough(name, view):
         return None
     if name in ("auc", "average_precision") and value in (0.0, 1.0):
@@ -183,20 +190,6 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
         return Interval(ends[0], 0.25 if low <= 0.5 <= high else ends[1])
     base = view.base_rate if name == "lift" and view.base_rate else 1.0
     return Interval(low / base, high / base)
-
-
-def _reduction(value: float, view: View, level: Level) -> Interval | None:
-    """Return the interval of the log loss over the baseline's, less 1, by the paired ratio."""
-    base = view.baseline
-    if base is None or base is view or value <= -1.0:
-        return None
-    own, other = log_loss(view), log_loss(base)
-    if not own or not other:
-        return None
-    contribution = row_contributions("log_loss", view) / own
-    contribution -= row_contributions("log_loss", base) / other
-    error = math.sqrt(rows_variance(contribution, view.sample, view.settings))
-    return Interval(*on_scale(value, level.reach * error * (1.0 + value), "log1p"))
 
 
 def _centre(name: str, value: float, varied: Mapping[str, Spread]) -> float:

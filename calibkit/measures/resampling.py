@@ -55,34 +55,12 @@ Statistic = Callable[[Floats], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Cells:
-    """A view in cells, by falling score."""
-
-    table: Floats  # positive and negative rows of each cell
-    score: Floats  # the mean score of each
-    ends: Int64s  # the entry of the tally after the last of each
-
-
-@dataclass(frozen=True)
 class Spread:
     """A metric on the cells themselves, and its mean and standard deviation over the replicates."""
 
     own: float
     mean: float
     deviation: float
-
-
-def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
-    """Gather a view into cells that never straddle the bins, given by the entries after each."""
-    breaks = np.unique(np.concatenate([*bins, np.empty(0, np.int64)]))
-    room = np.empty((most + 2 * breaks.size + 2, 4))
-    least = 1 if view.score.size <= most else -(-view.total // most)
-    score = view.score if view.probability is None else view.probability
-    size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
-    found = room[:size]
-    rows = found[:, 0] + found[:, 1]
-    mean = np.divide(found[:, 2], rows, out=np.zeros(size), where=rows > 0)
-    return Cells(found[:, :2] * view.unit.size, mean, found[:, 3].astype(np.int64))
 
 
 def _bin_ends(view: View, strategy: str) -> Int64s:
@@ -108,19 +86,29 @@ class Statistics:
             bins["ece", "mce", "ece_debiased", EXCESS] = _bin_ends(view, view.settings.strategy)
         if "ace" in plain:
             bins["ace", "", "", ""] = _bin_ends(view, "equal-mass")
-        self.cells = cells_of(view, list(bins.values()), most)
+        # Cells by falling score that never straddle the bins.
+        breaks = np.unique(np.concatenate([*bins.values(), np.empty(0, np.int64)]))
+        room = np.empty((most + 2 * breaks.size + 2, 4))
+        least = 1 if view.score.size <= most else -(-view.total // most)
+        score = view.score if view.probability is None else view.probability
+        size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
+        rows = room[:size, 0] + room[:size, 1]
+        #: Positive and negative rows of each cell, its mean score, the entry of the tally after it.
+        self.table = room[:size, :2] * view.unit.size
+        self.score = np.divide(room[:size, 2], rows, out=np.zeros(size), where=rows > 0)
+        self.ends = room[:size, 3].astype(np.int64)
         self.share = 1.0
         if by_rows(view.sample, view.settings) and view.probability is not None:
             near = _independent(view, _bin_ends(view, "equal-mass"))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for names, ends in bins.items():
-            after = np.searchsorted(self.cells.ends, ends, side="right").astype(np.int64)
+            after = np.searchsorted(self.ends, ends, side="right").astype(np.int64)
             self.parts.append((names, partial(self._gaps, after, _independent(view, ends))))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
-            self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
+            self.parts.append((("smooth_ece",), _Smooth(view, self.table, self.score, self.share)))
         if "pr_auc" in plain:
             self.parts.append((("pr_auc",), _area))
         at_bound = {"recall_at_precision": _recall, "precision_at_recall": _precision}
@@ -140,12 +128,12 @@ class Statistics:
 
     def _gaps(self, ends: Int64s, share: Floats, table: Floats) -> Sequence[float]:
         out = np.empty(4)
-        kernels.gap_statistics(table, self.cells.score, ends, share, out)
+        kernels.gap_statistics(table, self.score, ends, share, out)
         return out.tolist()
 
     def _corp(self, table: Floats) -> Sequence[float]:
         out = np.empty(3)
-        kernels.corp_statistics(table, self.cells.score, np.empty_like(table), out)
+        kernels.corp_statistics(table, self.score, np.empty_like(table), out)
         noise = _POOL_NOISE * float(out[2]) / self.share
         return [float(out[0]) - noise, float(out[1]) - noise, noise]
 
@@ -209,18 +197,18 @@ class _Smooth:
     fixed width over 1 - f'(sigma).
     """
 
-    def __init__(self, view: View, cells: Cells, share: float) -> None:
+    def __init__(self, view: View, table: Floats, score: Floats, share: float) -> None:
         self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
         self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
         self.points = 1 + max(256, _POINTS * self.terms)
         # Cells of equal width, narrow beside sigma: few, whatever the tally has.
         size = _POINTS * max(self.terms, 32)
-        self.score = cells.score
-        self.place = np.minimum((cells.score * size).astype(np.int64), size - 1)
+        self.score = score
+        self.place = np.minimum((score * size).astype(np.int64), size - 1)
         self.middle = (np.arange(size) + 0.5) / size
-        self.noise = self._noise(cells.table, share)
+        self.noise = self._noise(table, share)
         step = 0.05 * self.sigma
-        own = self._coefficients(cells.table)
+        own = self._coefficients(table)
         low, self.size, high = (
             self._at(own, self.sigma + shift)[0] for shift in (-step, 0.0, step)
         )
@@ -325,9 +313,9 @@ def spreads(
     if paired:
         most = FEW_CELLS if last.sample.rows <= _MANY_ROWS else PAIR_CELLS
     both = [Statistics(view, metrics, most) for view in views]
-    own = [one.cells.table for one in both]
+    own = [one.table for one in both]
     if rows or paired:
-        cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, both, strict=True))
+        cell = tuple(_places(v, s.ends) for v, s in zip(views, both, strict=True))
         units = units_of(last.sample, last.settings, cell)
     else:  # the positive and the negative rows of each cell
         every = np.arange(own[0].size)

@@ -20,7 +20,6 @@ from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refu
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.model import Model
 from calibkit.numerics.binomial import interval
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
@@ -197,21 +196,16 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
             found.append({"name": name, "curve": "decisions", "threshold": value, **values})
     for shown, score, own in wanted:
         values = with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
-        one = _only_threshold(own.model) if own.model is not None else None
+        one = None
+        if isinstance(own.model, BoundaryModel) and not own.model.groups:
+            cuts = [threshold_value(cut) for cut in own.model.score_thresholds]
+            one = cuts[0] if len(cuts) == 1 and np.isfinite(cuts[0]) else None
         if one is None and options.KIND == "threshold":
             raise UsageError(
                 f"{shown}: does not have one threshold; plot heatmap draws boundaries."
             )
         found.append({"name": shown, "curve": "decisions", "threshold": one, **values})
     return pl.DataFrame(found, schema=_SCHEMA)
-
-
-def _only_threshold(model: Model) -> float | None:
-    """Return the threshold of a boundary that has one and no more."""
-    assert isinstance(model, BoundaryModel)
-    several = model.groups or len(model.score_thresholds) != 1
-    value = None if several else threshold_value(model.score_thresholds[0])
-    return value if value is not None and np.isfinite(value) else None
 
 
 def draw_rates(shown: Points, sheet: Sheet) -> None:

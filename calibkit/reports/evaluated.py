@@ -84,6 +84,10 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     boundary = model if isinstance(model, BoundaryModel) else None
     paths = [one.relative or one.path for one in source.parts]
     inputs = some_of(["standard input" if path == "-" else path for path in paths], 3)
+    heading = html.tag("h1", html.joined(["Evaluation of ", html.tag("code", inputs)]))
+    line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
+    if options.intervals and metrics.intervals:
+        line += f" {100 * options.confidence:.10g} % confidence intervals."
     names = list(dict.fromkeys(name for own in metrics.metrics.values() for name in own[ALL]))
     terms: list[Markup] = []
     for name in dict.fromkeys(map(stem, names)):  # without bounds and classes
@@ -95,7 +99,7 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     short = [*_in_short(boundary, metrics), *_money(options, source, boundary)]
     return html.page(
         f"Evaluation of {inputs}",
-        _head(metrics, inputs, options.confidence if options.intervals else None),
+        html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")])),
         html.section("In short", html.paragraphs(short)),
         html.section(
             "What to know about the data",
@@ -111,14 +115,6 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
         html.section("How they were computed", html.table(signatures)),
         html.tag("footer", f"Written by calibkit {__version__}."),
     )
-
-
-def _head(metrics: Metrics, inputs: str, confidence: float | None) -> Markup:
-    heading = html.tag("h1", html.joined(["Evaluation of ", html.tag("code", inputs)]))
-    line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
-    if confidence is not None and metrics.intervals:
-        line += f" {100 * confidence:.10g} % confidence intervals."
-    return html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")]))
 
 
 def _pictures(
@@ -186,7 +182,6 @@ _COLOURS = {
     "#0072b2": "--series",
 }
 
-_BEFORE = re.compile(r"^.*?(?=<svg )", re.DOTALL)
 _STYLE = re.compile(r"<defs><style.*?</style></defs>", re.DOTALL)
 _LABEL = re.compile(r'aria-label="[^"]*"')
 _SPACES = re.compile(r' xmlns(:xlink)?="[^"]*"')  # HTML knows them
@@ -221,20 +216,14 @@ def _figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
         if slices[ALL].get(name) is not None
     ]
     alt = f"{title} ({'; '.join(values)})." if values else f"{title}."
-    return html.figure(_inline(svg, alt, f"picture{place}-"), f"{title}. {_WORDS[shown.kind]}")
-
-
-def _inline(svg: str, alt: str, prefix: str) -> Markup:
-    """Return an SVG file of the light style as an element of a page, in the page's colours.
-
-    Its names get a prefix, because two pictures of one page may not share any.
-    """
-    element = _STYLE.sub("", _BEFORE.sub("", svg, count=1), count=1)
+    # As an element of the page, in its colours; two pictures of one page may not share names.
+    element = _STYLE.sub("", svg[svg.index("<svg ") :], count=1)
     element = _SPACES.sub("", element, count=2)
-    element = _IDS.sub(lambda found: f"{found[1]}{prefix}", element)
-    for colour, name in _COLOURS.items():
-        element = element.replace(colour, f"var({name})")
-    return Markup(_LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip())
+    element = _IDS.sub(lambda found: f"{found[1]}picture{place}-", element)
+    for colour, of_page in _COLOURS.items():
+        element = element.replace(colour, f"var({of_page})")
+    element = _LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip()
+    return html.figure(Markup(element), f"{title}. {_WORDS[shown.kind]}")
 
 
 def _cell(metrics: Metrics, score: str, part: str, name: str) -> Number | Span | None:

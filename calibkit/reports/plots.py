@@ -43,7 +43,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "ece-at": (comparisons.ece_points, comparisons.draw_ece),
     "bias": (comparisons.bias_points, comparisons.draw_bias),
     "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
-    "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
+    "disagreement": (reliability.disagreement_points, reliability.draw),
     "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
     "watch": (watch.points, watch.draw),
 }

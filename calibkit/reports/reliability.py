@@ -81,11 +81,24 @@ def _series(table: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
+#: What stands at the axes of curves of votes.
+_OF_VOTES = {
+    "classes": ("predicted probability of a class", "share of raters who chose the class"),
+    "disagreement": (
+        "predicted probability that two raters differ",
+        "share of pairs of raters who differ",
+    ),
+}
+
+
 def draw(shown: Points, sheet: Sheet) -> None:
-    """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
-    if "classes" in shown.table["curve"]:
-        share = f"share of raters who chose the class{shown.interval}"
-        _draw_votes(shown, sheet, "predicted probability of a class", share)
+    """Draw bins with intervals and the CORP curve above, and how many rows the bins have below.
+
+    Of votes there is a line a predictor in place of bins and curve.
+    """
+    curve = shown.table["curve"][0]
+    if curve in _OF_VOTES:
+        _draw_votes(shown, sheet, *_OF_VOTES[curve])
         return
     held = shown.table.filter(pl.col("count") > 0)
     wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
@@ -121,13 +134,8 @@ def draw(shown: Points, sheet: Sheet) -> None:
     sheet.entry("calibrated", **sheet.guide)
 
 
-def draw_disagreement(shown: Points, sheet: Sheet) -> None:
-    """Draw a line a predictor, with intervals, and how many rows its bins have below."""
-    share = f"share of pairs of raters who differ{shown.interval}"
-    _draw_votes(shown, sheet, "predicted probability that two raters differ", share)
-
-
 def _draw_votes(shown: Points, sheet: Sheet, x: str, y: str) -> None:
+    y += shown.interval
     main, below = _panels(sheet, 1)
     for place, (name, bins) in enumerate(_series(shown.table).items()):
         own = bins.filter(pl.col("count") > 0)

@@ -265,6 +265,11 @@ class Findings:
         present = np.ones(column.len(), bool) if absent is None else ~absent
         missing = int(np.count_nonzero(~present))
         kept = column if absent is None else column.filter(pl.Series(present))
+        ends = {"low": kept.min(), "high": kept.max()} if kept.dtype.is_numeric() else {}
+        finite = {
+            name: float(end) if isinstance(end, int | float) and np.isfinite(end) else None
+            for name, end in ends.items()
+        }
         self.columns.append(
             Checked(
                 role=role,
@@ -272,7 +277,7 @@ class Findings:
                 dtype=str(column.dtype),
                 missing=missing,
                 distinct=None if kept.dtype.is_nested() else kept.n_unique(),
-                **_range(kept),
+                **finite,
             )
         )
         level = (WARNING if dropped else ERROR) if needed else NOTE
@@ -321,14 +326,3 @@ class Findings:
         said = f"the {role} is {column[0]} in all rows, so it separates none of them"
         self.add(WARNING, "constant", said, column.name, column.len())
         return True
-
-
-def _range(column: pl.Series) -> dict[str, float | None]:
-    """Return the least and the largest number of a column."""
-    if not column.len() or not column.dtype.is_numeric():
-        return {}
-    ends = {"low": column.min(), "high": column.max()}
-    return {
-        name: float(value) if isinstance(value, int | float) and np.isfinite(value) else None
-        for name, value in ends.items()
-    }
