@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -52,28 +52,22 @@ _SCHEMA = schema("name curve", "threshold", *_RATES, *ends_of(_BOUNDED), "area")
 _RISKS = schema("name", "confidence", "coverage", "risk", "aurc")
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """A kind of curve."""
 
     x: str  # what it shows, as columns of the table
     y: str
     area: str  # the metric that is the area under it, and its name
     area_name: str
-    x_label: str = ""  # what stands at the axes
-    y_label: str = ""
+    labels: tuple[str, str] = ("", "")  # what stands at the axes
     steps: bool = False  # drawn as steps, from the first value of y on, not from (0, 0)
 
 
+_PR = ("recall", "precision")
+_ROC = ("false positive rate", "recall (true positive rate)")
 CURVES: Final[Mapping[str, Curve]] = {
-    "precision-recall": Curve(
-        *("recall", "precision", "average_precision", "average precision"),
-        *("recall", "precision"),
-        steps=True,
-    ),
-    "roc": Curve(
-        *("fpr", "recall", "auc", "AUC"), *("false positive rate", "recall (true positive rate)")
-    ),
+    "precision-recall": Curve(*_PR, "average_precision", "average precision", _PR, steps=True),
+    "roc": Curve("fpr", "recall", "auc", "AUC", _ROC),
     "threshold": Curve("threshold", "precision", "auc", "AUC"),
 }
 
@@ -114,16 +108,14 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         )
     simple = plain.intervals and plain.weight is None and plain.groups is None
     confidence = plain.confidence if simple else None
-    base = pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]})
     frames = [
         pl.DataFrame(schema=_SCHEMA),
         *(_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)),
         _operating(source, spec, options),
-        base,
+        pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
-    table = pl.concat(frames, how="diagonal")
     said = per_cent(plain.confidence, plain.intervals)
-    return Points.of(kind, table, rows, interval=said)
+    return Points.of(kind, pl.concat(frames, how="diagonal"), rows, interval=said)
 
 
 def _check_lines(options: CurveOptions) -> None:
@@ -180,8 +172,8 @@ def visible(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
 
 def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
-    base, spread = replace(spec, metrics=_RATES), options.uncertainty
-    alone = replace(base, threshold=None)
+    base = replace(spec, metrics=_RATES)
+    alone, spread = replace(base, threshold=None), options.uncertainty
     wanted = [
         (name, BOUNDARY, replace(alone, boundary=model, decision=None, uncertainty=spread))
         for name, model in options.boundaries
@@ -231,7 +223,7 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
         panel.plot([0, 1], [0, 1], zorder=1, **sheet.guide)
     sheet.entry("chance", **sheet.guide)
     panel.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.03))
-    sheet.label(panel, x=curve.x_label, y=curve.y_label)
+    sheet.label(panel, *curve.labels)
 
 
 def _marked(shown: Points, sheet: Sheet, *needed: str) -> Iterator[tuple[dict[str, Any], Look]]:
@@ -334,16 +326,8 @@ def _risks(view: View) -> pl.DataFrame:
     kept, missed = np.cumsum(rows), np.cumsum(errors)
     coverage, risk = kept / view.total, missed / kept
     shown = visible(coverage, risk)
-    return pl.DataFrame(
-        {
-            "name": view.name,
-            "confidence": -sure[shown],
-            "coverage": coverage[shown],
-            "risk": risk[shown],
-            "aurc": aurc(rows, errors),
-        },
-        schema=_RISKS,
-    )
+    shares = {"coverage": coverage[shown], "risk": risk[shown], "aurc": aurc(rows, errors)}
+    return pl.DataFrame({"name": view.name, "confidence": -sure[shown], **shares}, schema=_RISKS)
 
 
 def aurc(rows: NDArray[Any], errors: NDArray[Any]) -> float:

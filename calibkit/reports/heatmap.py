@@ -100,8 +100,11 @@ def heatmap_points(source: Source, options: HeatmapOptions) -> Points:
                     f"shows {drawn!r}"
                 )
     table = pl.concat([pl.DataFrame(schema=_HEATMAP), *frames], how="diagonal_relaxed")
-    words = {**cells.words, "axis": cells.axis, "highest": repr(cells.highest)}
-    return Points.of("heatmap", table, replace(cells, warnings=tuple(warnings)), **words)
+    # The highest score; of a table the highest mean of a cell.
+    most = cells.rows.score.max() if cells.rows is not None else cells.frame["mean_score"].max()
+    highest = repr(1.0 if most is None else float(most))
+    told = replace(cells, warnings=tuple(warnings))
+    return Points.of("heatmap", table, told, **cells.words, highest=highest)
 
 
 def draw_heatmap(shown: Points, sheet: Sheet) -> None:
