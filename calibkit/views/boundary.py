@@ -32,8 +32,8 @@ def headline(model: BoundaryModel) -> str:
     """Return in a few words what a boundary is."""
     goal = f"{'most' if model.objective.maximize else 'least'} {figure_name(model)}"
     bounds = bounds_text(model)
-    levels = f"{len(model.groups)} segments" if model.groups else f"{model.levels} levels"
-    levels = "1 level" if levels == "1 levels" else levels
+    levels = f"{model.levels} level{'s' * (model.levels != 1)}"
+    levels = f"{len(model.groups)} segments" if model.groups else levels
     at = f" at {bounds}" if bounds else ""
     return f"{model.method}, {goal}{at}, {levels}, {cell_text(model.fit.rows)} rows"
 
@@ -263,13 +263,10 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     table: list[list[object]] = [["fitting rows", fit.rows, *rates(fit.in_sample)]]
     if fit.score_only:
         table.append(["single threshold", fit.rows, *rates(fit.score_only)])
-    if fit.cross_validated:
-        checked = fit.cross_validated
+    if checked := fit.cross_validated:
         name = f"cross-validated ({checked.folds} folds)"
         table.append([name, fit.rows, None, checked.precision, checked.recall, None])
-    if fit.test:
-        table.append(["test rows", fit.test.rows, *rates(fit.test)])
-    return table
+    return [*table, ["test rows", fit.test.rows, *rates(fit.test)]] if fit.test else table
 
 
 def bounds_view(model: BoundaryModel, page: Page) -> None:
@@ -308,13 +305,8 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
         )
         heads.append(f"regret of {figure_name(model)}")
         for row in table:
-            regret = regret_bound(
-                *(slope, rows, row[0]),
-                margin_constant=0.0,
-                margin_exponent=1.0,
-                regression_error=0.0,
-            )
-            row.append(regret)
+            far = {"margin_constant": 0.0, "margin_exponent": 1.0, "regression_error": 0.0}
+            row.append(regret_bound(slope, rows, row[0], **far))
     page.table(heads, table)
 
 
@@ -326,7 +318,7 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     kind = "the bound is one on all rows together"
     if model.bound == "each":
         missing = any(own.fit.in_sample is None for own in model.groups.values())
-        kind = f"each{' that selects rows' if missing else ''} meets the bound on its own"
+        kind = f"each{' that selects rows' * missing} meets the bound on its own"
     elif not model.objective.subject_to:
         kind = "the objective is that of all rows together"
     lines = [f"Thresholds for {count}; {kind}."]
