@@ -17,17 +17,7 @@ from calibkit.evaluation.rows import vote_columns
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
-from calibkit.measures.classes import (
-    METRICS,
-    Classes,
-    Judged,
-    Measured,
-    classes_of,
-    ensemble,
-    measure,
-    signature,
-    vote_rows,
-)
+from calibkit.measures import classes as measured
 from calibkit.measures.metrics import intervals, method
 from calibkit.measures.reliability import curve_rows
 from calibkit.measures.result import Number
@@ -42,14 +32,14 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
     """Return the metrics of class probabilities; the score is the pattern as typed."""
     rows = read_classes(options, source)
     findings, label = Findings(asked=options), rows.counts.argmax(axis=1)
-    names = options.wanted(list(METRICS))
+    names = options.wanted(list(measured.METRICS))
     probability = _probabilities(rows, options)
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         for name, found in probability.items():
             own = (part.of(found), part.of(label), name, part.name)
-            classes = classes_of(*own, options.settings)
-            values = {metric: METRICS[metric].value(classes) for metric in names}
+            classes = measured.classes_of(*own, options.settings)
+            values = {metric: measured.METRICS[metric].value(classes) for metric in names}
             findings.add(name, part.name, values, small)
             _bound(findings, classes, names)
             if curves and not small:
@@ -88,12 +78,12 @@ def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
     )
 
 
-def _bound(findings: Findings, classes: Classes, names: list[str]) -> None:
+def _bound(findings: Findings, classes: measured.Classes, names: list[str]) -> None:
     """Keep the intervals of metrics that are those of one score, and all signatures."""
     asked, score, part = findings.asked, classes.top.name, classes.top.part
     values = findings.metrics.metrics[score][part]
     for name in names:
-        metric, how = METRICS[name], None
+        metric, how = measured.METRICS[name], None
         if metric.of != "each" and asked.intervals:
             view = getattr(classes, metric.of)
             how = method(metric.score, view, findings.options)
@@ -131,7 +121,7 @@ def evaluate_votes(
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         found = {
-            name: measure(judged if part.rows is None else judged.rows(part.rows))
+            name: measured.measure(judged if part.rows is None else judged.rows(part.rows))
             for name, judged in predictors.items()
         }
         for name, one in found.items():
@@ -139,7 +129,7 @@ def evaluate_votes(
             _add(findings, name, part.name, one, values, small)
             if curves and not small:
                 own = (name, part.name, one.judged, findings.confidence)
-                findings.drawn.append(vote_rows(*own, classes=curves == "classes"))
+                findings.drawn.append(measured.vote_rows(*own, classes=curves == "classes"))
             if name != baseline and not small:
                 names = [metric for metric in values if not metric.startswith("rows_")]
                 gaps = one.differences(found[baseline], names, findings.confidence)
@@ -152,7 +142,9 @@ def evaluate_votes(
     return findings.evaluated(total, rows.warnings, notes if several < total else ())
 
 
-def read_votes(options: EvaluateOptions, source: Source) -> tuple[RaterRows, dict[str, Judged]]:
+def read_votes(
+    options: EvaluateOptions, source: Source
+) -> tuple[RaterRows, dict[str, measured.Judged]]:
     """Return checked rows, as often as their weights say, and each predictor; errors as above."""
     rows = read_window(
         source,
@@ -179,7 +171,7 @@ def _add(
     findings: Findings,
     name: str,
     part: str,
-    found: Measured,
+    found: measured.Measured,
     values: dict[str, Number],
     small: bool,
 ) -> None:
@@ -188,14 +180,14 @@ def _add(
     findings.add(name, part, values, small)
     said = {"groups": bool(asked.groups), "weighted": asked.rater_weight is not None}
     for metric in values:
-        text = signature(metric, intervals=asked.intervals, **said)
+        text = measured.signature(metric, intervals=asked.intervals, **said)
         findings.metrics.signature[metric] = text
     if asked.intervals:
         limits = {} if small else found.intervals(values, asked.confidence)
         findings.metrics.intervals.setdefault(name, {})[part] = limits
 
 
-def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
+def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, measured.Judged]:
     """Return each predictor: one a pattern, or all of them together."""
     probabilities = _probabilities(rows, options)
     strengths: list[Floats | None] = [None]
@@ -208,14 +200,14 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
     if options.rater_weight is not None:
         weight = weight_column(rows.others[options.rater_weight], rows.where)
     if options.ensemble:
-        joined = {ENSEMBLE: ensemble(list(probabilities.values()), strengths)}
+        joined = {ENSEMBLE: measured.ensemble(list(probabilities.values()), strengths)}
     else:
         joined = {
             pattern: (matrix, predicted_disagreement(matrix, strength))
             for (pattern, matrix), strength in zip(probabilities.items(), strengths, strict=True)
         }
     return {
-        name: Judged(
+        name: measured.Judged(
             probabilities=matrix,
             disagreement=_given_disagreement(rows, options, phi),
             counts=rows.counts,

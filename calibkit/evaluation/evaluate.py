@@ -14,15 +14,9 @@ import polars as pl
 
 from calibkit.columns.remarks import of_weights
 from calibkit.errors import ModelError
+from calibkit.evaluation import rows as reading
 from calibkit.evaluation.findings import ALL, Evaluated, Findings, Slice, check_names, slices_of
-from calibkit.evaluation.rows import (
-    EvaluateRows,
-    columns_used,
-    grid_of,
-    read_evaluate_rows,
-    reading_of,
-    rows_of,
-)
+from calibkit.evaluation.rows import EvaluateRows, columns_used, read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures import decisions, metrics
 from calibkit.measures.cells import Cells, mean_gap, stretches
@@ -114,7 +108,7 @@ def _add_cells(
     for view in views:
         gaps = {name: found for name, found, _ in stretches(view.sample, own, asked.settings)}
         findings.add(view.name, part.name, {name: mean_gap(gaps[name]) for name in names}, small)
-    shape = {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}
+    shape: dict[str, object] = {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}
     for name in names:
         findings.metrics.signature[name] = signed(name, shape, asked.settings)
 
@@ -184,8 +178,8 @@ def state(options: EvaluateOptions, source: Source) -> State:
         reader = partial(read_classes if options.counts is None else read_votes, options)
         return row_state(ClassesState, options, {}, RowReading(source, used, reader))
     memory = source.memory or memory_budget(None)
-    summary = summarise_scores(source, reading_of(options, source), memory)
-    table = grid_of(options.grid)
+    summary = summarise_scores(source, reading.reading_of(options, source), memory)
+    table = reading.grid_of(options.grid)
     left = replace(
         options, boundary=None, grid=None, grid_score=None, uncertainty=None, threads=None
     )
@@ -210,4 +204,4 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
     rows = rows_of_state(state, memory, options.needs_each)
-    return evaluate_rows(options, rows_of(options, rows, problem.shape))
+    return evaluate_rows(options, reading.rows_of(options, rows, problem.shape))

@@ -87,7 +87,7 @@ class Findings:
         other: str,
         part: str,
         names: Sequence[str],
-        views: tuple[View, ...] = (),
+        views: tuple[View, View] | None = None,
     ) -> None:
         """Keep by how much metrics of two scores of the same rows differ in a slice.
 

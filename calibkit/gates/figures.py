@@ -472,7 +472,7 @@ def side_by_side(first: Content, second: Content) -> Content:
     for path in dict.fromkeys([*known[0], *known[1]]):
         a, b = (side.get(path) for side in known)
         numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b)]
-        delta = b - a if all(numbers) else None
+        delta: Any = b - a if all(numbers) else None  # type: ignore[operator]
         finite = delta is not None and abs(delta) < float("inf")
         place = merged
         for name in path[:-1]:

@@ -24,20 +24,10 @@ from numpy.typing import NDArray
 from calibkit.measures.reliability import SCHEMA
 from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.views import DEFINED, Sample, View, view_of
+from calibkit.numerics import votes
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
-from calibkit.numerics.votes import (
-    BINS,
-    EDGES,
-    ONE,
-    Losses,
-    Targets,
-    bin_sums,
-    class_targets,
-    disagreement_targets,
-    losses,
-    predicted_disagreement,
-)
+from calibkit.numerics.votes import BINS, EDGES, ONE, Targets
 from calibkit.options.metrics import Settings
 from calibkit.version import __version__
 
@@ -168,7 +158,7 @@ def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tupl
     The prediction is the mean of the members'; the disagreement is the mean of the members' own, not
     that of the mean prediction (Mimori et al., equation 51).
     """
-    apart = reduce(np.add, map(predicted_disagreement, members, alpha0))
+    apart = reduce(np.add, map(votes.predicted_disagreement, members, alpha0))
     return reduce(np.add, members) / len(members), apart / len(members)
 
 
@@ -176,13 +166,13 @@ def measure(judged: Judged) -> Measured:
     """Return all metrics of a predictor that votes can judge."""
     rows, several = len(judged.counts), np.flatnonzero(judged.counts.sum(axis=1) >= 2)
     found = Measured(judged, several, {"rows_used": rows, "rows_two_raters": int(several.size)})
-    targets = class_targets(judged.probabilities, judged.counts)
+    targets = votes.class_targets(judged.probabilities, judged.counts)
     share = targets.label[np.arange(rows), np.argmax(judged.probabilities, axis=1)]
     found.values["accuracy"] = exact_sum(share) / rows
     found.influence["accuracy"] = share
     apart = _row_sums(targets, lambda one: (one.label - one.prediction) ** 2)
     lost = apart + _row_sums(targets, lambda one: one.label * (1.0 - one.label))
-    own = losses(bin_sums(targets))
+    own = votes.losses(votes.bin_sums(targets))
     moved = _calibration_moves(targets, own)
     if judged.weight is None:
         found.put("squared_loss", own.squared, lost)
@@ -196,7 +186,7 @@ def measure(judged: Judged) -> Measured:
         return found
     if several.size < rows:
         targets, apart = targets.rows(several), apart[several]
-        own = losses(bin_sums(targets))
+        own = votes.losses(votes.bin_sums(targets))
         moved = _calibration_moves(targets, own)
     epistemic = apart - _row_sums(targets, lambda one: one.excess)
     found.put("epistemic_loss", own.epistemic, epistemic)
@@ -229,14 +219,14 @@ def _put_disagreement(found: Measured) -> None:
     loss, squared, plugin, error = _OF_DISAGREEMENT
     judged, several = found.judged, found.several
     kept = slice(None) if several.size == len(judged.counts) else several
-    targets = disagreement_targets(judged.disagreement[kept], judged.counts[kept])
+    targets = votes.disagreement_targets(judged.disagreement[kept], judged.counts[kept])
 
     def lost(pair: Targets) -> Floats:
         missed = pair.label * (1.0 - pair.prediction) ** 2
         return missed + (1.0 - pair.label) * pair.prediction**2
 
     for prefix, part in (("", targets.columns(0, 1)), ("class_", targets.columns(1, None))):
-        own = losses(bin_sums(part))
+        own = votes.losses(votes.bin_sums(part))
         width = own.squared.size
         moved = _calibration_moves(part, own) / width
         errors = np.sqrt(np.maximum(own.calibration, 0.0))
@@ -250,7 +240,7 @@ def _put_disagreement(found: Measured) -> None:
     found.roots[error] = squared
 
 
-def _calibration_moves(targets: Targets, known: Losses) -> Floats:
+def _calibration_moves(targets: Targets, known: votes.Losses) -> Floats:
     """Return how each row moves the calibration loss, summed over the targets."""
     moved = np.zeros(targets.prediction.shape[0])
     edges = EDGES[1:]
@@ -316,11 +306,13 @@ def vote_rows(
     the classes were independent of each other (those of one row cannot all be high).
     """
     if classes:
-        sums = bin_sums(class_targets(judged.probabilities, judged.counts))
+        sums = votes.bin_sums(votes.class_targets(judged.probabilities, judged.counts))
     else:
         several = np.flatnonzero(judged.counts.sum(axis=1) >= 2)
-        targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
-        sums = bin_sums(targets.columns(0, 1))
+        targets = votes.disagreement_targets(
+            judged.disagreement[several][:, :1], judged.counts[several]
+        )
+        sums = votes.bin_sums(targets.columns(0, 1))
     rows, labels, squares, predictions = (
         [int(of_bin) for of_bin in own.sum(axis=0)]
         for own in (sums.rows, sums.label, sums.squared_label, sums.prediction)

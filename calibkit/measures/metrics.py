@@ -16,19 +16,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from calibkit.measures import ranking, reliability
+from calibkit.measures import influence, ranking, reliability
 from calibkit.measures.decisions import Confusion, decision_intervals
-from calibkit.measures.influence import (
-    IntervalOptions,
-    Level,
-    by_rows,
-    effective_rows,
-    on_scale,
-    row_contributions,
-    rows_variance,
-    variance,
-    wilson,
-)
+from calibkit.measures.influence import IntervalOptions, Level
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, spreads
 from calibkit.measures.result import Interval, Number
@@ -116,9 +106,9 @@ def differences(
     found: dict[str, Interval] = {}
     for name, value in defined.items():
         if DEFINED[stem(name)].contributions and _enough(name, other):
-            contribution = row_contributions(name, other)
-            contribution -= row_contributions(name, baseline)
-            square = rows_variance(contribution, sample, other.settings)
+            contribution = influence.row_contributions(name, other)
+            contribution -= influence.row_contributions(name, baseline)
+            square = influence.rows_variance(contribution, sample, other.settings)
             reach = level.reach * math.sqrt(square)
             found[name] = Interval(value - reach, value + reach)
     drawn = _drawn(defined)
@@ -160,20 +150,20 @@ def _by_influence(name: str, value: float, view: View, level: Level) -> Interval
         other = None if base is None or base is view else log_loss(base)
         if base is None or not own or not other or value <= -1.0:
             return None
-        contribution = row_contributions("log_loss", view) / own
-        contribution -= row_contributions("log_loss", base) / other
-        error = math.sqrt(rows_variance(contribution, view.sample, view.settings))
-        return Interval(*on_scale(value, level.reach * error * (1.0 + value), "log1p"))
+        contribution = influence.row_contributions("log_loss", view) / own
+        contribution -= influence.row_contributions("log_loss", base) / other
+        error = math.sqrt(influence.rows_variance(contribution, view.sample, view.settings))
+        return Interval(*influence.on_scale(value, level.reach * error * (1.0 + value), "log1p"))
     if not _enough(name, view):
         return None
     if name in ("auc", "average_precision") and value in (0.0, 1.0):
         # Every pair agrees: no spread to be seen, yet few rows prove little.
         rows = min(view.positives, view.negatives or view.positives) * view.unit.size
-        return wilson(value, rows, level)
-    reach = level.reach * math.sqrt(variance(name, view))
+        return influence.wilson(value, rows, level)
+    reach = level.reach * math.sqrt(influence.variance(name, view))
     if name == "auc":
         return Interval(max(0.0, value - reach), min(1.0, value + reach))
-    return Interval(*on_scale(value, reach, DEFINED[name].scale))
+    return Interval(*influence.on_scale(value, reach, DEFINED[name].scale))
 
 
 def _of_rate(name: str, view: View, level: Level) -> Interval | None:
@@ -182,8 +172,10 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
         return None
     rate = view.positives / view.total
     rows = view.total * view.unit.size
-    if by_rows(view.sample, view.settings):
-        rows = effective_rows(rate, variance("base_rate", view), view.sample, view.settings)
+    if influence.by_rows(view.sample, view.settings):
+        rows = influence.effective_rows(
+            rate, influence.variance("base_rate", view), view.sample, view.settings
+        )
     low, high = score_limits(rate, rows, level.reach)
     if name == "brier_uncertainty":
         ends = sorted(end * (1.0 - end) for end in (low, high))
@@ -218,6 +210,6 @@ def _resampled_interval(
         return Interval(min(low, value), max(high, value))
     scale = DEFINED[stem(name)].scale
     if scale == "logit" and 0.0 < value < 1.0:
-        return Interval(*on_scale(value, reach, scale))
+        return Interval(*influence.on_scale(value, reach, scale))
     centre = _centre(name, value, varied)
     return Interval(max(0.0, min(centre - reach, value)), min(1.0, max(centre + reach, value)))

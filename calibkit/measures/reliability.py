@@ -175,14 +175,15 @@ def _pools_as_bins(view: View) -> Bins | None:
 
 def _summed(view: View, low: Floats, high: Floats, ends: NDArray[np.int64]) -> Bins:
     """Return bins with rows, positive rows and the sum of probabilities of each."""
+    assert view.probability is not None  # whoever has bins has probabilities
     cuts = [cut(start, end) for start, end in pairwise([0, *ends.tolist()])][::-1]
     arrays = (view.probability, view.count, view.positive)
     blocks = [block for stretch in cuts for block in stretch]
     sums = iter(each_block(reliability.range_sums, arrays, blocks, view.settings.threads))
     found = [added([next(sums) for _ in own]) if own else (0, 0, 0.0) for own in cuts]
     rows, hits, mass = zip(*found, strict=True)
-    units = np.array([rows, hits], np.int64)
-    return Bins(low, high, *units, np.array(mass, np.float64), ends)
+    count, positive = np.array([rows, hits], np.int64)
+    return Bins(low, high, count, positive, np.array(mass, np.float64), ends)
 
 
 @once

@@ -27,7 +27,8 @@ from calibkit.version import __version__
 from calibkit_kernels import reliability
 
 Floats = NDArray[Any]
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ def once(work: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, 
     """Make a function of a view compute its result the first time it is asked for."""
 
     @wraps(work)
-    def kept(view: View, *args: P.args, **_: P.kwargs) -> T:
+    def kept(view: View, /, *args: P.args, **more: P.kwargs) -> T:
         if (work, *args) not in view.memory:
-            view.memory[work, *args] = work(view, *args)
+            view.memory[work, *args] = work(view, *args, **more)
         return cast(T, view.memory[work, *args])
 
     return kept

@@ -23,17 +23,8 @@ from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.numerics.binomial import interval
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
-from calibkit.reports.style import (
-    Points,
-    Sheet,
-    check_lines,
-    ends_of,
-    nice_end,
-    per_cent,
-    schema,
-    undrawable,
-    with_ends,
-)
+from calibkit.reports import style
+from calibkit.reports.style import Points, Sheet
 
 #: How a line or a point is drawn, in the words of matplotlib.
 Look: TypeAlias = dict[str, Any]
@@ -47,9 +38,9 @@ _RATES = ("selected_share", *_BOUNDED)
 
 #: Columns of the table of rates.  ``curve`` is ``thresholds`` (a score, from its highest threshold
 #: down), ``decisions`` (a boundary or a column of decisions, with intervals) or ``base_rate``.
-_SCHEMA = schema("name curve", "threshold", *_RATES, *ends_of(_BOUNDED), "area")
+_SCHEMA = style.schema("name curve", "threshold", *_RATES, *style.ends_of(_BOUNDED), "area")
 
-_RISKS = schema("name", "confidence", "coverage", "risk", "aurc")
+_RISKS = style.schema("name", "confidence", "coverage", "risk", "aurc")
 
 
 class Curve(NamedTuple):
@@ -100,7 +91,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
     rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
-        raise undrawable(
+        raise style.undrawable(
             source,
             f"all rows are {only}, but a curve needs both classes; name the positive class by "
             "--positive if labels are not 0/1",
@@ -114,13 +105,13 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         _operating(source, spec, options),
         pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
-    said = per_cent(plain.confidence, plain.intervals)
+    said = style.per_cent(plain.confidence, plain.intervals)
     return Points.of(kind, pl.concat(frames, how="diagonal"), rows, interval=said)
 
 
 def _check_lines(options: CurveOptions) -> None:
-    check_lines(options.names, "scores", "--score")
-    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+    style.check_lines(options.names, "scores", "--score")
+    style.check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
 
 
 def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
@@ -184,10 +175,10 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
     if base.thresholds:
         judged = evaluate(replace(base, decision=None), source).metrics
         for name, value in base.thresholds.items():
-            values = with_ends(judged, name, ALL, _BOUNDED)
+            values = style.with_ends(judged, name, ALL, _BOUNDED)
             found.append({"name": name, "curve": "decisions", "threshold": value, **values})
     for shown, score, own in wanted:
-        values = with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
+        values = style.with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
         one = None
         if isinstance(own.model, BoundaryModel) and not own.model.groups:
             cuts = [threshold_value(cut) for cut in own.model.score_thresholds]
@@ -269,7 +260,7 @@ def worth_points(source: Source, options: CurveOptions) -> Points:
     confidence = base.confidence if base.intervals else None
     worth, column, _ = _WORTHS[kind]
     table = curves(found, worth, confidence, base.seed).rename({"net_benefit": column})
-    return Points.of(kind, table, rows, interval=per_cent(confidence))
+    return Points.of(kind, table, rows, interval=style.per_cent(confidence))
 
 
 def draw_worth(shown: Points, sheet: Sheet) -> None:
@@ -305,7 +296,7 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
 
     A score is sure of a row by max(p, 1 - p), and says positive where p >= 1/2.
     """
-    check_lines(options.names, "scores", "--score")
+    style.check_lines(options.names, "scores", "--score")
     spec = replace(options.judged, metrics=("count",))
     refuse(spec, "a risk-coverage curve")
     rows = read_evaluate_rows(spec, source)
@@ -363,5 +354,5 @@ def draw_risk(shown: Points, sheet: Sheet) -> None:
     for place, own in enumerate(shown.table.partition_by("name", maintain_order=True)):
         said = f"{own['name'][0]}, AURC {own['aurc'][0]:.4f}"
         sheet.curve(panel, place, said, own["coverage"], own["risk"])
-    panel.set(xlim=(-0.02, 1.02), ylim=(0.0, nice_end(shown.table["risk"])))
+    panel.set(xlim=(-0.02, 1.02), ylim=(0.0, style.nice_end(shown.table["risk"])))
     sheet.label(panel, x="coverage (share of rows kept, the surest first)", y="share of errors")

@@ -458,8 +458,9 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
 
     def cells(found: Difference) -> list[object]:
         """Return a difference, and whether its interval leaves open that there is none."""
-        known = found.low is not None and found.high is not None
-        inside = "–" if not known else "yes" if found.low <= 0.0 <= found.high else "no"
+        inside = "–"
+        if found.low is not None and found.high is not None:
+            inside = "yes" if found.low <= 0.0 <= found.high else "no"
         return [Span(found.value, found.low, found.high, signed=True), inside]
 
     own = [[name, *cells(found)] for name, found in slices[ALL].items() if not name.endswith("]")]

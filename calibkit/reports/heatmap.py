@@ -35,16 +35,9 @@ from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.grid_plots import HeatmapOptions, RegionsOptions
+from calibkit.reports import style
 from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
-from calibkit.reports.style import (
-    Points,
-    Sheet,
-    check_lines,
-    nice_end,
-    schema,
-    undrawable,
-    with_room,
-)
+from calibkit.reports.style import Points, Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +52,7 @@ MOST_CELLS = 800
 
 #: Columns of the table.  ``kind`` is ``cell``, or ``boundary``: a rectangle that the boundary
 #: ``name`` selects, from the threshold ``score_low`` up.
-_HEATMAP = schema(
+_HEATMAP = style.schema(
     "kind name",
     *("uncertainty_low", "uncertainty_high", "rank_low", "rank_high", "score_low", "score_high"),
     *("count", "positives", "positivity"),
@@ -76,7 +69,7 @@ def heatmap_points(source: Source, options: HeatmapOptions) -> Points:
 
     ``rank_low`` and ``rank_high`` are the shares of rows with an uncertainty below the limits.
     """
-    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+    style.check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
     cells = grid_cells(source, options, 10, 20)
     ends, level = level_ends(cells.frame), cells.frame["uncertainty_bin"].to_numpy()
     frames = [
@@ -101,7 +94,8 @@ def heatmap_points(source: Source, options: HeatmapOptions) -> Points:
                 )
     table = pl.concat([pl.DataFrame(schema=_HEATMAP), *frames], how="diagonal_relaxed")
     # The highest score; of a table the highest mean of a cell.
-    most = cells.rows.score.max() if cells.rows is not None else cells.frame["mean_score"].max()
+    of = cells.frame["mean_score"] if cells.rows is None else cells.rows.score
+    most: Any = of.max()
     highest = repr(1.0 if most is None else float(most))
     told = replace(cells, warnings=tuple(warnings))
     return Points.of("heatmap", table, told, **cells.words, highest=highest)
@@ -135,7 +129,7 @@ def draw_heatmap(shown: Points, sheet: Sheet) -> None:
         for rank, value in ticks.iter_rows()
         if value is not None and np.isfinite(value) and 0.0 < rank < 1.0
     ]
-    panel.set_yticks(*with_room(borders, 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6)))
+    panel.set_yticks(*style.with_room(borders, 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6)))
     spread = shown.words["uncertainty"]
     sheet.label(panel, x=shown.words["score"], y=f"{spread} (by rank)" if spread else "rows")
 
@@ -145,7 +139,7 @@ def _score_ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, f
     limits = pl.concat([table["score_low"], table["score_high"]])
     inner = limits.filter(limits.is_finite())
     if words["scale"] == "probability" and words["axis"] == "value":
-        return 0.0, nice_end(inner, pl.Series([float(words["highest"])]))
+        return 0.0, style.nice_end(inner, pl.Series([float(words["highest"])]))
     if not inner.len():
         return -1.0, 1.0
     ends: Any = inner.min(), inner.max()
@@ -354,7 +348,7 @@ _CELL_RANKS = ("x_rank_low", "x_rank_high", "y_rank_low", "y_rank_high")
 
 #: Columns of the table, a row for each cell and decision: where it lies, its rows and how many of them
 #: get the decision, and the lowest and the highest threshold there (over the other uncertainties).
-_REGIONS = schema(
+_REGIONS = style.schema(
     "decision",
     *("x_low", "x_high", "y_low", "y_high"),
     *_CELL_RANKS,
@@ -401,7 +395,7 @@ def region_points(source: Source, options: RegionsOptions) -> Points:
     found = apply_model(model, source, _applied(options, names))
     frame = found.frame.filter(pl.col("decision").is_not_null())
     if not frame.height:
-        raise undrawable(source, "no row has a decision")
+        raise style.undrawable(source, "no row has a decision")
     edges = tuple(np.array(model.partition.edges[place], np.float64) for place in drawn)
     grid, where = CellGrid(names, edges), RowFinder(source)
     cell = grid.of([as_fitted(one, frame[one.name], where) for one in spreads]).astype(np.int64)
@@ -455,7 +449,7 @@ def draw_regions(shown: Points, sheet: Sheet) -> None:
         ):
             edges = table.select(f"{axis}_rank_high", f"{axis}_high").unique().sort(f"{axis}_high")
             inner = [(rank, f"{edge:.3g}") for rank, edge in edges.iter_rows() if 0.0 < rank < 1.0]
-            place(*with_room(inner, room / (72 * 0.6)))
+            place(*style.with_room(inner, room / (72 * 0.6)))
         sheet.label(panel, y=f"{shown.words['y']} (by rank)", share=share)
     sheet.label(panel, x=f"{shown.words['x']} (by rank)")
 

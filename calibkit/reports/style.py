@@ -201,14 +201,16 @@ class Sheet:
     ) -> None:
         """Draw the known intervals of line `place` (see `ends_of`), `look` over its own look."""
         look = {"color": self.line(place)["color"], "lw": 1.0} | look
-        panel.vlines(*_known(x, of, name), **look)
+        at, low, high = _known(x, of, name)
+        panel.vlines(at, low, high, **look)
 
     def band(
         self, panel: Axes, place: int, x: ArrayLike, of: pl.DataFrame, name: str = "", **look: Any
     ) -> None:
         """Shade the known intervals along line `place` (see `ends_of`)."""
         look = {"color": self.line(place)["color"], "alpha": 0.15, "lw": 0} | look
-        panel.fill_between(*_known(x, of, name), **look)
+        at, low, high = _known(x, of, name)
+        panel.fill_between(at, low, high, **look)
 
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""

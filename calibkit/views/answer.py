@@ -177,10 +177,10 @@ def expectation(model: BoundaryModel) -> str:
     verb = "is" if len(model.objective.subject_to) == 1 else "are"
     caveat = f"; {bounds} {verb} not guaranteed there" if bounds else ""
     if judged is None:
-        seen = fit.in_sample
+        fitted = fit.in_sample
         return (
-            f"On new data expect less than on the fitting rows (precision {rate(seen.precision)}, "
-            f"recall {rate(seen.recall)}): not judged on others{caveat}."
+            f"On new data expect less than on the fitting rows (precision {rate(fitted.precision)}, "
+            f"recall {rate(fitted.recall)}): not judged on others{caveat}."
         )
     how = "test rows" if fit.test else "cross-validated"
     own = ""
@@ -288,16 +288,12 @@ def doubts(model: BoundaryModel) -> list[str]:
                 f"--max-gap {measure}:{most:g}"
             )
     if model.bound == "each" and model.groups:
-        judged = {
-            name: own.fit.test or own.fit.cross_validated for name, own in model.groups.items()
-        }
-        seen_of = (
-            (name, each, getattr(own, each, None))
-            for name, own in judged.items()
-            for each in bounds
-        )
-        missed = (name for name, each, seen in seen_of if seen is not None and seen < bounds[each])
-        short = list(dict.fromkeys(missed))
+        short = []
+        for name, own in model.groups.items():
+            judged = own.fit.test or own.fit.cross_validated
+            rates = [(getattr(judged, each, None), bound) for each, bound in bounds.items()]
+            if any(value is not None and value < bound for value, bound in rates):
+                short.append(name)
         if short:
             some = ", ".join(short[:3]) + (", …" if len(short) > 3 else "")
             found.append(
