@@ -1,4 +1,4 @@
-"""One style for all pictures, and their bytes.
+"""What a picture shows, as a table from which alone it is drawn; one style for all, and their bytes.
 
 Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind people can
 tell apart; every line also has a marker and a dash pattern of its own, for print without colour.
@@ -369,10 +369,6 @@ class AxesSheet(Sheet):
             handles, names = zip(*self._entries, strict=True)
             self.main.legend(handles, names, fontsize="small")
         return self.figure
-
-
-# DOC calibkit/reports/style.py
-# """What a picture shows, as a table: a picture is drawn from its points alone."""
 
 
 #: How many lines of one picture can be told apart.

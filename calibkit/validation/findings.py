@@ -1,4 +1,4 @@
-"""What a validation found, as it is printed and written."""
+"""What a validation found: as it is printed and written, and while it is being found."""
 
 from __future__ import annotations
 
@@ -118,10 +118,6 @@ class Report(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return not self.errors
 
 
-# DOC calibkit/validation/findings.py
-# """A validation of some inputs: the columns of each role, and what was found of them so far."""
-
-
 T = TypeVar("T")
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -209,9 +205,9 @@ class Findings:
         self.score: dict[str, Floats] = {}
         self.label: Floats | None = None
 
-    def add(self, level: str, check: str, message: str, *where: Any, **more: Any) -> None:
+    def add(self, level: str, check: str, message: str, *where: Any) -> None:
         """Add a finding about a column, or about all of them; see `Finding`."""
-        self.found.append(Finding(level, check, message, *where, **more))
+        self.found.append(Finding(level, check, message, *where))
 
     def attempt(self, level: str, check: str, work: Callable[[], T]) -> T | None:
         """Return what `work` gives; None, after adding why, if it refuses."""
@@ -282,8 +278,7 @@ class Findings:
         )
         level = (WARNING if dropped else ERROR) if needed else NOTE
         advice = f"fill these rows, or leave them out by {option} drop" if needed else ""
-        if dropped:
-            advice = f"left out by {option} drop"
+        advice = f"left out by {option} drop" if dropped else advice
         if missing:
             said = f"no value in {missing / present.size:.2%} of the rows"
             whole = Values(column, where, present)
@@ -304,17 +299,15 @@ class Findings:
         advice: str = "",
     ) -> FloatArray | None:
         """Return values as numbers, after looking at type and range; None for other types."""
-        array = self.attempt(
-            ERROR, "type", lambda: numeric_column(values.column, values.where, finite=False)
-        )
+        column, where = values.column, values.where
+        array = self.attempt(ERROR, "type", lambda: numeric_column(column, where, finite=False))
         if array is None:
             return None
         outside = (array < low) | (array > high)
         reach = f"[{low:g}, {high:g}{']' if np.isfinite(high) else ')'}"
         self.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
-        what = (
-            "correct these rows" if infinite == ERROR else "only the order of these scores matters"
-        )
+        only = "only the order of these scores matters"
+        what = "correct these rows" if infinite == ERROR else only
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
 
