@@ -20,7 +20,7 @@ from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import KINDS, BinnedPlot, RegionsOptions
 from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
-from calibkit.reports import comparisons, curves, grids, heatmap, reliability, watch
+from calibkit.reports import comparisons, curves, grids, heatmap, reliability
 from calibkit.reports.style import AxesSheet, Points, Sheet, need_matplotlib, settings, to_bytes
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
     "disagreement": (reliability.disagreement_points, reliability.draw),
     "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
-    "watch": (watch.points, watch.draw),
+    "watch": (comparisons.watch_points, comparisons.draw_watch),
 }
 
 
 def opened(inputs: Sequence[str], options: PlotOptions) -> Source | None:
     """Return what a picture shows of inputs that are no rows: states of a watch; None for rows."""
-    return watch.of_states(inputs) if isinstance(options, WatchPlotOptions) else None
+    return comparisons.nights_of(inputs) if isinstance(options, WatchPlotOptions) else None
 
 
 def points(source: Source, options: PlotOptions) -> Points:
@@ -62,7 +62,7 @@ def points(source: Source, options: PlotOptions) -> Points:
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     """Return the column of each role that a picture reads."""
     if isinstance(options, WatchPlotOptions):
-        return watch.columns(source)
+        return comparisons.night_columns(source)
     if isinstance(options, RegionsOptions):
         return heatmap.region_columns(source, options)
     if isinstance(options, JudgedPlot):
