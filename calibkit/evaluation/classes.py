@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,19 +63,18 @@ def _probabilities(rows: RaterRows, options: EvaluateOptions) -> dict[str, Float
 
 def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
     """Return checked rows: a vote each, for the class that the label names."""
-    if options.by is not None:
-        source.require([options.by], "--by")
-    return read_window(
-        source,
-        RaterOptions(
-            probs=options.patterns,
-            label=options.label,
-            scale=options.scale,
-            others=() if options.by is None else (options.by,),
-            on_missing=options.on_missing,
-            unlabelled=options.unlabelled,
-        ),
-    )
+    others = () if options.by is None else (options.by,)
+    source.require(others, "--by")
+    return _read(options, source, others, label=options.label, unlabelled=options.unlabelled)
+
+
+def _read(
+    options: EvaluateOptions, source: Source, others: Iterable[str], **more: Any
+) -> RaterRows:
+    """Read class probabilities, and what judges them."""
+    asked: dict[str, Any] = {"probs": options.patterns, "scale": options.scale}
+    more |= {"on_missing": options.on_missing, "others": tuple(others)}
+    return read_window(source, RaterOptions(**asked, **more))
 
 
 def _bound(findings: Findings, classes: measured.Classes, names: list[str]) -> None:
@@ -146,16 +145,8 @@ def read_votes(
     options: EvaluateOptions, source: Source
 ) -> tuple[RaterRows, dict[str, measured.Judged]]:
     """Return checked rows, as often as their weights say, and each predictor; errors as above."""
-    rows = read_window(
-        source,
-        RaterOptions(
-            probs=options.patterns,
-            counts=options.counts,
-            scale=options.scale,
-            others=tuple(dict.fromkeys(vote_columns(options, source).values())),
-            on_missing=options.on_missing,
-        ),
-    )
+    others = dict.fromkeys(vote_columns(options, source).values())
+    rows = _read(options, source, others, counts=options.counts)
     if options.weight is not None:
         weight = weight_column(rows.others[options.weight], rows.where)
         broken = weight != np.floor(weight)

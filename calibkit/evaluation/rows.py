@@ -172,12 +172,9 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
 
 def _read(source: Source, columns: ScoreColumns, beside: Mapping[str, _Beside]) -> ScoreRows:
     """Return score, label and weight of some rows, and beside them a column for each role."""
+    others = [name for names, _ in beside.values() for name in names]
     rows = read_score_rows(
-        source,
-        columns,
-        uncertainty=False,
-        positive_must_occur=False,
-        others=[name for names, _ in beside.values() for name in names],
+        source, columns, uncertainty=False, positive_must_occur=False, others=others
     )
     where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
     assert where is not None  # `read_score_rows` finds its rows

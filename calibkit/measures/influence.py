@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.result import Interval
-from calibkit.measures.views import DEFINED, Contributions, Floats, Sample, Scale, View, once
+from calibkit.measures.views import DEFINED, Floats, Sample, Scale, View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_sum
@@ -43,7 +43,8 @@ def variance(metric: str, view: View) -> float:
     """
     if by_rows(view.sample, view.settings):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
-    contributions = _contributions(metric)
+    contributions = DEFINED[metric].contributions
+    assert contributions is not None  # only metrics that have some are asked for
     if len(view.blocks) > 1:
         contributions(view, 0)  # what blocks share is computed before threads would each do so
 
@@ -66,15 +67,10 @@ def sampled(sample: Sample, settings: Settings) -> bool:
     return rescaled and sample.weight is not None
 
 
-def _contributions(metric: str) -> Contributions:
-    found = DEFINED[metric].contributions
-    assert found is not None  # only metrics that have some are asked for
-    return found
-
-
 def row_contributions(metric: str, view: View) -> Float64s:
     """Return what each row contributes to a metric for each unit of its weight."""
-    contributions = _contributions(metric)
+    contributions = DEFINED[metric].contributions
+    assert contributions is not None
     blocks = [contributions(view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
     entry = entries(view)

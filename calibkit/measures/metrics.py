@@ -137,7 +137,9 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
 
 def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
-    positives = view.sample.positive_rows
+    sample = view.sample
+    hits = sample.label if sample.times is None else sample.times[sample.label == 1]
+    positives = int(hits.sum())
     if name == "auc":
         return 2 <= positives <= view.sample.rows - 2
     return name not in ("average_precision", "calibration_bias") or positives >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -14,13 +15,11 @@ from calibkit.measures.views import Shares, View, filled, metric, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.sums import ExactSum
-from calibkit.options.metrics import Settings
 from calibkit.summaries.passes import merge_all
 from calibkit_kernels import ranking
 
-
-def _whole(_: Settings) -> dict[str, object]:
-    return {"ties": "whole"}
+#: Of thresholds, which take the rows of one score all together.
+_of_thresholds = partial(metric, options=lambda _: {"ties": "whole"}, scale="logit")
 
 
 @once
@@ -72,13 +71,7 @@ def _average_precision(view: View, block: int) -> Shares:
     return (plus - centre) / view.positives, minus / view.positives
 
 
-@metric(
-    "average_precision",
-    _whole,
-    interval="influence",
-    contributions=_average_precision,
-    scale="logit",
-)
+@_of_thresholds("average_precision", interval="influence", contributions=_average_precision)
 def average_precision(view: View) -> float | None:
     """Return the sum over falling thresholds of the gain in recall times precision.
 
@@ -104,13 +97,7 @@ def precision_recall_area(view: View) -> float | None:
     return math.fsum(parts) / view.positives
 
 
-@metric(
-    "recall_at_precision",
-    _whole,
-    interval="bootstrap",
-    scale="logit",
-    bounds=lambda settings: settings.precisions,
-)
+@_of_thresholds("recall_at_precision", interval="bootstrap", bounds=lambda given: given.precisions)
 def recall_at_precision(view: View, bound: Bound) -> float | None:
     """Return the largest recall of a single threshold with precision >= P, compared exactly.
 
@@ -124,13 +111,7 @@ def recall_at_precision(view: View, bound: Bound) -> float | None:
     return int(hits) / view.positives
 
 
-@metric(
-    "precision_at_recall",
-    _whole,
-    interval="bootstrap",
-    scale="logit",
-    bounds=lambda settings: settings.recalls,
-)
+@_of_thresholds("precision_at_recall", interval="bootstrap", bounds=lambda given: given.recalls)
 def precision_at_recall(view: View, bound: Bound) -> float | None:
     """Return the largest precision of a single threshold with recall >= R, compared exactly.
 

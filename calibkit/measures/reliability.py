@@ -22,17 +22,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.measures import views
 from calibkit.measures.result import Number
-from calibkit.measures.views import (
-    Options,
-    Shares,
-    View,
-    filled,
-    metric,
-    once,
-    probability_of,
-    to_mean,
-)
+from calibkit.measures.views import Shares, View, metric, once
 from calibkit.numerics.binomial import interval
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.numerics.isotonic import Pools, pool, pool_block
@@ -59,7 +51,7 @@ def positives(view: View) -> Number:
 def _base_rate(view: View, block: int) -> Shares:
     part = view.blocks[block]
     values = np.ones(part.stop - part.start), np.zeros(part.stop - part.start)
-    return to_mean(view, view.positives / view.total, values)
+    return views.to_mean(view, view.positives / view.total, values)
 
 
 @metric("base_rate", interval="wilson", contributions=_base_rate, compared=False)
@@ -72,7 +64,7 @@ def _mean_score(view: View, block: int) -> Shares:
     score = view.score if view.settings.scale == "raw" else view.probability
     assert score is not None
     own = score[view.blocks[block]].astype(np.float64)
-    return to_mean(view, (score_sum(view) or 0.0) / view.total, (own, own))
+    return views.to_mean(view, (score_sum(view) or 0.0) / view.total, (own, own))
 
 
 @metric("mean_score", interval="influence", contributions=_mean_score)
@@ -95,7 +87,7 @@ def lift(view: View) -> Number:
 def _calibration_bias(view: View, block: int) -> Shares:
     """Of the ratio of the sum of scores to the sum of labels."""
     ratio = (score_sum(view) or 0.0) / view.positives
-    own = probability_of(view, block).astype(np.float64) / view.positives
+    own = views.probability_of(view, block).astype(np.float64) / view.positives
     return own - ratio / view.positives, own
 
 
@@ -198,7 +190,7 @@ def losses(view: View) -> tuple[float, float] | None:
     return log_loss_ / view.total, squares / view.total
 
 
-def _binned(norm: str, strategy: str | None = None) -> Options:
+def _binned(norm: str, strategy: str | None = None) -> views.Options:
     def options(settings: Settings) -> dict[str, object]:
         said = {"bins": settings.bins, "strategy": strategy or settings.strategy}
         return {**said, "norm": norm, "ties": "whole"}
@@ -211,8 +203,8 @@ def _clipped(_: Settings) -> dict[str, object]:
 
 
 def _log_loss(view: View, block: int) -> Shares:
-    losses = partial(ranking.log_losses, probability_of(view, block))
-    return to_mean(view, log_loss(view), filled(view, block, losses))
+    losses = partial(ranking.log_losses, views.probability_of(view, block))
+    return views.to_mean(view, log_loss(view), views.filled(view, block, losses))
 
 
 @metric("log_loss", _clipped, interval="influence", contributions=_log_loss, scale="log")
@@ -230,8 +222,8 @@ def log_loss_reduction(view: View) -> float | None:
 
 
 def _brier(view: View, block: int) -> Shares:
-    p = probability_of(view, block).astype(np.float64)
-    return to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
+    p = views.probability_of(view, block).astype(np.float64)
+    return views.to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
 
 
 @metric("brier", interval="influence", contributions=_brier, scale="log")

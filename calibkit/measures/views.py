@@ -54,11 +54,6 @@ class Sample:
         columns = {name: own for name, own in vars(self).items() if own is not None}
         return Sample(**{name: own[kept] for name, own in columns.items()})
 
-    @property
-    def positive_rows(self) -> int:
-        """How many of them are positive."""
-        return int(self.label.sum() if self.times is None else self.times[self.label == 1].sum())
-
 
 @dataclass(frozen=True, kw_only=True)
 class View:

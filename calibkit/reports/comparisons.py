@@ -113,16 +113,9 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
         boxed = lifts.size >= LEAST_OF_A_BOX
         if boxed:
             edge = {"color": line["color"], "lw": 1.2}
-            panel.boxplot(
-                [lifts],
-                positions=[place],
-                widths=0.45,
-                showfliers=False,
-                boxprops=edge,
-                whiskerprops=edge,
-                capprops=edge,
-                medianprops={"color": sheet.ink, "lw": 1.6},
-            )
+            looks: Any = dict.fromkeys(("boxprops", "whiskerprops", "capprops"), edge)
+            looks["medianprops"] = {"color": sheet.ink, "lw": 1.6}
+            panel.boxplot([lifts], positions=[place], widths=0.45, showfliers=False, **looks)
         # Points of one run stand side by side in their order, so that none hides another.
         span = 0.0 if lifts.size == 1 else 0.15
         x = place + np.linspace(-span, span, lifts.size)

@@ -309,19 +309,10 @@ def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None
     column = None if model is None else model.columns.get("value")
     if column is None or column.name not in source.schema or options.weight is not None:
         return []
-    own = replace(
-        options,
-        by=None,
-        grid=None,
-        groups=None,
-        weight=column.name,
-        weight_kind="sampling",
-        metrics=("tp", "fp", "fn"),
-        top=(),
-        intervals=False,
-    )
+    own: dict[str, Any] = dict.fromkeys(("by", "grid", "groups")) | {"top": (), "intervals": False}
+    own |= {"weight": column.name, "weight_kind": "sampling", "metrics": ("tp", "fp", "fn")}
     try:
-        values = evaluate(own, source).metrics.metrics[BOUNDARY][ALL]
+        values = evaluate(replace(options, **own), source).metrics.metrics[BOUNDARY][ALL]
     except CalibkitError as error:  # a value is missing or negative
         return [f"{column.name} is not summed: {error}"]
     found, wrong, missed = (float(values[name] or 0.0) for name in ("tp", "fp", "fn"))
