@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, Table
 from calibkit.models.page import cell_text as plain_text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Markup(str):
@@ -197,7 +199,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
     Bins are dots with their intervals, isotonic regression (CORP) is a line, and the number of rows
     of each bin stands below.  `curve` has the columns of `calibkit.measures.reliability.SCHEMA`.
     """
-    bins = curve.filter((pl.col("curve") == "bins") & (pl.col("count") > 0)).to_dicts()
+    bins = curve.filter((curve["curve"] == "bins") & (curve["count"] > 0)).to_dicts()
     if not bins:
         return NOTHING
     right, bottom = _LEFT + _SIDE, _TOP + _SIDE
@@ -225,7 +227,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
     ]
     points = [
         f"{x(pool[end]):.1f},{y(pool['mean_label']):.1f}"
-        for pool in curve.filter(pl.col("curve") == "corp").to_dicts()
+        for pool in curve.filter(curve["curve"] == "corp").to_dicts()
         for end in ("score_low", "score_high")
     ]
     parts.append(_shape("polyline", "curve", points=" ".join(points)))
