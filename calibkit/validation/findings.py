@@ -292,7 +292,6 @@ class Findings:
     def numbers(
         self,
         values: Values,
-        *,
         low: float = -np.inf,
         high: float = np.inf,
         infinite: str = ERROR,

@@ -71,27 +71,22 @@ def validate(options: ValidateOptions, source: Source) -> Report:
 def _scores(findings: Findings) -> None:
     """Look at scores and members: their range, scale, ties, and members that are the same."""
     scale = findings.options.scale
-    probability = measure(scale) == "probability"
-    most = 100.0 if scale == "percent" else 1.0
+    ends = 0.0, 100.0 if scale == "percent" else 1.0
+    low, high = ends if measure(scale) == "probability" else (-np.inf, np.inf)
     for role in ("score", "member"):
+        infinite = ERROR if role == "member" else WARNING
         for values in findings.of(role):
-            array = findings.numbers(
-                values,
-                low=0.0 if probability else -np.inf,
-                high=most if probability else np.inf,
-                infinite=ERROR if role == "member" else WARNING,
-                advice=_guess(values) if scale == "probability" else "",
-            )
+            advice = _guess(values) if scale == "probability" else ""
+            array = findings.numbers(values, low, high, infinite, advice)
             if array is None:
                 continue
             name = values.column.name
             findings.score[name] = values.placed(array)
             if not findings.constant(values, role):
                 _ties(findings, name, array)
-                low, high = float(array.min()), float(array.max())
-                _remark(
-                    findings, "scale", name, remarks.looks_like_probabilities("", low, high, scale)
-                )
+                reach = float(array.min()), float(array.max())
+                said = remarks.looks_like_probabilities("", *reach, scale)
+                _remark(findings, "scale", name, said)
     first: dict[bytes, str] = {}
     for name in findings.roles.get("member", []):
         if name in findings.score:
@@ -242,11 +237,8 @@ def _one_class(findings: Findings, values: Values, level: str, why: str) -> None
     if not alone:
         return
     named = sorted(map(segment_name, alone), key=patterns.natural_key)
-    more = ", …" if len(named) > _NAMED else ""
-    said = (
-        f"{len(alone)} of {rates.height} values have rows of one class only "
-        f"({', '.join(named[:_NAMED])}{more}); {why}"
-    )
+    shown = ", ".join(named[:_NAMED]) + (", …" if len(named) > _NAMED else "")
+    said = f"{len(alone)} of {rates.height} values have rows of one class only ({shown}); {why}"
     findings.add(level, "classes", said, values.column.name)
 
 
