@@ -72,7 +72,7 @@ ONE_OF_EACH = {
     ),
     "the root of one function": (
         r"_?(\w+_root|find_root|bisect\w*|secant|brent\w*|regula_falsi)",
-        "numerics.roots.rising_root measures.votes.put_root",
+        "numerics.roots.rising_root measures.classes.put_root",
     ),
     "isotonic regression": (
         r"_?(pav|pava|pool_adjacent\w*|isotonic|isotonic_regression|isotonic_blocks|pool)",

@@ -40,10 +40,8 @@ _NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disag
 
 #: Metrics of disagreement, and all metrics that need rows with two votes.
 _OF_DISAGREEMENT: Final = (
-    "disagreement_loss",
-    "disagreement_calibration_loss",
-    "disagreement_calibration_loss_plugin",
-    "disagreement_calibration_error",
+    *("disagreement_loss", "disagreement_calibration_loss"),
+    *("disagreement_calibration_loss_plugin", "disagreement_calibration_error"),
 )
 _OF_TWO_VOTES: Final = (
     *("epistemic_loss", "epistemic_loss_plugin", "dispersion_loss", "dispersion_loss_plugin"),
@@ -306,13 +304,12 @@ def vote_rows(
     the classes were independent of each other (those of one row cannot all be high).
     """
     if classes:
-        sums = votes.bin_sums(votes.class_targets(judged.probabilities, judged.counts))
+        targets = votes.class_targets(judged.probabilities, judged.counts)
     else:
         several = np.flatnonzero(judged.counts.sum(axis=1) >= 2)
-        targets = votes.disagreement_targets(
-            judged.disagreement[several][:, :1], judged.counts[several]
-        )
-        sums = votes.bin_sums(targets.columns(0, 1))
+        phi = judged.disagreement[several][:, :1]
+        targets = votes.disagreement_targets(phi, judged.counts[several]).columns(0, 1)
+    sums = votes.bin_sums(targets)
     rows, labels, squares, predictions = (
         [int(of_bin) for of_bin in own.sum(axis=0)]
         for own in (sums.rows, sums.label, sums.squared_label, sums.prediction)
@@ -330,8 +327,8 @@ def vote_rows(
             half = reach * sqrt(max(variance, 0.0) / (count - 1))
             low, high = max(0.0, mean - half), min(1.0, mean + half)
         means = predictions[b] / (count * ONE) if count else None, mean
-        ends = edges[b], edges[b + 1]
-        found.append((name, part, curve, b, *ends, float(count), label / ONE, *means, low, high))
+        bounds = (*edges[b : b + 2], float(count), label / ONE)
+        found.append((name, part, curve, b, *bounds, *means, low, high))
     return pl.DataFrame(found, schema=SCHEMA, orient="row")
 
 
