@@ -10,7 +10,7 @@ import polars as pl
 
 from calibkit.api.functions import options_function
 from calibkit.options import simulate as kinds
-from calibkit.simulate.run import simulate
+from calibkit.simulate import simulate
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=kinds.SimulateOptions)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from calibkit.options.shared import of_output
 from calibkit.options.simulate import KINDS, SimulateOptions
-from calibkit.simulate.run import simulate
 
 from . import declare
 from .console import Console
@@ -39,6 +38,8 @@ class SimulateLine(DryRun):
 
 def run(options: SimulateOptions, line: SimulateLine) -> None:
     """Simulate, and write the rows, or show the first of them."""
+    from calibkit.simulate import simulate
+
     console = line.part(Console, tabular=True)
     if line.dry_run:
         frame = simulate(replace(options, rows=min(options.rows, HEAD)))

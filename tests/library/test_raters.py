@@ -34,7 +34,7 @@ from calibkit.numerics.votes import (
     predicted_disagreement,
 )
 from calibkit.options.maps import LOGIT_MAPS
-from calibkit.simulate.raters import beta_parameters
+from calibkit.simulate import beta_parameters
 from tests.naive import raters as naive
 
 
