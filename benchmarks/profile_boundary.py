@@ -139,7 +139,7 @@ def measure(path: str, folds: int, output: str) -> dict[str, Any]:
         main = import_module("calibkit_cli.main")
         for module in (
             "calibkit.methods.boundary.result.fit",
-            "calibkit.files.outputs",
+            "calibkit.files.paths",
             "calibkit.methods.boundary.run",
         ):
             import_module(module)

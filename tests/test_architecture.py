@@ -356,7 +356,7 @@ def opens_for_writing(name: str, call: ast.Call) -> bool:
 def writers_in(path: Path) -> Iterator[str]:
     # Compiled kernels are no outputs; their folder is tried with a temporary file that has no name.
     # A scratch file is no output: no one but the run itself reads it.
-    own = {"calibkit.files.sinks", "calibkit.files.scratch", "calibkit_kernels._jit"}
+    own = {"calibkit.files.sinks", "calibkit.files.streams", "calibkit_kernels._jit"}
     for name, call in () if module_of(path) in own else calls_of(path):
         if opens_for_writing(name, call) and not goes_to_sinks(path, name):
             yield f"line {call.lineno}: {name}"

@@ -21,11 +21,10 @@ import polars as pl
 from calibkit.apply import apply
 from calibkit.engines.dask import LOCAL, DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.dialect import Dialect, Mark
-from calibkit.files.formats import TEXT_FORMATS, suffix_format
-from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
+from calibkit.files.formats import TEXT_FORMATS, Dialect, Mark, suffix_format
+from calibkit.files.paths import STDIN, Named, find_files, is_remote
 from calibkit.files.sinks import Transaction, make_folders, write_frames
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source, check_rows, open_source
 from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
 from calibkit.models.lineage import footer
@@ -62,7 +61,7 @@ class Shard:
     """A file of the inputs, or a part of one: the rows of a stretch; None: all.
 
     Its name is the one that the user gave it: for messages, and for models that name files; its path
-    is where it is whatever the folder that a worker runs in; see `calibkit.files.inputs.Part`.
+    is where it is whatever the folder that a worker runs in; see `calibkit.files.paths.Part`.
     """
 
     name: str

@@ -19,7 +19,7 @@ import polars as pl
 from calibkit.errors import UsageError
 from calibkit.evaluation.slices import ALL
 from calibkit.files.formats import SEPARATORS, suffix_format
-from calibkit.files.outputs import is_stream
+from calibkit.files.paths import is_stream
 from calibkit.measures.result import Interval, Metrics, Number, alike
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.

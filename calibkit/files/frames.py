@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.files.dialect import Dialect
+from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
 
 

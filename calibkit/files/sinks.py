@@ -30,7 +30,7 @@ from calibkit.errors import UsageError
 from calibkit.files.excel import write_excel
 from calibkit.files.explain import writing
 from calibkit.files.formats import SEPARATORS, suffix_compression, suffix_format, unknown_suffix
-from calibkit.files.outputs import STDOUT_NAMES, final_path, fresh_path
+from calibkit.files.paths import STDOUT_NAMES, final_path, fresh_path
 
 #: Rows of a row group in Parquet, and of a record batch in Arrow files, if rows are not wide: always
 #: the same, so that the bytes of a file do not depend on the frames that it was written from.

@@ -1,33 +1,146 @@
-"""Inputs: files, globs, folders and standard input of one schema, read as one table.
-
-`opening` opens each of them.
-"""
+"""Inputs: files, globs, folders and standard input of one schema, read as one table."""
 
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.dates import Texts
-from calibkit.files.dialect import AS_TEXT, Dialect
-from calibkit.files.explain import reading
-from calibkit.files.formats import named_format
-from calibkit.files.inputs import Part, check_rows, find_files
-from calibkit.files.opening import open_part
+from calibkit.files.excel import excel_table
+from calibkit.files.explain import reading, repeated_name
+from calibkit.files.formats import (
+    ARROW_STREAM,
+    AS_TEXT,
+    TEXT_FORMATS,
+    Dialect,
+    head_of,
+    named_format,
+    sniff_format,
+    suffix_format,
+    unknown_suffix,
+)
+from calibkit.files.paths import STDIN, Part, find_files, is_remote
+from calibkit.files.streams import Scratch, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
-from calibkit.files.text import settled
+from calibkit.files.text import settled, text_table
 from calibkit.files.told import Noted, Told, together
+from calibkit.files.values import Texts
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.progress import tell
+
+#: What stands for null in the name of a folder.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _open(
+    path: str, relative: str, forced: str | None, memory: Memory | None, dialect: Dialect
+) -> Table:
+    """Open one input of `find_files`, of the format `forced`; else see `open_source`."""
+    large = None if memory is None else memory.text
+    with reading(path):
+        source, kept = _where(path, large)
+        head = head_of(source)
+        known = forced or suffix_format(path)
+        if known is None and (kept or isinstance(source, bytes)):
+            known = sniff_format(head)
+        if known is None:
+            raise unknown_suffix(path, "--input-format")
+        if not head and not isinstance(source, str):
+            raise DataError.of(path, "the file is empty (0 bytes); write it again")
+        named = (folder.partition("=") for folder in Path(relative).parts[:-1])
+        keys = {
+            unquote(key): None if unquote(value) == _HIVE_NULL else unquote(value)
+            for key, equals, value in named
+            if equals and key
+        }
+        part = Part(path, known, relative, keys)
+        if known in TEXT_FORMATS and not isinstance(source, str):
+            table = text_table(source, part, large, dialect)
+        elif known == "xlsx":
+            table = excel_table(source, part, dialect)
+        elif known == "parquet":
+            scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
+            table = replace(Table.of(part, scan), stored=source)
+        elif isinstance(source, str):
+            table = Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
+        else:
+            table = _arrow_table(source, part, large, stream=head.startswith(ARROW_STREAM))
+        if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:
+            table = replace(table, kept=kept)
+    if not table.rows:
+        raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
+    return replace(table, part=replace(part, path=getattr(path, "known_as", path)))
+
+
+def _where(path: str, large: int | None) -> tuple[Path | bytes | str, Scratch | None]:
+    """Return where an input can be read as often as need be, and what has to be kept for that.
+
+    A file is that itself, and so is an address that polars reads parts of.  All else comes but once,
+    and is held, from so many bytes on (`large`) in a file of its own.
+    """
+    if path == STDIN:
+        return held(decompressed(sys.stdin.buffer, path), large)
+    if is_remote(path):
+        if suffix_format(path) not in TEXT_FORMATS:
+            return path, None
+        batches = pl.scan_lines(path).collect_batches(maintain_order=True)
+        return held(("\n".join([*rows["line"], ""]).encode() for rows in batches), large)
+    if path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
+        with Path(path).open("rb") as stream:
+            return held(decompressed(stream, path), large)
+    return Path(path), None
+
+
+def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream: bool) -> Table:
+    """Open Arrow data, checked first: polars panics at repeated names and at damage.
+
+    A large stream becomes a file of the run's own, which can be read in parts.
+    """
+    import pyarrow as pa
+
+    big = large is not None and isinstance(source, Path) and source.stat().st_size >= large
+    kept = Scratch() if stream and big else None
+    try:
+        with ExitStack() as opened:
+            file = (
+                pa.memory_map(str(source)) if isinstance(source, Path) else pa.BufferReader(source)
+            )
+            data = opened.enter_context(file)
+            found = pa.ipc.open_stream(data) if stream else pa.ipc.open_file(data)
+            if len(set(found.schema.names)) < len(found.schema.names):
+                raise repeated_name(found.schema.names, part.path)
+            if kept is not None:
+                opened.enter_context(closing(kept))
+                made = opened.enter_context(pa.ipc.new_file(kept, found.schema))
+            numbered = () if stream else map(found.get_batch, range(found.num_record_batches))
+            for batch in found if stream else numbered:
+                batch.validate(full=True)
+                if kept is not None:
+                    made.write_batch(batch)
+    except (ValueError, NotImplementedError) as error:
+        if kept is not None:  # what Arrow files cannot hold is read as a whole; or it is damaged
+            return _arrow_table(source, part, None, stream=True)
+        if isinstance(error, NotImplementedError):  # such types come of damage
+            raise ValueError(str(error)) from error
+        raise
+    if kept is not None:
+        return replace(Table.of(part, pl.scan_ipc(kept.path, glob=False)), kept=kept)
+    if stream:
+        return Table.of(part, pl.read_ipc_stream(source))
+    return Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
 
 
 class Source:
@@ -70,11 +183,6 @@ class Source:
     def paths(self) -> list[str]:
         """The names of the files, in order."""
         return [part.path for part in self.parts]
-
-    @property
-    def format(self) -> str:
-        """The format of the first part: that of an output to standard output."""
-        return self.parts[0].format
 
     @property
     def rows(self) -> int:
@@ -169,7 +277,7 @@ class Source:
             return ""
         return f"; columns of 0 and 1: {', '.join(map(repr, found))} (use --label {found[0]})"
 
-    def _put(self, tables: Iterator[Table]) -> None:
+    def _put(self, tables: Iterable[Table]) -> None:
         self._tables = tuple(tables)
         self.schema = self._tables[0].schema
 
@@ -182,7 +290,7 @@ class Source:
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
 
-        Raises what `calibkit.files.dates.Texts.way` says.
+        Raises what `Texts.way` says.
         """
         for name in names:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
@@ -190,7 +298,8 @@ class Source:
             tables = [table.as_text(name) for table in self._tables]
             way = None
             if self.dialect.date_format != AS_TEXT:
-                way = Texts(name, tables, self.dialect).way()
+                inputs = [(table.part.path, table.frame.lazy()) for table in tables]
+                way = Texts(name, inputs, self.dialect).way()
             self._dates = AS_TEXT if way is None else way.name
             if way is not None:
                 read = partial(way.read, dialect=self.dialect)
@@ -301,7 +410,7 @@ class Source:
 
 def _misread(names: Sequence[str]) -> str:
     """Return what may be wrong with a text file whose header has these names, or nothing."""
-    if all(map(_is_number, names)):
+    if not pl.Series(names).cast(pl.Float64, strict=False).null_count():
         return "; is the header line missing?"
     if len(names) == 1 and "\t" in names[0]:
         return "; if tabs separate the columns, add --input-format tsv"
@@ -310,12 +419,14 @@ def _misread(names: Sequence[str]) -> str:
     return ""
 
 
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
+def check_rows(path: str, rows: int, expected: int) -> None:
+    """Raise a `DataError` where a file gave another number of rows than it had."""
+    if rows != expected:
+        raise DataError.of(
+            path,
+            f"{rows} rows instead of {expected}: the file changed while it was read; "
+            "run again when it is complete",
+        )
 
 
 def open_source(
@@ -351,7 +462,7 @@ def open_source(
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
     asked = replace(dialect or Dialect(), dtype=dtype)
-    tables = [open_part(path, relative, forced, memory, asked) for path, relative in found]
+    tables = [_open(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
         settled(tables, asked.marks), input_format=input_format, memory=memory, dialect=asked
     )

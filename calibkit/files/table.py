@@ -17,8 +17,8 @@ import polars as pl
 from calibkit.errors import DataError, nearest
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
-from calibkit.files.inputs import Part
-from calibkit.files.scratch import Scratch
+from calibkit.files.paths import Part
+from calibkit.files.streams import Scratch
 from calibkit.files.told import Told
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE, exactly
 

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.files.inputs import read_bytes
+from calibkit.files.paths import read_bytes
 from calibkit.gates.expressions import ANY, COMPARISONS, Address, Expression, Segment, address_text
 from calibkit.models.model import Shown, decode, decode_object
 

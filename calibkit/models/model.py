@@ -463,7 +463,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         See `decode`.
     """
     from calibkit.files.formats import suffix_format
-    from calibkit.files.inputs import read_bytes
+    from calibkit.files.paths import read_bytes
 
     path = os.fspath(path)
     if suffix_format(path) is not None:

@@ -37,7 +37,7 @@ def edges_of(value: Any, flag: str) -> tuple[float, ...]:
 
 
 def _read(path: str) -> Any:
-    from calibkit.files.inputs import read_bytes
+    from calibkit.files.paths import read_bytes
     from calibkit.models.model import decode_as, decode_object
 
     data = read_bytes(path)

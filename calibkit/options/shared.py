@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 
 from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
-from calibkit.files.dialect import AS_TEXT, NULL_VALUES, Dialect, codec, separator
+from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
 from calibkit.options.option import COLUMNS, Options, option, tagged
 
 if TYPE_CHECKING:

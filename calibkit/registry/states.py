@@ -11,8 +11,8 @@ import msgspec
 
 from calibkit.errors import ModelError, nearest
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN
-from calibkit.files.scratch import Scratch
+from calibkit.files.paths import STDIN
+from calibkit.files.streams import Scratch
 from calibkit.models.model import decode_as
 from calibkit.registry.methods import STATES
 from calibkit.summaries.states import (

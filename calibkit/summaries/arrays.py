@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from calibkit.files.scratch import disk_room, unnamed_file
+from calibkit.files.streams import disk_room, unnamed_file
 from calibkit.runtime.memory import Memory
 
 #: Seconds between two looks at how much is resident.

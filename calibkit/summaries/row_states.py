@@ -23,9 +23,9 @@ from calibkit.columns.rows import NothingLeft
 from calibkit.errors import ModelError
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
-from calibkit.files.inputs import Part
-from calibkit.files.scratch import Scratch
+from calibkit.files.paths import Part
 from calibkit.files.sources import Source
+from calibkit.files.streams import Scratch
 from calibkit.files.table import Table, one_schema
 from calibkit.models.lineage import name_makers
 from calibkit.models.model import Model, canonical_text

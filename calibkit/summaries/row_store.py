@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
-from calibkit.files.scratch import disk_room, unnamed_file
+from calibkit.files.streams import disk_room, unnamed_file
 from calibkit.numerics.quantile import quantile_places
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import hashes as kernels

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark
 from calibkit.errors import ModelError, ResourceError
-from calibkit.files.inputs import Part
+from calibkit.files.paths import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.numerics.row_hash import data_hash

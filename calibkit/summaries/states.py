@@ -21,8 +21,8 @@ import polars as pl
 
 from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
-from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
+from calibkit.files.streams import Scratch
 from calibkit.files.told import NOTHING, Noted, Told, together
 from calibkit.models.model import canonical_text
 from calibkit.numerics.row_hash import merge_hashes

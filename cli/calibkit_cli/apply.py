@@ -91,8 +91,7 @@ def _run_far(
     """Apply a model on a cluster: each file becomes another."""
     from calibkit.engines.work import ApplyTask, apply_on_cluster, shards_of
     from calibkit.files.formats import suffix_format
-    from calibkit.files.inputs import Part
-    from calibkit.files.outputs import directory_outputs
+    from calibkit.files.paths import Part, directory_outputs
 
     if not console.per_input or console.output is None:
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")

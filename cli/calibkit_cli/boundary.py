@@ -51,7 +51,7 @@ class BoundaryLine(FitLine):
         """Refuse tables that have no place to go, or that would say something else."""
         super().check()
         if self.frontier is not None:
-            from calibkit.files.outputs import check_output
+            from calibkit.files.paths import check_output
 
             check_output(self.frontier, table=True)
             if self.frontier == "-":

@@ -59,7 +59,7 @@ def refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None:
 def _refuse_in(folder: str, read: list[tuple[str | None, str]], suffixes: tuple[str, ...]) -> None:
     """Refuse a file besides the rows, such as the model, where an output of each input would be."""
     from calibkit.files.formats import strip_suffixes
-    from calibkit.files.inputs import find_files
+    from calibkit.files.paths import find_files
 
     others = [name for kind, name in read if kind != "INPUT"]
     beside = {_identity(path): path for name in others for path in _files(name)}
@@ -90,7 +90,7 @@ def _files(name: str) -> Iterator[str]:
         yield path
     if os.path.isfile(name) or "://" in name or name == "-":  # noqa: PTH113
         return
-    from calibkit.files.inputs import find_files
+    from calibkit.files.paths import find_files
 
     with suppress(CalibkitError):
         yield from (path for path, _ in find_files([name]))

@@ -59,7 +59,7 @@ class Console:
         if self.as_json and self.tabular and self.output is None:
             raise UsageError("--json needs -o FILE here: without it the rows are standard output.")
         if self.output is not None:
-            from calibkit.files.outputs import check_folder, check_output, is_directory_output
+            from calibkit.files.paths import check_folder, check_output, is_directory_output
 
             self.per_input = is_directory_output(self.output)
             if self.per_input:

@@ -94,7 +94,7 @@ def write_each(
     Those of each stand in the folder of ``-o DIR/``, `named` as `directory_outputs` says, or `over` the
     inputs.
     """
-    from calibkit.files.outputs import directory_outputs
+    from calibkit.files.paths import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
 
     sources, outputs = [source], [console.output or "-"]
@@ -124,7 +124,7 @@ def write_rows(
     latest before the last frame.
     """
     if not console.per_input and not in_place:
-        deliver_rows(console, make(source, console.warn), source.format)
+        deliver_rows(console, make(source, console.warn), source.parts[0].format)
         return
     count, added = Count(), list[str]()
 

@@ -90,7 +90,7 @@ class EvaluateLine(StateLine, Gated):
             )
 
     def _check_beside(self) -> None:
-        from calibkit.files.outputs import check_output
+        from calibkit.files.paths import check_output
 
         for name in ("reliability", "decision_curve", "plot", "report"):
             path, flag = getattr(self, name), name.replace("_", "-")

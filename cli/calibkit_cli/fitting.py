@@ -99,7 +99,7 @@ def _travelling(options: Any) -> Any:
     """Return options whose files are found from whatever folder a worker runs in."""
     from pathlib import Path
 
-    from calibkit.files.inputs import Named, find_files, is_remote
+    from calibkit.files.paths import Named, find_files, is_remote
 
     absolute = {
         name: [
@@ -184,7 +184,7 @@ def _apply(
     outputs: Transaction,
 ) -> None:
     """Write the rows of a fit with the columns that its model adds, null where it dropped a row."""
-    from calibkit.files.outputs import directory_outputs, is_directory_output
+    from calibkit.files.paths import directory_outputs, is_directory_output
     from calibkit.files.sinks import make_folders
     from calibkit.options.apply import ApplyOptions
 

@@ -249,7 +249,7 @@ class FitLine(StateLine):
         super().check()
         if self.apply is None:
             return
-        from calibkit.files.outputs import (
+        from calibkit.files.paths import (
             STDOUT_NAMES,
             check_folder,
             check_output,

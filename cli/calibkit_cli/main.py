@@ -307,7 +307,7 @@ def end(code: int) -> NoReturn:
         except (OSError, ValueError):
             drop_stdout()
     stop_sharing()
-    scratch = sys.modules.get("calibkit.files.scratch")
+    scratch = sys.modules.get("calibkit.files.streams")
     if scratch is not None:
         scratch.remove_all()
     os._exit(code)

@@ -73,7 +73,7 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
 
 
 def _merge(line: MergeLine) -> None:
-    from calibkit.files.inputs import find_files
+    from calibkit.files.paths import find_files
     from calibkit.methods.watch.watch import are_states
     from calibkit.registry.states import read_state
     from calibkit.summaries.states import merge_states

@@ -95,7 +95,7 @@ def run(options: PlotOptions, line: PlotLine) -> None:
 def _checked(line: PlotLine) -> tuple[Console, str | None]:
     """Return the console and the format of the output, after a look at every output."""
     from calibkit.files.formats import known_suffixes, suffix_format
-    from calibkit.files.outputs import check_output, is_directory_output, is_stream
+    from calibkit.files.paths import check_output, is_directory_output, is_stream
 
     output = line.output or ""
     suffix = output.rpartition(".")[2].lower()

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import DataError, ResourceError, UsageError
-from calibkit.files.dialect import Dialect
 from calibkit.files.explain import reading
-from calibkit.files.formats import sniff_format, strip_suffixes, suffix_format
+from calibkit.files.formats import Dialect, sniff_format, strip_suffixes, suffix_format
 from calibkit.files.sources import open_source
 from calibkit.files.told import Told
 from calibkit.files.values import counts_of, kinds_of
@@ -502,7 +501,7 @@ def test_first_rows_only_save_counting(
 ) -> None:
     dialect = Dialect(decimal=decimal)
     rows = pl.LazyFrame({"a": [*first, *more]}, schema={"a": pl.String})
-    head = counts_of(rows.head(len(first)), ["a"], dialect)
+    head = counts_of(rows.head(len(first)), ["a"], dialect, {})
     found = [counts_of(rows, ["a"], dialect, known) for known in ({}, head)]
     assert kinds_of(found[0], dialect, votes) == kinds_of(found[1], dialect, votes)
 

@@ -16,7 +16,7 @@ import polars as pl
 from calibkit.columns.rows import Remark
 from calibkit.errors import UsageError
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN, find_files, read_bytes
+from calibkit.files.paths import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
