@@ -10,13 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid
-from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.weights import Unit, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, column_descriptions
+from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.row_hash import data_hash
 
 Floats = NDArray[np.float64]

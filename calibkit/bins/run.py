@@ -9,9 +9,9 @@ import polars as pl
 
 from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.names import ScoreColumns
 from calibkit.files.sources import Source
 from calibkit.models.model import Column
+from calibkit.models.scales import ScoreColumns
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import (
     FloatArray,
     label_column,
     numeric_column,
-    on_scale,
+    score_column,
     weight_column,
 )
-from calibkit.columns.resolution import Resolution
 from calibkit.columns.rows import Remark, RowFinder, read_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.models.model import Resolution
+from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.row_hash import data_hash
 from calibkit_kernels.tally import assign_levels
 
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")
 
-#: Scores beyond this are no probabilities that were rounded badly.
-_LEAST_PERCENT: Final = 2
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
 
@@ -176,19 +174,9 @@ class ScoreRows:
         where = self.where
         if where is not None:
             where = replace(where, kept=rows if where.kept is None else where.kept[rows])
-        found: dict[str, Any] = {
-            name: own[rows]
-            for name in (
-                "score",
-                "uncertainty",
-                "label",
-                "weight",
-                "others",
-                "times",
-                "weight_each",
-            )
-            if (own := getattr(self, name)) is not None
-        }
+        names = ("score", "uncertainty", "label", "weight", "others", "times", "weight_each")
+        columns = ((name, getattr(self, name)) for name in names)
+        found: dict[str, Any] = {name: own[rows] for name, own in columns if own is not None}
         for name in found.keys() & {"score", "uncertainty", "weight"}:
             found[name].flags.writeable = False  # as they are read: kernels are compiled for that
         return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
@@ -254,18 +242,6 @@ def read_score_rows(
         else None,
         where=where,
     )
-
-
-def score_column(
-    column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
-) -> FloatArray:
-    """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
-    advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-    if scale == "probability":
-        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-        if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
-            advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
-    return on_scale(column, where, scale, advice, finite=finite)
 
 
 def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:

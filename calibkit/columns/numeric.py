@@ -1,4 +1,4 @@
-"""One column as checked numbers."""
+"""One column as checked numbers: scores, weights, labels, and whatever else holds numbers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ FloatArray = NDArray[np.float32] | NDArray[np.float64]
 
 #: Integers beyond this are not all float64 numbers.
 _EXACT_INTEGER: Final = 2**53
+
+#: Scores beyond this are no probabilities that were rounded badly.
+_LEAST_PERCENT: Final = 2
 
 #: Where the values of a scale end, if they do.
 _ENDS: Final = {"percent": (0.0, 100.0), "probability": (0.0, 1.0)}
@@ -49,7 +52,12 @@ def numeric_column(
     top = np.inf if high is None else high
     fits = bool(lowest >= bottom and highest <= top)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
-        _refuse_values(column, array, where, bottom, top, advice)
+        if np.isnan(array).any():
+            _refuse_absent(column, where)
+        interval = f"[{bottom:g}, inf)" if np.isinf(top) else f"[{bottom:g}, {top:g}]"
+        where.check(column, (array < bottom) | (array > top), f"not in {interval}", advice)
+        said = "only finite values can be used here; correct these rows"
+        where.check(column, np.isinf(array), "infinite", said)
     if lowest <= 0 <= highest:
         bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
         if (bits == np.uint64(1 << (8 * array.itemsize - 1))).any():  # there is a -0.0
@@ -58,14 +66,20 @@ def numeric_column(
     return array
 
 
-def on_scale(
-    column: pl.Series,
-    where: RowFinder,
-    scale: str,
-    advice: str,
-    *,
-    finite: bool = True,
-    single: bool = False,
+def score_column(
+    column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
+) -> FloatArray:
+    """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
+    advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
+    if scale == "probability":
+        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+        if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
+            advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
+    return _on_scale(column, where, scale, advice, finite=finite, single=False)
+
+
+def _on_scale(
+    column: pl.Series, where: RowFinder, scale: str, advice: str, *, finite: bool, single: bool
 ) -> FloatArray:
     """Return scores as their scale allows them; percentages become probabilities.
 
@@ -87,29 +101,24 @@ def as_single(
     """Return the numbers of a column as float32; refuse what becomes infinite, if it must not."""
     with np.errstate(over="ignore"):
         found = array.astype(np.float32, copy=False)
-    if finite and found is not array and np.isinf(found).any():
-        where.refuse(
-            column,
-            np.isinf(found),
-            "too large for float32, which the model was fitted on",
-            "correct these rows, or fit on float64",
-        )
+    if finite and found is not array:
+        problem = "too large for float32, which the model was fitted on"
+        where.check(column, np.isinf(found), problem, "correct these rows, or fit on float64")
     return found
 
 
 def as_fitted(
     column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
 ) -> NDArray[Any]:
-    """Return values as numbers in the dtype of the fit, on its scale; see `on_scale`."""
+    """Return values as numbers in the dtype of the fit, on its scale; see `score_column`."""
     advice = (
         "the model was fitted on percentages, in [0, 100]: name their column by --score"
         if column.scale == "percent"
         else "the model was fitted on probabilities, which lie in [0, 1]: name their column by "
         "--score, or fit on these scores with --scale logit or --scale raw"
     )
-    scale = column.scale or ""
     single = column.dtype == "float32"
-    return on_scale(values, where, scale, advice, finite=finite, single=single)
+    return _on_scale(values, where, column.scale or "", advice, finite=finite, single=single)
 
 
 def weightless(file: str | None, column: str | None, rows: int) -> DataError:
@@ -134,11 +143,9 @@ def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
         return array.astype(np.float64, copy=False)
     largest = float(array.max())
     if largest < 2.0**-900 or largest * array.size > 2.0**1000:
+        problem = "weights too large or too small to be summed"
         where.refuse(
-            column,
-            array == largest,
-            "weights too large or too small to be summed",
-            "scale the weights; only their ratios matter",
+            column, array == largest, problem, "scale the weights; only their ratios matter"
         )
     return array.astype(np.float64, copy=False)
 
@@ -155,12 +162,8 @@ def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
             beyond = column > _EXACT_INTEGER
             if lowest < -_EXACT_INTEGER:  # unsigned integers cannot be compared with such a number
                 beyond |= column < -_EXACT_INTEGER
-            where.refuse(
-                column,
-                beyond.to_numpy(),
-                "an integer beyond 2^53, which float64 cannot hold",
-                "write the column as floats",
-            )
+            problem = "an integer beyond 2^53, which float64 cannot hold"
+            where.refuse(column, beyond, problem, "write the column as floats")
     if kind in (pl.Float32, pl.Float64):
         return read_only(column)
     return read_only(column.cast(pl.Float32 if kind == pl.Float16 else pl.Float64))
@@ -183,53 +186,23 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
         where.refuse(column, None, f"{kind} instead of numbers", "name a column of numbers")
     text = column.cast(pl.String).str.strip_chars()
 
-    def no_number(text: pl.Series) -> NDArray[np.bool_]:
-        return (text.cast(pl.Float64, strict=False).is_null() & text.is_not_null()).to_numpy()
+    def no_number(text: pl.Series) -> pl.Series:
+        return text.cast(pl.Float64, strict=False).is_null() & text.is_not_null()
 
-    odd = no_number(text)
-    marks = text.str.contains(UNSURE).fill_null(value=False).to_numpy()
-    if marks.any() and not no_number(text.str.replace(",", ".", literal=True)).any():
-        where.refuse(
-            column,
-            marks,
-            "a mark that may stand for decimals or between thousands",
-            SETTLES_DECIMAL,
-        )
-    if odd.any():
-        advice = (
-            "correct the values, or leave them empty; --null-values names text for missing values"
-        )
-        where.refuse(column, odd, "text instead of numbers", advice)
+    if not no_number(text.str.replace(",", ".", literal=True)).any():
+        marks = text.str.contains(UNSURE).fill_null(value=False)
+        problem = "a mark that may stand for decimals or between thousands"
+        where.check(column, marks, problem, SETTLES_DECIMAL)
+    advice = "correct the values, or leave them empty; --null-values names text for missing values"
+    where.check(column, no_number(text), "text instead of numbers", advice)
     where.refuse(column, None, "numbers written as text", "write the column as numbers")
 
 
-def _refuse_absent(column: pl.Series, where: RowFinder) -> NoReturn:
+def _refuse_absent(column: pl.Series, where: RowFinder) -> None:
     """Refuse rows with null or NaN, all of them at once: whoever fills them, fills both."""
-    null = column.is_null().to_numpy()
-    nan = (
-        column.is_nan().fill_null(False).to_numpy()
-        if column.dtype.is_float()
-        else np.zeros_like(null)
-    )
-    both = " or ".join(name for name, rows in (("null", null), ("NaN", nan)) if rows.any())
-    where.refuse(column, null | nan, f"no value ({both})", f"fill these rows, or {where.remedy}")
-
-
-def _refuse_values(
-    column: pl.Series, array: FloatArray, where: RowFinder, low: float, high: float, advice: str
-) -> NoReturn:
-    if np.isnan(array).any():
-        _refuse_absent(column, where)
-    outside = (array < low) | (array > high)
-    if outside.any():
-        interval = f"[{low:g}, inf)" if np.isinf(high) else f"[{low:g}, {high:g}]"
-        where.refuse(column, outside, f"not in {interval}", advice)
-    where.refuse(
-        column,
-        np.isinf(array),
-        "infinite",
-        "only finite values can be used here; correct these rows",
-    )
+    nan = column.dtype.is_float() and column.is_nan().any()
+    both = " or ".join(["null"] * bool(column.null_count()) + ["NaN"] * bool(nan))
+    refuse_missing(column, where, f"no value ({both})", f"fill these rows, or {where.remedy}")
 
 
 _POSITIVE_TEXT: Final = ("1", "t", "true")
@@ -256,8 +229,10 @@ def label_column(
     labels = read_only(_equal(column, positive).cast(pl.UInt8))
     if labels.any():
         return labels, ()
-    seen = ", ".join(shown(value) for value in _first_values(column))
-    message = f"column {column.name!r}: no row has the positive class {positive!r} (values: {seen})"
+    message = (
+        f"column {column.name!r}: no row has the positive class {positive!r} "
+        f"(values: {_first_values(column)})"
+    )
     if not must_occur:
         return labels, (message,)
     raise DataError.of(
@@ -281,19 +256,14 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
     else:
         _refuse_labels(column, None, where)
     if odd.any():
-        _refuse_labels(column, odd.to_numpy(), where)
+        _refuse_labels(column, odd, where)
     return read_only(positive.cast(pl.UInt8))
 
 
-def _refuse_labels(column: pl.Series, odd: NDArray[np.bool_] | None, where: RowFinder) -> NoReturn:
-    values = column if odd is None else column.filter(pl.Series(odd))
-    seen = ", ".join(shown(value) for value in _first_values(values))
-    where.refuse(
-        column,
-        odd,
-        f"labels other than 0/1, true/false, t/f ({seen})",
-        "name the positive class by --positive VALUE",
-    )
+def _refuse_labels(column: pl.Series, odd: pl.Series | None, where: RowFinder) -> NoReturn:
+    seen = _first_values(column if odd is None else column.filter(odd))
+    problem = f"labels other than 0/1, true/false, t/f ({seen})"
+    where.refuse(column, odd, problem, "name the positive class by --positive VALUE")
 
 
 def _equal(column: pl.Series, positive: str) -> pl.Series:
@@ -319,6 +289,7 @@ def _equal(column: pl.Series, positive: str) -> pl.Series:
     return column == int(number)
 
 
-def _first_values(column: pl.Series) -> list[Any]:
-    """Return the first distinct values in row order."""
-    return column.unique(maintain_order=True).head(_LISTED_VALUES).to_list()
+def _first_values(column: pl.Series) -> str:
+    """Return the first distinct values in row order, for messages."""
+    values = column.unique(maintain_order=True).head(_LISTED_VALUES)
+    return ", ".join(map(shown, values.to_list()))

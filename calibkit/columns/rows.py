@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
 
+#: Of each row whether something holds.
+Mask = NDArray[np.bool_] | pl.Series
+
 
 @dataclass(frozen=True)
 class RowFinder:
@@ -34,11 +37,16 @@ class RowFinder:
         """Return the numbers of rows in the inputs, from 0."""
         return self.start + (rows if self.kept is None else self.kept[rows])
 
+    def check(self, column: pl.Series, offends: Mask, problem: str, advice: str) -> None:
+        """Raise an `OffendingRows` about the rows of `column` that offend, if any does."""
+        if offends.any():
+            self.refuse(column, offends, problem, advice)
+
     def refuse(
-        self, column: pl.Series, offends: NDArray[np.bool_] | None, problem: str, advice: str
+        self, column: pl.Series, offends: Mask | None, problem: str, advice: str
     ) -> NoReturn:
         """Raise an `OffendingRows` about the rows of `column` that offend (None: all rows)."""
-        rows = np.arange(column.len()) if offends is None else np.flatnonzero(offends)
+        rows = np.arange(column.len()) if offends is None else np.flatnonzero(np.asarray(offends))
         count, rows = rows.size, rows[:FIRST_ROWS]
         value = column.slice(int(rows[0]), 1).to_list()[0]
         if column.dtype == pl.Float32 and value is not None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.columns.resolution import Range
 from calibkit.measures import intervals
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Metrics, Number
 from calibkit.measures.views import View
+from calibkit.models.model import Range
 from calibkit.options.evaluate import EvaluateOptions
 
 

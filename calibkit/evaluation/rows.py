@@ -14,9 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve, score_column
-from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import label_column, numeric_column
+from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.numeric import label_column, numeric_column, score_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder, missing_mask
 from calibkit.columns.segments import Segments, read_segments
@@ -31,7 +30,7 @@ from calibkit.models.applier import ACTIONS, Applier, Request
 from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
-from calibkit.models.scales import measure
+from calibkit.models.scales import ScoreColumns, measure
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import FrameLike
 from calibkit.summaries.score_batches import Reading, rows_within

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
+from calibkit.models.model import Resolution
 
 
 class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

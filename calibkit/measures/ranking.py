@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.resolution import Range
 from calibkit.measures.influence import filled
 from calibkit.measures.metric import Shares, metric
 from calibkit.measures.views import View, once
+from calibkit.models.model import Range
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.sums import ExactSum

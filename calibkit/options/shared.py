@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
-from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
 from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
+from calibkit.models.scales import ScoreColumns
 from calibkit.options.option import COLUMNS, Options, option, tagged
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
-from calibkit.columns.resolution import Resolution
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
+from calibkit.models.model import Resolution
+from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.row_hash import data_hash, data_hashes, merge_hashes
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import COUNT, UnitError

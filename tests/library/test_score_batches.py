@@ -16,7 +16,6 @@ import pytest
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
 from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.columns.resolution import Resolution
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source, open_source
@@ -26,7 +25,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.run import read_boundary_rows
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.methods.calibrators.run import calibration_rows
-from calibkit.models.model import canonical_text
+from calibkit.models.model import Resolution, canonical_text
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.segments import Segments, read_segments
-from calibkit.columns.splits import group_parts, time_parts
+from calibkit.columns.segments import Segments, group_parts, read_segments, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.maps.calibrator import SCORE_VERSION, SEGMENTS, CalibratorModel
 from calibkit.maps.choose import FOLDS, MOST_PARTS, choose, splits

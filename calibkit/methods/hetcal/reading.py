@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.numeric import weightless
 from calibkit.columns.rows import RowFinder, merge_remarks
-from calibkit.columns.splits import TimeParts, group_parts
+from calibkit.columns.segments import TimeParts, group_parts
 from calibkit.columns.weights import ROW, whole_units
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source

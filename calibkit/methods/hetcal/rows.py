@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.names import ScoreColumns
 from calibkit.columns.rows import Remark
 from calibkit.columns.weights import ROW, Unit, bit_range, common_unit
 from calibkit.errors import DataError
 from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.trees import Tree, ends_of
+from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.sums import ExactSum
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels.maps import LEAST, log_odds

@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import score_column
-from calibkit.columns.numeric import numeric_column, weight_column
+from calibkit.columns.numeric import numeric_column, score_column, weight_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import NothingLeft, Remark, RowFinder, Rows, merge_remarks, read_rows
 from calibkit.columns.segments import read_segments

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import check_bins
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import group_keys
+from calibkit.columns.segments import group_keys, read_segments
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate import tests
 from calibkit.methods.boundary.certificate.decisions import Gaps, alike, pairs

@@ -12,7 +12,6 @@ import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.resolution import Range, Resolution
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.gap import WithinGap
@@ -26,6 +25,7 @@ from calibkit.methods.boundary.result.parts import BoundaryFit, Figures, Segment
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.methods.boundary.solvers.summary import Plan, Summary, summarise
+from calibkit.models.model import Range, Resolution
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.runs import Fitted

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 
-from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
-from calibkit.models.model import known
+from calibkit.models.model import Resolution, known
 from calibkit.options.boundary import METHODS
 from calibkit.options.levels import Order as LevelOrder
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import Grid, Levels, check_bins, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
-from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
 from calibkit.errors import DataError, UsageError
 from calibkit.methods.boundary.problem import quantiles
@@ -38,7 +37,7 @@ from calibkit.methods.boundary.solvers.cell_surface import best_cell_cut
 from calibkit.methods.boundary.solvers.classic import random_tie
 from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
 from calibkit.methods.boundary.solvers.methods import Method, method
-from calibkit.models.model import Provenance
+from calibkit.models.model import Provenance, Resolution
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.tally import Tally
