@@ -24,7 +24,8 @@ from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.formats import TEXT_FORMATS, Dialect, Mark, suffix_format
 from calibkit.files.paths import STDIN, Named, find_files, is_remote
 from calibkit.files.sinks import Transaction, make_folders, write_frames
-from calibkit.files.sources import Source, check_rows, open_source
+from calibkit.files.sources import Source, open_source
+from calibkit.files.table import check_rows
 from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
 from calibkit.models.lineage import footer
@@ -75,7 +76,6 @@ class Opening:
     """How shards are opened; see `calibkit.files.sources.open_source`."""
 
     input_format: str | None
-    dtype: str
     memory: Memory
     dialect: Dialect | None = None
 
@@ -85,7 +85,6 @@ class Opening:
             source = open_source(
                 [Named(shard.path, shard.name, shard.relative)],
                 input_format=self.input_format,
-                dtype=self.dtype,
                 memory=self.memory,
                 dialect=self.dialect,
             )

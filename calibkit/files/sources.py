@@ -216,7 +216,6 @@ class Source:
         return open_source(
             [os.fspath(rows)] if one else rows,
             input_format=self.input_format,
-            dtype=self.dialect.dtype,
             memory=self.memory,
             dialect=self.dialect,
         )
@@ -334,11 +333,7 @@ class Source:
         be read.
         """
         names = self._names(columns)
-        frames = list[pl.DataFrame]()
-        for table in self._tables:
-            with reading(table.part.path):
-                frames.append(table.read(names))
-            check_rows(table.part.path, frames[-1].height, table.rows)
+        frames = [table.read(names) for table in self._tables]
         if len(frames) > 1:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
@@ -356,12 +351,10 @@ class Source:
         told = 0
         for table in self._tables:
             done = 0
-            with reading(table.part.path):
-                for frame in table.batches(names, rows):
-                    yield self._only(Table.of(table.part, frame), done)
-                    done, told = done + frame.height, told + frame.height
-                    tell(told, self.rows)
-            check_rows(table.part.path, done, table.rows)
+            for frame in table.batches(names, rows):
+                yield self._only(Table.of(table.part, frame), done)
+                done, told = done + frame.height, told + frame.height
+                tell(told, self.rows)
 
     def stretch(self, first: int, rows: int) -> Source:
         """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
@@ -387,8 +380,7 @@ class Source:
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of the first part's footer; only Parquet files have any."""
-        with reading(self.parts[0].path):
-            return self._tables[0].metadata()
+        return self._tables[0].metadata()
 
     def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """Return where rows stand, for messages; they are numbered from 0 over all parts, as read.
@@ -419,21 +411,10 @@ def _misread(names: Sequence[str]) -> str:
     return ""
 
 
-def check_rows(path: str, rows: int, expected: int) -> None:
-    """Raise a `DataError` where a file gave another number of rows than it had."""
-    if rows != expected:
-        raise DataError.of(
-            path,
-            f"{rows} rows instead of {expected}: the file changed while it was read; "
-            "run again when it is complete",
-        )
-
-
 def open_source(
     inputs: Sequence[str],
     *,
     input_format: str | None = None,
-    dtype: str = "float64",
     memory: Memory | None = None,
     dialect: Dialect | None = None,
 ) -> Source:
@@ -446,22 +427,17 @@ def open_source(
         left out) or ``-`` for standard input.  Messages and models call a `Named` one as it says.
     input_format
         The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
-    dtype
-        The type of fractional numbers in CSV and NDJSON: ``"float64"`` or ``"float32"``.
     memory
         A budget beyond which text files are parsed in batches; None holds their rows.
     dialect
-        How text is written; None tells it from the text.
+        How text is written, and the type of its fractional numbers; None tells it from the text.
 
     Raises `UsageError`: no such file, an unreadable file or one of unknown format; `DataError`: an
     empty, truncated or corrupt file, or files of different schemas; `ResourceError`: the machine
     could not read.
     """
-    found = find_files(inputs)
-    if dtype not in ("float64", "float32"):
-        raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
+    found, asked = find_files(inputs), dialect or Dialect()
     forced = None if input_format is None else named_format(input_format, "--input-format")
-    asked = replace(dialect or Dialect(), dtype=dtype)
     tables = [_open(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
         settled(tables, asked.marks), input_format=input_format, memory=memory, dialect=asked

@@ -58,7 +58,7 @@ class Table:
         if self.stored is None:
             return {}
         source = BytesIO(self.stored) if isinstance(self.stored, bytes) else self.stored
-        with warnings.catch_warnings():
+        with reading(self.part.path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls the function experimental
             return pl.read_parquet_metadata(source)
 
@@ -93,7 +93,10 @@ class Table:
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
-        return self.frame.lazy().select(self._columns(columns)).collect()
+        with reading(self.part.path):
+            frame = self.frame.lazy().select(self._columns(columns)).collect()
+        check_rows(self.part.path, frame.height, self.rows)
+        return frame
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
         """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
@@ -102,19 +105,31 @@ class Table:
             yield from frame.iter_slices(rows)
             return
         # Batches as polars reads them, small ones together: to cut all to a size costs time and memory.
-        held: list[pl.DataFrame] = []
-        count = 0
-        for batch in frame.collect_batches(maintain_order=True):
-            if held and count + batch.height > rows:
+        held, count, done = list[pl.DataFrame](), 0, 0
+        with reading(self.part.path):
+            for batch in frame.collect_batches(maintain_order=True):
+                if held and count + batch.height > rows:
+                    yield pl.concat(held, rechunk=True)
+                    held, count = [], 0
+                if batch.height > rows:
+                    yield from batch.iter_slices(rows)
+                elif batch.height:
+                    held.append(batch)
+                    count += batch.height
+                done += batch.height
+            if held:
                 yield pl.concat(held, rechunk=True)
-                held, count = [], 0
-            if batch.height > rows:
-                yield from batch.iter_slices(rows)
-            elif batch.height:
-                held.append(batch)
-                count += batch.height
-        if held:
-            yield pl.concat(held, rechunk=True)
+        check_rows(self.part.path, done, self.rows)
+
+
+def check_rows(path: str, rows: int, expected: int) -> None:
+    """Raise a `DataError` where a file gave another number of rows than it had."""
+    if rows != expected:
+        raise DataError.of(
+            path,
+            f"{rows} rows instead of {expected}: the file changed while it was read; "
+            "run again when it is complete",
+        )
 
 
 def in_one_schema(tables: Sequence[Table]) -> tuple[Table, ...]:
@@ -218,8 +233,7 @@ def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> N
     table = other if kind == pl.String else one
     culprit = table.part.path
     if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
-        with reading(culprit):
-            text = table.read([name]).to_series().cast(pl.String)
+        text = table.read([name]).to_series().cast(pl.String)
         odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
         rows = [int(row) + 1 for row in odd.arg_true()]
         path = culprit if rows else path

@@ -139,18 +139,14 @@ class Reads(TextOptions):
         """How the files are read by a worker elsewhere."""
         from calibkit.engines.work import Opening
 
-        return Opening(self.input_format, self.dtype, self.budget, self.dialect)
+        return Opening(self.input_format, self.budget, self.dialect)
 
     def source(self, paths: Sequence[str]) -> Source:
         """Return the rows of some files."""
         from calibkit.files.sources import open_source
 
         return open_source(
-            paths,
-            input_format=self.input_format,
-            dtype=self.dtype,
-            memory=self.budget,
-            dialect=self.dialect,
+            paths, input_format=self.input_format, memory=self.budget, dialect=self.dialect
         )
 
 

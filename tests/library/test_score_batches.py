@@ -18,6 +18,7 @@ from calibkit.bins.run import grid_rows
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
+from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
@@ -359,8 +360,9 @@ def test_large_json_files_are_parsed_in_batches(
     simulate(3000).write_ndjson(path)
     late = path.read_text() + '\n\n{"late": 1.5}\n'  # a key that first comes at the end
     path.write_text(late)
-    held = open_source([str(path)], dtype=dtype)
-    parsed = open_source([str(path)], dtype=dtype, memory=Room(8))
+    dialect = Dialect(dtype=dtype)
+    held = open_source([str(path)], dialect=dialect)
+    parsed = open_source([str(path)], dialect=dialect, memory=Room(8))
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3001
     assert parsed.read().equals(held.read())
@@ -368,12 +370,12 @@ def test_large_json_files_are_parsed_in_batches(
     batches = [window.read(names) for window in parsed.windows(names, rows=700)]
     assert pl.concat(batches).equals(held.read(names))
     path.write_text(late + "[1, 2]\n")
-    whole = failure(lambda: open_source([str(path)], dtype=dtype))
+    whole = failure(lambda: open_source([str(path)], dialect=dialect))
     assert whole[0] is DataError
     # To say what is wrong takes no more memory either.
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda own: None if own == path else read(own))
-    assert failure(lambda: open_source([str(path)], dtype=dtype, memory=Room(8))) == whole
+    assert failure(lambda: open_source([str(path)], dialect=dialect, memory=Room(8))) == whole
 
 
 @pytest.mark.parametrize("name", ["marked.ndjson", "a[1]*.ndjson"])

@@ -17,6 +17,7 @@ from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import refuse_missing
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
+from calibkit.files.formats import Dialect
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
@@ -224,8 +225,8 @@ def read_test_rows(
         columns = replace(options.columns, score=score.name, uncertainty=name)
         dtype = score.dtype or dtype
     fitted_on = data.source if isinstance(data, ScoreRows) else None
-    dialect = None if fitted_on is None else fitted_on.dialect
-    source = open_frame(options.test, "test", dtype=dtype, dialect=dialect)
+    dialect = Dialect() if fitted_on is None else fitted_on.dialect
+    source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
     others = _others(replace(options, groups=None, time=None), source)
     several = options.several
     rows = read_score_rows(source, columns, others=others, uncertainty=not several)
