@@ -72,7 +72,7 @@ def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Tab
     table = Table.of(part, frame)
     for name, one in kinds_of(seen, dialect, votes).items():
         if one.kind not in (pl.String, pl.Null):
-            table = table.as_read(name, partial(one.read, dialect=dialect))
+            table = table.read_as(name, partial(one.read, dialect=dialect), one.kind)
     return table
 
 

@@ -283,7 +283,7 @@ class Source:
     def as_written(self, names: Sequence[str]) -> None:
         """Take columns as the text that they are written as, where they might be numbers."""
         for name in names:
-            if any(name in table.readings for table in self._tables):
+            if any(name in table.texts for table in self._tables):
                 self._put(table.as_text(name) for table in self._tables)
 
     def as_dates(self, names: Sequence[str]) -> None:
@@ -294,15 +294,17 @@ class Source:
         for name in names:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
                 continue
-            tables = [table.as_text(name) for table in self._tables]
             way = None
             if self.dialect.date_format != AS_TEXT:
-                inputs = [(table.part.path, table.frame.lazy()) for table in tables]
-                way = Texts(name, inputs, self.dialect).way()
+                texts = (table.as_text(name).select([name]) for table in self._tables)
+                inputs = zip(
+                    self.paths, (rows.rename({name: "text"}) for rows in texts), strict=True
+                )
+                way = Texts(name, [*inputs], self.dialect).way()
             self._dates = AS_TEXT if way is None else way.name
             if way is not None:
                 read = partial(way.read, dialect=self.dialect)
-                self._put(table.as_read(name, read) for table in tables)
+                self._put(table.read_as(name, read) for table in self._tables)
 
     @property
     def told(self) -> Told | None:

@@ -257,17 +257,17 @@ class _Text:
         kinds = self._kinds(votes)
         known = {name: one for name, one in kinds.items() if one.kind != pl.String}
         rows = self.rows.with_columns(
-            one.read(name, self.dialect)
+            one.read(exactly(name), self.dialect)
             for name, one in known.items()
             # A column of empty texts, not of none, stays one of text.
             if one.plain and (one.kind != pl.Null or self.nulls[name] == self.count)
         )
         made = Table.of(self.part, rows.collect() if self.hold else rows, self.count)
-        odd = {n: one for n, one in known.items() if not one.plain and n not in self.commas}
+        for name, one in known.items():
+            if not one.plain and name not in self.commas:
+                made = made.read_as(name, partial(one.read, dialect=self.dialect), one.kind)
         return replace(
             made,
-            schema=made.schema | {name: one.kind for name, one in odd.items()},
-            readings={name: partial(one.read, dialect=self.dialect) for name, one in odd.items()},
             undecided=self,
             told=partial(self.told, votes),
             remarks=(*said(self.dialect, SEPARATORS[self.part.format]), *_remarks(known)),

@@ -52,15 +52,15 @@ class Kind:
         """Whether it is written as calibkit writes it."""
         return self.decimal == "." and not self.grouped and not self.marked
 
-    def read(self, name: str, dialect: Dialect) -> pl.Expr:
-        """Return the column in its type, null where a value is none of it."""
-        text = exactly(name).str.strip_chars(" \t")
+    def read(self, written: pl.Expr, dialect: Dialect) -> pl.Expr:
+        """Return the column of a text in its type, null where a value is none of it."""
+        text = written.str.strip_chars(" \t")
         if self.kind == pl.Boolean:
             words = text.str.to_lowercase()
             return pl.when(words.is_in(_TRUE_FALSE)).then(words == "true")
         if self.plain:
             return text.cast(self.kind, strict=False)
-        found = _number(present(name, dialect), self.decimal, grouped=self.grouped)
+        found = _number(_present(written, dialect), self.decimal, grouped=self.grouped)
         return found.cast(self.kind, strict=False)
 
 
@@ -69,9 +69,9 @@ def exactly(name: str) -> pl.Expr:
     return by_name(name).as_expr()
 
 
-def present(name: str, dialect: Dialect) -> pl.Expr:
-    """Return the texts of a column without blanks around, null where they stand for no value."""
-    text = exactly(name).str.strip_chars(" \t")
+def _present(written: pl.Expr, dialect: Dialect) -> pl.Expr:
+    """Return a text without blanks around, null where it stands for no value."""
+    text = written.str.strip_chars(" \t")
     if dialect.null_values is None:
         absent = text.str.to_lowercase().is_in(["", *(one.lower() for one in NULL_VALUES)])
     else:
@@ -141,7 +141,7 @@ def _counted(
         for place, name in enumerate(names)
         for column in (
             exactly(name).alias(f"written {place}"),
-            present(name, dialect).alias(f"text {place}"),
+            _present(exactly(name), dialect).alias(f"text {place}"),
         )
     )
     found = texts.select(
@@ -230,6 +230,9 @@ _CLOCK: Final = (
 )
 _YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
 
+#: What is read as dates.
+_TEXT: Final = pl.col("text")
+
 #: Rows of a file that tell in how few ways a column can be written, before all are looked at.
 _FIRST: Final = 64
 
@@ -244,9 +247,9 @@ class Way:
     form: str = "%Y-%m-%d"  # the format of the parts when hyphens stand between them
     zoned: bool = False  # whether a zone stands behind the clock
 
-    def read(self, name: str, dialect: Dialect) -> pl.Expr:
-        """Return the moments of a column of text, in UTC where they are zoned, else null."""
-        text = present(name, dialect)
+    def read(self, written: pl.Expr, dialect: Dialect) -> pl.Expr:
+        """Return the moments of a text, in UTC where they are zoned, else null."""
+        text = _present(written, dialect)
         if self.pattern is None:
             form = self.name.replace(".%f", "%.f")  # as Python writes it, and as polars does
             return text.str.to_datetime(form, time_unit="us", strict=False)
@@ -288,7 +291,7 @@ _DATES: Final = (
 
 @dataclass(frozen=True)
 class Texts:
-    """A column of text that is to be one of dates: its name, and the path and rows of each input."""
+    """A column of text that is to be one of dates: its name, and each input with its ``text``."""
 
     name: str
     inputs: Sequence[tuple[str, pl.LazyFrame]]
@@ -313,13 +316,13 @@ class Texts:
                 zone = " with a zone" if way.zoned else ""
                 others = "" if said else ", as others are,"
                 self._refuse(
-                    way.read(self.name, self.dialect).is_null(),
+                    way.read(_TEXT, self.dialect).is_null(),
                     f"no date of the format {way.name}{zone}{others}",
                     "give --date-format, such as '%d.%m.%Y', or text for the order of text",
                 )
             ways = [way for way, count in zip(ways, counts, strict=True) if count == filled]
         for other in ways[1:]:
-            one, two = (way.read(self.name, self.dialect) for way in (ways[0], other))
+            one, two = (way.read(_TEXT, self.dialect) for way in (ways[0], other))
             self._refuse(
                 one != two,
                 f"a date that may be {ways[0].name} or {other.name}",
@@ -329,8 +332,8 @@ class Texts:
 
     def _counts(self, ways: Sequence[Way], first: int | None) -> list[int]:
         """Return of how many of the first rows there is a value, and one written in each way."""
-        read = [way.read(self.name, self.dialect) for way in ways]
-        columns = [present(self.name, self.dialect), *read]
+        read = [way.read(_TEXT, self.dialect) for way in ways]
+        columns = [_present(_TEXT, self.dialect), *read]
         total = [0] * len(columns)
         for path, rows in self.inputs:
             rows = rows if first is None else rows.head(first)
@@ -350,9 +353,9 @@ class Texts:
 
     def _refuse(self, offends: pl.Expr, problem: str, advice: str) -> None:
         """Raise a `DataError` about the rows of the first file in which some offend."""
-        text = present(self.name, self.dialect)
+        text = _present(_TEXT, self.dialect)
         for path, frame in self.inputs:
-            rows = frame.select(text.alias("text"), offends.alias("odd")).with_row_index("row", 1)
+            rows = frame.select(text, offends.alias("odd")).with_row_index("row", 1)
             with reading(path):
                 found = rows.filter("odd", pl.col("text").is_not_null()).collect(engine="streaming")
             if found.height:

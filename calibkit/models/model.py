@@ -357,17 +357,6 @@ class _Head(msgspec.Struct):
     version: int
 
 
-def kind_class(kind: str) -> type[Model]:
-    """Return the structure of a kind of model, a `ModelError` for one that is not known here."""
-    if kind not in KINDS:
-        raise ModelError(
-            f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "
-            f"this version knows {', '.join(sorted(KINDS))}"
-        )
-    structure: type[Model] = KINDS[kind].structure()
-    return structure
-
-
 def decode(data: bytes, file: str | None = None) -> Model:
     """Return the model that canonical or any other JSON text holds.
 
@@ -379,7 +368,12 @@ def decode(data: bytes, file: str | None = None) -> Model:
     _refuse_giants(data, file)
     head = decode_as(data, _Head, "a calibkit model", file)
     try:
-        expected = kind_class(head.kind)
+        if head.kind not in KINDS:
+            raise ModelError(
+                f"unknown kind of model {head.kind!r}{nearest(head.kind, KINDS)}; "
+                f"this version knows {', '.join(sorted(KINDS))}"
+            )
+        expected: type[Model] = KINDS[head.kind].structure()
         if not 1 <= head.version <= expected.VERSION:
             newest = expected.VERSION
             known = "version 1" if newest == 1 else f"versions 1 to {newest}"
