@@ -20,8 +20,7 @@ from calibkit.columns.rows import NothingLeft, RowFinder, placed, present_in
 from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
-from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTION, KINDS, LEVEL, PASS, Applier, Reads
 from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
 from calibkit.numerics.bounds import Bound

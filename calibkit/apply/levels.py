@@ -9,11 +9,10 @@ import polars as pl
 from calibkit.apply.apply import Application, Run
 from calibkit.bins.binning import grid_levels
 from calibkit.bins.run import Binned, fit
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.models.applier import LEVEL, Reads, Request
+from calibkit.models.kinds import LEVEL, Reads, Request
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
 from calibkit.runtime.memory import Memory

@@ -10,8 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid
-from calibkit.columns.numeric import numeric_column
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.weights import Unit, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source

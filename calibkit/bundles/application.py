@@ -10,8 +10,7 @@ from calibkit.bundles.model import BundleModel
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.models.applier import ACTION, PASS, Applier, Reads, Request
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTION, KINDS, PASS, Applier, Reads, Request
 
 
 class BundleApplier:

@@ -15,8 +15,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
-from calibkit.models.applier import ACTION, PASS, Request
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTION, KINDS, PASS, Request
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Column, Model, canonical_text, decode
 

@@ -1,6 +1,6 @@
 """Score, label, uncertainty and weight as checked arrays: the columns that nearly every command uses.
 
-`calibkit.columns.numeric` turns one column into an array or refuses it, `calibkit.columns.rows` reads
+`calibkit.columns.rows` turns one column into an array or refuses it, `calibkit.columns.rows` reads
 columns together and drops rows as asked.
 """
 
@@ -14,14 +14,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import (
+from calibkit.columns.rows import (
     FloatArray,
+    Remark,
+    RowFinder,
     label_column,
     numeric_column,
+    read_rows,
     score_column,
     weight_column,
 )
-from calibkit.columns.rows import Remark, RowFinder, read_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution

@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column
-from calibkit.columns.rows import RowFinder, refuse_missing
+from calibkit.columns.rows import RowFinder, numeric_column, refuse_missing
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 

@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 
 from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
-from calibkit.columns.numeric import as_fitted, label_column, weight_column
-from calibkit.columns.rows import RowFinder, missing_mask, present_in
+from calibkit.columns.rows import (
+    RowFinder,
+    as_fitted,
+    label_column,
+    missing_mask,
+    present_in,
+    weight_column,
+)
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER
@@ -24,8 +30,7 @@ from calibkit.methods.boundary.problem.quantiles import place_between
 from calibkit.methods.boundary.result.decide import probabilities, spread_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.applier import Reads, Request, find_columns
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import KINDS, Reads, Request, find_columns
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.row_hash import hash_rows
 from calibkit.numerics.sums import ExactSum, group_fractions

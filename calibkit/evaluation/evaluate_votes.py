@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column, weight_column
 from calibkit.columns.patterns import match_columns, read_matrix
+from calibkit.columns.rows import numeric_column, weight_column
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError, nearest
 from calibkit.evaluation.findings import Evaluated, Findings

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.numeric import label_column, numeric_column, score_column
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.rows import RowFinder, missing_mask
+from calibkit.columns.rows import (
+    RowFinder,
+    label_column,
+    missing_mask,
+    numeric_column,
+    score_column,
+)
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
@@ -26,8 +31,7 @@ from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
 from calibkit.measures.views import Sample
-from calibkit.models.applier import ACTIONS, Applier, Request
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTIONS, KINDS, Applier, Request
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
 from calibkit.models.scales import ScoreColumns, measure

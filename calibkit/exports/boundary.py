@@ -35,7 +35,7 @@ from calibkit.expressions.program import Program, Rising, at_least, bind_input, 
 from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.applier import ACTIONS
+from calibkit.models.kinds import ACTIONS
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:

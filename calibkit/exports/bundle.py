@@ -10,8 +10,7 @@ from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.expressions.program import Program
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.methods import METHODS
-from calibkit.models.applier import ACTION, PASS
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTION, KINDS, PASS
 
 
 def translate(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:

@@ -11,8 +11,8 @@ from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
 from calibkit.exports.sql import DuckDb, Postgres
 from calibkit.expressions.program import Program, used_bindings
-from calibkit.models.applier import Request as Asked
 from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import Request as Asked
 from calibkit.models.model import Model
 from calibkit.version import __version__
 
@@ -30,7 +30,7 @@ ROW_NUMBER = "row-number"
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Asked):
-    """How a model is exported: see also `calibkit.models.applier.Request`."""
+    """How a model is exported: see also `calibkit.models.kinds.Request`."""
 
     #: The columns that a pattern of class probabilities stands for, where a file tells.
     class_columns: Sequence[str] | None = None

@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import FloatArray, as_fitted, as_single, numeric_column
 from calibkit.columns.patterns import Matched, match_columns
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import FloatArray, RowFinder, as_fitted, as_single, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -21,7 +20,7 @@ from calibkit.maps.logit_maps import logits_of
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import ScoreMap
-from calibkit.models.applier import Applier, Reads, Request, find_columns
+from calibkit.models.kinds import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import match_columns, odd_length
-from calibkit.columns.rows import Remark, merge_remarks
+from calibkit.columns.rows import Remark, merge_remarks, numeric_column
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, used_roles

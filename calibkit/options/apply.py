@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from calibkit.errors import UsageError
+from calibkit.models.kinds import Request
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
 from calibkit.options.shared import named_column, of_input, of_output
-
-if TYPE_CHECKING:
-    from calibkit.models.applier import Request
 
 
 def _share(value: Any, flag: str) -> Bound:
@@ -60,6 +58,4 @@ class ApplyOptions(shared.Elsewhere):
     @property
     def request(self) -> Request:
         """What is asked of the model besides its own word."""
-        from calibkit.models.applier import Request
-
         return Request(columns=self.elsewhere, key=self.key, seed=self.seed, level=self.add_level)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from calibkit.models.kinds import IN_PYTHON, VIEWS, Kind, View
+from calibkit.models.kinds import IN_PYTHON, VIEWS, Applier, Kind, View
 from calibkit.models.kinds import KINDS as GIVEN
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel
-    from calibkit.models.applier import Applier
     from calibkit.models.page import Page
     from calibkit.options.alpha_cal import AlphaOptions
     from calibkit.options.bin import BinOptions

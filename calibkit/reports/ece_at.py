@@ -13,7 +13,7 @@ import polars as pl
 
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import read_score_rows
-from calibkit.columns.numeric import score_column
+from calibkit.columns.rows import score_column
 from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
 from calibkit.measures import cells

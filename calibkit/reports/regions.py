@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.columns.columns import CellGrid
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.decide import level_thresholds

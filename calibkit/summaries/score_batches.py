@@ -15,8 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import RowFinder, merge_remarks
+from calibkit.columns.rows import RowFinder, merge_remarks, weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source

@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import Remark, RowFinder, merge_remarks
+from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution

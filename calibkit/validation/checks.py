@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import FloatArray, numeric_column
 from calibkit.columns.patterns import find_features, match_columns, natural_key
-from calibkit.columns.rows import OffendingRows, RowFinder, missing_mask
+from calibkit.columns.rows import FloatArray, OffendingRows, RowFinder, missing_mask, numeric_column
 from calibkit.errors import DataError, UsageError
 from calibkit.files.frames import names as listed
 from calibkit.files.sources import Source

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from calibkit.columns import remarks
-from calibkit.columns.numeric import FloatArray, label_column, weight_column
 from calibkit.columns.patterns import (
     Matched,
     class_keys,
@@ -19,7 +18,7 @@ from calibkit.columns.patterns import (
     paired,
     read_matrix,
 )
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import FloatArray, RowFinder, label_column, weight_column
 from calibkit.columns.segments import segment_name
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source

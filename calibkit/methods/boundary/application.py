@@ -6,14 +6,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder, is_text
+from calibkit.columns.rows import RowFinder, as_fitted, is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Segment
-from calibkit.models.applier import ACTIONS, LEVEL, Reads, Request, find_columns
+from calibkit.models.kinds import ACTIONS, LEVEL, Reads, Request, find_columns
 
 #: The key that is no column but the number of the row.
 ROW_NUMBER = "row-number"

@@ -12,9 +12,8 @@ from functools import partial
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.numeric import numeric_column
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.rows import refuse_missing
+from calibkit.columns.rows import numeric_column, refuse_missing
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect

@@ -10,8 +10,7 @@ import polars as pl
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.features import read_features
 from calibkit.methods.hetcal.first import moved
@@ -19,7 +18,7 @@ from calibkit.methods.hetcal.maps import Maps
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
 from calibkit.methods.hetcal.trees import Routes, known_categories
-from calibkit.models.applier import Reads, Request, find_columns
+from calibkit.models.kinds import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import leaf_maps
 from calibkit_kernels.maps import line_map

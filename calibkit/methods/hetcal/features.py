@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_single, numeric_column
-from calibkit.columns.rows import RowFinder, is_text, missing_mask
+from calibkit.columns.rows import RowFinder, as_single, is_text, missing_mask, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.models.model import Column

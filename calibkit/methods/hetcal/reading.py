@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import RowFinder, merge_remarks
+from calibkit.columns.rows import RowFinder, merge_remarks, weightless
 from calibkit.columns.segments import TimeParts, group_parts
 from calibkit.columns.weights import ROW, whole_units
 from calibkit.errors import UsageError

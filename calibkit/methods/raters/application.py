@@ -6,15 +6,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import Matched
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.files.sources import Source
 from calibkit.maps.application import as_in_input, match_classes, read_classes
 from calibkit.maps.logit_maps import logits_of, softmax
 from calibkit.methods.raters.alpha import log_strength
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
-from calibkit.models.applier import Reads, Request
+from calibkit.models.kinds import Reads, Request
 from calibkit.numerics.votes import predicted_disagreement
 
 Floats = NDArray[np.float64]

@@ -8,15 +8,14 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.methods.vad.moments import from_link, to_link
-from calibkit.models.applier import Applier, Reads, Request, find_columns
+from calibkit.models.kinds import Applier, Reads, Request, find_columns
 
 
 class VadApplier:

@@ -12,16 +12,25 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column, score_column, weight_column
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.rows import NothingLeft, Remark, RowFinder, Rows, merge_remarks, read_rows
+from calibkit.columns.rows import (
+    NothingLeft,
+    Remark,
+    RowFinder,
+    Rows,
+    merge_remarks,
+    numeric_column,
+    read_rows,
+    score_column,
+    weight_column,
+)
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.moments import LARGEST, Moments, sum_moments
-from calibkit.models.applier import Request
+from calibkit.models.kinds import Request
 from calibkit.models.scales import measure
 from calibkit.numerics.row_hash import data_hash, merge_hashes
 from calibkit.options.vad import VadOptions

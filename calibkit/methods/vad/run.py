@@ -19,8 +19,8 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from calibkit.columns.numeric import weightless
 from calibkit.columns.patterns import natural_key
+from calibkit.columns.rows import weightless
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel

@@ -10,22 +10,23 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_fitted, label_column, weight_column
 from calibkit.columns.rows import (
     Remark,
     RowFinder,
+    as_fitted,
     is_text,
+    label_column,
     merge_remarks,
     missing_mask,
     present_in,
+    weight_column,
 )
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch import covariates
 from calibkit.methods.watch.residuals import BINS, counted, edges_of
 from calibkit.methods.watch.state import Calendar, Night, Shard, period_at, table_of
-from calibkit.models.applier import Reads, Request
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.row_hash import hash_rows, hash_text
 from calibkit.options.watch import WatchOptions

@@ -14,8 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import CellGrid, ScoreRows
-from calibkit.columns.numeric import numeric_column
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.segments import group_parts, time_parts
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
