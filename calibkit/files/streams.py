@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final
 
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.formats import GZIP, HEAD_BYTES, head_of, is_compressed
@@ -96,13 +96,23 @@ def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> No
     expansion = (_GZIP_EXPANSION if head.startswith(GZIP) else _ZSTD_EXPANSION) if packed else 1
     if size * expansion <= longest:
         return
-    start = done = 0
-    inside = False  # of quotation marks
+    start, line = 0, 1  # of a row
+    done, feeds, inside = 0, 0, False  # bytes and line feeds so far, and whether in quotation marks
     for chunk in content_of(source, path):
         ends, inside = _row_ends(chunk, inside) if quoted else (_ends(chunk), False)
         if (done + ends[0] if ends else done + len(chunk)) - start > longest:
-            _refuse_row(source, path, start, longest, inside=inside)
-        start, done = done + ends[1] + 1 if ends else start, done + len(chunk)
+            what, advice = f"line that begins at byte {start:,}", "end the lines by a line feed"
+            if inside:
+                what = f"row that begins in line {line:,}, at byte {start:,},"
+                advice = "close the quotation mark that is open there"
+            raise ResourceError.of(
+                path,
+                f"the {what} has more than {longest:,} bytes, for which --memory leaves no room; "
+                f"{advice}, or raise --memory",
+            )
+        if ends:
+            start, line = done + ends[1] + 1, feeds + chunk.count(b"\n", 0, ends[1]) + 2
+        done, feeds = done + len(chunk), feeds + chunk.count(b"\n")
         if packed and done > max(_MOST_EXPANSION * size, longest):
             raise ResourceError.of(
                 path,
@@ -127,21 +137,6 @@ def _row_ends(chunk: bytes, inside: bool) -> tuple[tuple[int, int] | None, bool]
     marks, feeds = np.flatnonzero(signs == ord('"')), np.flatnonzero(signs == ord("\n"))
     ends = feeds[(np.searchsorted(marks, feeds) + inside) % 2 == 0]
     return ((int(ends[0]), int(ends[-1])) if ends.size else None), bool(marks.size % 2) != inside
-
-
-def _refuse_row(source: Path, path: str, start: int, longest: int, *, inside: bool) -> NoReturn:
-    what, advice = f"line that begins at byte {start:,}", "end the lines by a line feed"
-    if inside:
-        left, line = start, 1
-        for chunk in content_of(source, path):
-            line, left = line + chunk.count(b"\n", 0, max(left, 0)), left - len(chunk)
-        what = f"row that begins in line {line:,}, at byte {start:,},"
-        advice = "close the quotation mark that is open there"
-    raise ResourceError.of(
-        path,
-        f"the {what} has more than {longest:,} bytes, for which --memory leaves no room; {advice}, "
-        "or raise --memory",
-    )
 
 
 class Scratch:

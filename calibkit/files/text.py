@@ -112,6 +112,11 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
 class _Text:
     """Text with fields between delimiters, under a header, before it is settled what its texts are."""
 
+    rows: pl.LazyFrame
+    count: int  # of the rows
+    nulls: dict[str, int]  # of each column
+    commas: list[str]  # columns of numbers with decimal commas, which polars read
+
     def __init__(
         self, source: Path | bytes, part: Part, dialect: Dialect, *, hold: bool, guess: bool
     ) -> None:
@@ -149,8 +154,8 @@ class _Text:
         return pl.scan_csv(self.source, separator=separator, glob=False, **options)
 
     def _parse(self, *, guess: bool) -> None:
-        """Parse all rows once; `commas` are the columns of decimal commas that polars reads."""
-        self.commas, rows = list[str](), self._scan(infer_schema=False)
+        """Parse all rows once."""
+        self.commas, rows = [], self._scan(infer_schema=False)
         if guess:
             floats, kinds = floats_of(self.dialect), self._scan(infer_schema_length=_GUESS_ROWS)
             found = dict(kinds.collect_schema())

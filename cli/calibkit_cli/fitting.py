@@ -202,7 +202,7 @@ def _apply(
             if "--overwrite-columns" in error.message:
                 error.message += " These are options of `calibkit apply`."
             raise
-        kept = part.format if file == _STDIN else None
+        kept = part.parts[0].format if file == _STDIN else None
         outputs.write_frames(made.frames, file, format=kept, metadata=made.metadata)
 
 
