@@ -33,7 +33,7 @@ from calibkit.files.formats import (
     unknown_suffix,
 )
 from calibkit.files.paths import STDIN, Part, find_files, is_remote
-from calibkit.files.streams import Scratch, decompressed, held
+from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
 from calibkit.files.text import settled, text_table
 from calibkit.files.told import Noted, Told, together
@@ -51,10 +51,10 @@ def _open(
     """Open one input of `find_files`, of the format `forced`; else see `open_source`."""
     large = None if memory is None else memory.text
     with reading(path):
-        source, kept = _where(path, large)
+        source = _where(path, large)
         head = head_of(source)
         known = forced or suffix_format(path)
-        if known is None and (kept or isinstance(source, bytes)):
+        if known is None and isinstance(source, bytes | ScratchPath):
             known = sniff_format(head)
         if known is None:
             raise unknown_suffix(path, "--input-format")
@@ -73,20 +73,20 @@ def _open(
             table = excel_table(source, part, dialect)
         elif known == "parquet":
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
-            table = replace(Table.of(part, scan), stored=source)
+            table = replace(Table.of(part, scan), source=source)
         elif isinstance(source, str):
             table = Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
         else:
             table = _arrow_table(source, part, large, stream=head.startswith(ARROW_STREAM))
-        if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:
-            table = replace(table, kept=kept)
+        if isinstance(source, ScratchPath) and isinstance(table.frame, pl.LazyFrame):
+            table = replace(table, source=table.source or source)
     if not table.rows:
         raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
     return replace(table, part=replace(part, path=getattr(path, "known_as", path)))
 
 
-def _where(path: str, large: int | None) -> tuple[Path | bytes | str, Scratch | None]:
-    """Return where an input can be read as often as need be, and what has to be kept for that.
+def _where(path: str, large: int | None) -> Path | bytes | str:
+    """Return where an input can be read as often as need be.
 
     A file is that itself, and so is an address that polars reads parts of.  All else comes but once,
     and is held, from so many bytes on (`large`) in a file of its own.
@@ -95,13 +95,13 @@ def _where(path: str, large: int | None) -> tuple[Path | bytes | str, Scratch | 
         return held(decompressed(sys.stdin.buffer, path), large)
     if is_remote(path):
         if suffix_format(path) not in TEXT_FORMATS:
-            return path, None
+            return path
         batches = pl.scan_lines(path).collect_batches(maintain_order=True)
         return held(("\n".join([*rows["line"], ""]).encode() for rows in batches), large)
     if path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
         with Path(path).open("rb") as stream:
             return held(decompressed(stream, path), large)
-    return Path(path), None
+    return Path(path)
 
 
 def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream: bool) -> Table:
@@ -137,7 +137,7 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
             raise ValueError(str(error)) from error
         raise
     if kept is not None:
-        return replace(Table.of(part, pl.scan_ipc(kept.path, glob=False)), kept=kept)
+        return replace(Table.of(part, pl.scan_ipc(kept.path, glob=False)), source=kept.path)
     if stream:
         return Table.of(part, pl.read_ipc_stream(source))
     return Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BytesIO
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import IO, Any, Final
 
 from calibkit.errors import DataError, ResourceError
@@ -66,20 +66,20 @@ def content_of(source: Path | bytes, path: str) -> Iterator[bytes]:
         yield from decompressed(file, path)
 
 
-def held(chunks: Iterator[bytes], large: int | None) -> tuple[bytes | Path, Scratch | None]:
-    """Return all bytes; from so many on (`large`, None: never) a file with them, and its owner."""
+def held(chunks: Iterator[bytes], large: int | None) -> bytes | ScratchPath:
+    """Return all bytes; from so many on (`large`, None: never) a file with them."""
     memory = BytesIO()
     for chunk in chunks:
         memory.write(chunk)
         if large is not None and memory.tell() >= large:
             break
     else:
-        return memory.getvalue(), None
+        return memory.getvalue()
     scratch = Scratch()
     for chunk in chain((memory.getvalue(),), chunks):
         scratch.write(chunk)
     scratch.close()
-    return scratch.path, scratch
+    return scratch.path
 
 
 def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> None:
@@ -139,11 +139,15 @@ def _row_ends(chunk: bytes, inside: bool) -> tuple[tuple[int, int] | None, bool]
     return ((int(ends[0]), int(ends[-1])) if ends.size else None), bool(marks.size % 2) != inside
 
 
+class ScratchPath(PosixPath):
+    """The path of a file of the run's own, which is there as long as this object is held."""
+
+
 class Scratch:
     """A file in the temporary folder (``TMPDIR``), open for writing at first.
 
-    It is at `path` as long as this object is held, or until `remove` is called.  A `ResourceError`
-    says what the disk refuses, now or while it is written.
+    It is at `path` as long as that is held, or until `remove` is called.  A `ResourceError` says what
+    the disk refuses, now or while it is written.
     """
 
     def __init__(self) -> None:
@@ -151,9 +155,9 @@ class Scratch:
             self._file = tempfile.NamedTemporaryFile(  # noqa: SIM115 (closed by `close`)
                 prefix="calibkit-", buffering=0, delete=False
             )
-        self.path = Path(self._file.name)
-        self.remove = weakref.finalize(self, Path.unlink, self.path, missing_ok=True)
-        _HELD.add(self)
+        self.path = ScratchPath(self._file.name)
+        self.remove = weakref.finalize(self.path, Path(self.path).unlink, missing_ok=True)
+        _HELD.add(self.path)
 
     def write(self, data: Any) -> int:
         """Write bytes, all of them, as files do."""
@@ -179,7 +183,7 @@ class Scratch:
 
 
 #: Those that there are.
-_HELD: weakref.WeakSet[Scratch] = weakref.WeakSet()
+_HELD: weakref.WeakSet[ScratchPath] = weakref.WeakSet()
 
 
 def unnamed_file() -> IO[bytes]:
@@ -207,5 +211,5 @@ def disk_room(size: int = 0) -> Iterator[None]:
 
 def remove_all() -> None:
     """Remove all files that are still there, for a process that ends without Python's own end."""
-    for scratch in list(_HELD):
-        scratch.remove()
+    for path in list(_HELD):
+        path.unlink(missing_ok=True)

@@ -18,7 +18,6 @@ from calibkit.errors import DataError, nearest
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.paths import Part
-from calibkit.files.streams import Scratch
 from calibkit.files.told import Told
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE, exactly
 
@@ -33,8 +32,7 @@ class Table:
     frame: pl.DataFrame | pl.LazyFrame  # the rows, or the scan that reads them
     schema: Schema  # names and types, in the order of the file
     rows: int
-    stored: Path | str | bytes | None = None  # a Parquet file, or its bytes, for `metadata`
-    kept: Scratch | None = None  # the file that is scanned, where it is the run's own
+    source: Path | str | bytes | None = None  # where they come from, to be kept and for `metadata`
     #: How columns are read, if not as `frame` holds them; and the text that some of them are read
     #: from: dates, and numbers with text for missing values, or written otherwise than here.
     columns: Mapping[str, pl.Expr] = field(default_factory=dict)
@@ -53,9 +51,9 @@ class Table:
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""
-        if self.stored is None:
+        if self.part.format != "parquet" or self.source is None:
             return {}
-        source = BytesIO(self.stored) if isinstance(self.stored, bytes) else self.stored
+        source = BytesIO(self.source) if isinstance(self.source, bytes) else self.source
         with reading(self.part.path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls the function experimental
             return pl.read_parquet_metadata(source)

@@ -80,9 +80,9 @@ def text_table(source: Path | bytes, part: Part, large: int | None, asked: Diale
 
 def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dialect) -> Table:
     """Return the rows of text whose encoding is known."""
-    kept, path = None, part.path
+    path = part.path
     if dialect.encoding != UTF8:
-        source, kept = held(in_utf8(content_of(source, path), str(dialect.encoding)), large)
+        source = held(in_utf8(content_of(source, path), str(dialect.encoding)), large)
         if large is not None and isinstance(source, Path):
             refuse_endless(source, path, large, quoted=part.format in SEPARATORS)
     head = head_of(source)
@@ -101,10 +101,10 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
         if part.format == "ndjson":
             hold = hold or head.startswith(UTF8_BOM)
             table = _json_table(source, part, floats_of(dialect), hold=hold)
-            return replace(table, remarks=tuple(said(dialect, None)), kept=kept)
+            return replace(table, remarks=tuple(said(dialect, None)))
         guess = dialect.decimal != "." and dialect.null_values is None
         text = _Text(source, part, dialect, hold=hold, guess=guess)
-        return replace(text.table(text.votes), kept=kept)
+        return text.table(text.votes)
     except pl.exceptions.NoDataError as error:
         raise DataError.of(path, "the file is empty (0 rows)") from error
 
@@ -273,6 +273,7 @@ class _Text:
                 made = made.read_as(name, partial(one.read, dialect=self.dialect), one.kind)
         return replace(
             made,
+            source=None if self.hold else self.source,
             undecided=self,
             told=partial(self.told, votes),
             remarks=(*said(self.dialect, SEPARATORS[self.part.format]), *_remarks(known)),
@@ -302,8 +303,7 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
                 texts[place] = _Text(one.source, one.part, one.dialect, hold=one.hold, guess=False)
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
-            part, kept = tables[place].part, tables[place].kept
-            found[place] = replace(one.table(votes), part=part, kept=kept)
+            found[place] = replace(one.table(votes), part=tables[place].part)
     return found
 
 
@@ -333,7 +333,8 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
         if floats == pl.Float32:
             rows = pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
-        return Table.of(part, rows.collect() if hold else rows)
+        table = Table.of(part, rows.collect() if hold else rows)
+        return replace(table, source=None if hold else source)
     except pl.exceptions.PolarsError:
         with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
             _refuse_json(lines, part.path)

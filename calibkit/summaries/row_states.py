@@ -426,5 +426,5 @@ def _opened(file: StateFile, names: Sequence[str], text: bool, train: bool = Fal
     with reading(file.path):
         kinds = dict(scan.collect_schema())
     parts = [Part(name, "csv" if text else "arrow", name) for name in names]
-    whole = Table(parts[0], scan, kinds, rows, kept=file.kept)
+    whole = Table(parts[0], scan, kinds, rows, file.where)
     return [whole, *(Table.of(part, pl.DataFrame(schema=kinds)) for part in parts[1:])]
