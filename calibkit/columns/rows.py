@@ -492,26 +492,21 @@ def label_column(
 
 
 def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
-    kind = column.dtype
+    kind, positive = column.dtype, column
+    odd: pl.Series | None = None  # where all are
     if kind == pl.Boolean:
         return read_only(column.cast(pl.UInt8))
     if kind.is_numeric():
-        odd, positive = (column != 0) & (column != 1), column
+        odd = (column != 0) & (column != 1)
     elif is_text(kind):
         words = column.cast(pl.String).str.to_lowercase()
         positive = words.is_in(_POSITIVE_TEXT)
         odd = ~(positive | words.is_in(_NEGATIVE_TEXT))
-    else:
-        _refuse_labels(column, None, where)
-    if odd.any():
-        _refuse_labels(column, odd, where)
+    if odd is None or odd.any():
+        seen = _first_values(column if odd is None else column.filter(odd))
+        problem = f"labels other than 0/1, true/false, t/f ({seen})"
+        where.refuse(column, odd, problem, "name the positive class by --positive VALUE")
     return read_only(positive.cast(pl.UInt8))
-
-
-def _refuse_labels(column: pl.Series, odd: pl.Series | None, where: RowFinder) -> NoReturn:
-    seen = _first_values(column if odd is None else column.filter(odd))
-    problem = f"labels other than 0/1, true/false, t/f ({seen})"
-    where.refuse(column, odd, problem, "name the positive class by --positive VALUE")
 
 
 def _equal(column: pl.Series, positive: str) -> pl.Series:

@@ -269,11 +269,10 @@ class _Output:
 
 def row_bytes(schema: Mapping[str, pl.DataType]) -> int:
     """Return about how many bytes a row takes in memory: what its types alone tell."""
-    fixed = (one for one in schema.values() if not one.is_nested())
-    sizes = [
-        8 if one.is_numeric() or one.is_temporal() or one == pl.Boolean else 32 for one in fixed
-    ]
-    return sum(sizes) + 128 * (len(schema) - len(sizes))
+    kinds = schema.values()
+    nested = sum(one.is_nested() for one in kinds)
+    small = sum(one.is_numeric() or one.is_temporal() or one == pl.Boolean for one in kinds)
+    return 128 * nested + 8 * small + 32 * (len(kinds) - nested - small)
 
 
 def group_size(schema: Mapping[str, pl.DataType], most: int) -> int:

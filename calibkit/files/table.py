@@ -181,15 +181,10 @@ def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
     for table in tables[1:]:
         part, schema = table.part, table.schema
         for name in [*common, *schema]:
-            if name not in schema or name not in common:
-                having, lacking = (first, part) if name in common else (part, first)
-                near = nearest(name, common if having is part else schema)
-                raise DataError.of(
-                    lacking.path,
-                    f"no column {name!r}, which {having.path} has{near}; all "
-                    "inputs need the same columns",
-                    column=name,
-                )
+            if name not in common:
+                _refuse_lack(first, part, name, f"column {name!r}", nearest(name, common))
+            if name not in schema:
+                _refuse_lack(part, first, name, f"column {name!r}", nearest(name, schema))
             inferred = part.format in LOOSE_FORMATS or first.format in LOOSE_FORMATS
             kind = _common_type(common[name], schema[name], inferred)
             if kind is None:
@@ -197,13 +192,14 @@ def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
             common[name] = kind
         for key in keys:
             if (key in part.keys) != (key in first.keys) and key not in common:
-                having, lacking = (first, part) if key in first.keys else (part, first)
-                raise DataError.of(
-                    lacking.path,
-                    f"no folder {key}=…, which {having.path} has; all inputs need the same columns",
-                    column=key,
-                )
+                lacking, having = (part, first) if key in first.keys else (first, part)
+                _refuse_lack(lacking, having, key, f"folder {key}=…")
     return common
+
+
+def _refuse_lack(lacking: Part, having: Part, name: str, what: str, near: str = "") -> NoReturn:
+    problem = f"no {what}, which {having.path} has{near}; all inputs need the same columns"
+    raise DataError.of(lacking.path, problem, column=name)
 
 
 def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:
