@@ -32,7 +32,7 @@ grow.py Grower._nodes | sizes = spans[:, 1] - spans[:, 0] | sizes = spans[:, 1] 
 certificate.py _certify | elif needed <= rows: | elif needed < rows: | as many rows as there are is no advice either way
 curves.py pieces | assert one.logit_knots is not None and one.logits is not None and (one.slopes is not None) | assert one.logit_knots is not None or one.logits is not None or one.slopes is not None | an assertion for the type checker
 application.py match_classes | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:10])}; name the columns by --probs.") | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:11])}; name the columns by --probs.") | how many names a message holds at most
-dates.py Texts._counts | rows = table.frame.lazy() if first is None else table.frame.lazy().head(first) | rows = table.frame.lazy() if False else table.frame.lazy().head(first) | the head of no number of rows is all rows
+values.py Texts._counts | rows = rows if first is None else rows.head(first) | rows = rows if False else rows.head(first) | the head of no number of rows is all rows
 curves.py draw_thresholds | panel.set(ylim=(-0.02, 1.03)) | panel.set(ylim=(-0.03, 1.03)) | a margin of a picture
 rows.py shown | return text if len(text) <= 60 else text[:57] + '…' | return text if len(text) <= 61 else text[:57] + '…' | how long a text is before it is cut
 grow.py Growth.__init__ | self.payload = rows.arrays.empty(shape, np.int32 if small else np.int64) | self.payload = rows.arrays.empty(shape, np.int32 if False else np.int64) | the width of counts in memory, never their values
@@ -45,7 +45,7 @@ fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no proba
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
 sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
-text.py _Text.marked | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= count), rows): | looks at all rows once more where they are as many as the first ones
+text.py _Text.told | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < self.count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= self.count), rows): | looks at all rows once more where they are as many as the first ones
 drift.py _certificate_lines | refuted = ends.high < one.bound if lower else ends.low > one.bound | refuted = ends.high < one.bound if lower else ends.low >= one.bound | an interval that ends exactly at the bound
 frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > MOST_VALUES // 10: | one sum at the very limit of work
 comparisons.py draw_dispersion | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 7.0} | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 10.5} | how large a marker is
