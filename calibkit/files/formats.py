@@ -143,7 +143,7 @@ AS_TEXT: Final = "text"
 YEAR_FIRST: Final = ("%Y-%m-%d", "%Y%m%d", "%G-W%V")
 
 #: How many bytes, and lines of them, tell encoding and delimiter.
-SAMPLE_BYTES: Final = 2**18
+_SAMPLE_BYTES: Final = 2**18
 _SAMPLE_LINES: Final = 100
 
 UTF8: Final = "utf-8"
@@ -168,12 +168,23 @@ class Dialect:
 
     def settled(self, sample: bytes, format_name: str) -> Dialect:
         """Return this with encoding and delimiter filled in for a text that begins with `sample`."""
+        sample = sample[:_SAMPLE_BYTES]
         encoding = self.encoding or _told_encoding(sample)
         if format_name not in SEPARATORS:
             return replace(self, encoding=encoding)
         text = sample.removeprefix(UTF8_BOM).decode(encoding, "replace").removeprefix("\ufeff")
         delimiter = self.delimiter or _told_delimiter(text, SEPARATORS[format_name])
         return replace(self, encoding=encoding, delimiter=delimiter)
+
+    def unusual(self, usual: str | None) -> list[str]:
+        """Return in words what is unusual about it, beside the usual delimiter."""
+        names = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+        found = []
+        if self.delimiter not in (None, usual):
+            found.append(f"{names.get(str(self.delimiter), self.delimiter)} between fields")
+        if self.encoding not in (None, UTF8):
+            found.append(f"encoding {self.encoding}")
+        return found
 
 
 def codec(name: str) -> str:
@@ -258,14 +269,3 @@ def in_utf8(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """Yield text of an encoding as UTF-8, without a byte order mark; `UnicodeDecodeError` if none."""
     for number, text in enumerate(codecs.iterdecode(chunks, encoding)):
         yield (text if number else text.removeprefix("\ufeff")).encode(UTF8)
-
-
-def said(dialect: Dialect, usual: str | None) -> list[str]:
-    """Return what is unusual about a dialect, in words."""
-    names = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
-    found = []
-    if dialect.delimiter not in (None, usual):
-        found.append(f"{names.get(str(dialect.delimiter), dialect.delimiter)} between fields")
-    if dialect.encoding not in (None, UTF8):
-        found.append(f"encoding {dialect.encoding}")
-    return found

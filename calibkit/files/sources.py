@@ -19,19 +19,10 @@ from urllib.parse import unquote
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files import formats
 from calibkit.files.excel import excel_table
 from calibkit.files.explain import reading, repeated_name
-from calibkit.files.formats import (
-    ARROW_STREAM,
-    AS_TEXT,
-    TEXT_FORMATS,
-    Dialect,
-    head_of,
-    named_format,
-    sniff_format,
-    suffix_format,
-    unknown_suffix,
-)
+from calibkit.files.formats import Dialect
 from calibkit.files.paths import STDIN, Part, find_files, is_remote
 from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
@@ -52,12 +43,12 @@ def _open(
     large = None if memory is None else memory.text
     with reading(path):
         source = _where(path, large)
-        head = head_of(source)
-        known = forced or suffix_format(path)
+        head = formats.head_of(source)
+        known = forced or formats.suffix_format(path)
         if known is None and isinstance(source, bytes | ScratchPath):
-            known = sniff_format(head)
+            known = formats.sniff_format(head)
         if known is None:
-            raise unknown_suffix(path, "--input-format")
+            raise formats.unknown_suffix(path, "--input-format")
         if not head and not isinstance(source, str):
             raise DataError.of(path, "the file is empty (0 bytes); write it again")
         named = (folder.partition("=") for folder in Path(relative).parts[:-1])
@@ -67,7 +58,7 @@ def _open(
             if equals and key
         }
         part = Part(path, known, relative, keys)
-        if known in TEXT_FORMATS and not isinstance(source, str):
+        if known in formats.TEXT_FORMATS and not isinstance(source, str):
             table = text_table(source, part, large, dialect)
         elif known == "xlsx":
             table = excel_table(source, part, dialect)
@@ -77,7 +68,7 @@ def _open(
         elif isinstance(source, str):
             table = Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
         else:
-            table = _arrow_table(source, part, large, stream=head.startswith(ARROW_STREAM))
+            table = _arrow_table(source, part, large, stream=head.startswith(formats.ARROW_STREAM))
         if isinstance(source, ScratchPath) and isinstance(table.frame, pl.LazyFrame):
             table = replace(table, source=table.source or source)
     if not table.rows:
@@ -94,7 +85,7 @@ def _where(path: str, large: int | None) -> Path | bytes | str:
     if path == STDIN:
         return held(decompressed(sys.stdin.buffer, path), large)
     if is_remote(path):
-        if suffix_format(path) not in TEXT_FORMATS:
+        if formats.suffix_format(path) not in formats.TEXT_FORMATS:
             return path
         batches = pl.scan_lines(path).collect_batches(maintain_order=True)
         return held(("\n".join([*rows["line"], ""]).encode() for rows in batches), large)
@@ -295,13 +286,13 @@ class Source:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
                 continue
             way = None
-            if self.dialect.date_format != AS_TEXT:
+            if self.dialect.date_format != formats.AS_TEXT:
                 texts = (table.as_text(name).select([name]) for table in self._tables)
                 inputs = zip(
                     self.paths, (rows.rename({name: "text"}) for rows in texts), strict=True
                 )
                 way = Texts(name, [*inputs], self.dialect).way()
-            self._dates = AS_TEXT if way is None else way.name
+            self._dates = formats.AS_TEXT if way is None else way.name
             if way is not None:
                 read = partial(way.read, dialect=self.dialect)
                 self._put(table.read_as(name, read) for table in self._tables)
@@ -439,7 +430,7 @@ def open_source(
     could not read.
     """
     found, asked = find_files(inputs), dialect or Dialect()
-    forced = None if input_format is None else named_format(input_format, "--input-format")
+    forced = None if input_format is None else formats.named_format(input_format, "--input-format")
     tables = [_open(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
         settled(tables, asked.marks), input_format=input_format, memory=memory, dialect=asked

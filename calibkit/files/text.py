@@ -19,22 +19,9 @@ from typing import Any, Final, NoReturn
 import polars as pl
 
 from calibkit.errors import DataError
+from calibkit.files import formats
 from calibkit.files.explain import repeated_name
-from calibkit.files.formats import (
-    HEAD_BYTES,
-    SAMPLE_BYTES,
-    SEPARATORS,
-    TEXT_FORMATS,
-    UTF8,
-    UTF8_BOM,
-    Dialect,
-    head_of,
-    in_utf8,
-    is_compressed,
-    said,
-    sniff_format,
-    western,
-)
+from calibkit.files.formats import Dialect
 from calibkit.files.paths import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
@@ -62,18 +49,17 @@ def text_table(source: Path | bytes, part: Part, large: int | None, asked: Diale
     Raises `DataError` for duplicate column names, rows with too many or too few fields, lines that
     are no JSON objects, unreadable text, no rows; `ResourceError` for text without an end.
     """
-    sample = next(content_of(source, part.path), b"")
-    dialect = asked.settled(sample[:SAMPLE_BYTES], part.format)
+    dialect = asked.settled(next(content_of(source, part.path), b""), part.format)
     if large is not None and isinstance(source, Path):
-        quoted = part.format in SEPARATORS and dialect.encoding == UTF8
+        quoted = part.format in formats.SEPARATORS and dialect.encoding == formats.UTF8
         refuse_endless(source, part.path, large, quoted=quoted)
     try:
         return _table_in(source, part, large, dialect)
     except pl.exceptions.ComputeError:
-        if asked.encoding is not None or dialect.encoding != UTF8:
+        if asked.encoding is not None or dialect.encoding != formats.UTF8:
             raise
-        encodings = {western(chunk) for chunk in content_of(source, part.path)}
-        if len(encodings) != 1 or UTF8 in encodings:
+        encodings = {formats.western(chunk) for chunk in content_of(source, part.path)}
+        if len(encodings) != 1 or formats.UTF8 in encodings:
             raise
         return _table_in(source, part, large, replace(dialect, encoding=encodings.pop()))
 
@@ -81,27 +67,27 @@ def text_table(source: Path | bytes, part: Part, large: int | None, asked: Diale
 def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dialect) -> Table:
     """Return the rows of text whose encoding is known."""
     path = part.path
-    if dialect.encoding != UTF8:
-        source = held(in_utf8(content_of(source, path), str(dialect.encoding)), large)
+    if dialect.encoding != formats.UTF8:
+        source = held(formats.in_utf8(content_of(source, path), str(dialect.encoding)), large)
         if large is not None and isinstance(source, Path):
-            refuse_endless(source, path, large, quoted=part.format in SEPARATORS)
-    head = head_of(source)
-    shown = sniff_format(head)
-    if shown not in TEXT_FORMATS:
+            refuse_endless(source, path, large, quoted=part.format in formats.SEPARATORS)
+    head = formats.head_of(source)
+    shown = formats.sniff_format(head)
+    if shown not in formats.TEXT_FORMATS:
         raise DataError.of(
             path, f"it holds {shown} data, not text; name the format by --input-format"
         )
-    if not is_compressed(head) and not head.strip() and len(head) < HEAD_BYTES:
+    if not formats.is_compressed(head) and not head.strip() and len(head) < formats.HEAD_BYTES:
         raise DataError.of(path, "the file is empty (nothing but white space)")
     size = source.stat().st_size if isinstance(source, Path) else 0
     tell(0, size, "bytes")
-    size *= _EXPANSION if is_compressed(head) else 1
+    size *= _EXPANSION if formats.is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
     try:
         if part.format == "ndjson":
-            hold = hold or head.startswith(UTF8_BOM)
+            hold = hold or head.startswith(formats.UTF8_BOM)
             table = _json_table(source, part, floats_of(dialect), hold=hold)
-            return replace(table, remarks=tuple(said(dialect, None)))
+            return replace(table, remarks=tuple(dialect.unusual(None)))
         guess = dialect.decimal != "." and dialect.null_values is None
         text = _Text(source, part, dialect, hold=hold, guess=guess)
         return text.table(text.votes)
@@ -276,7 +262,10 @@ class _Text:
             source=None if self.hold else self.source,
             undecided=self,
             told=partial(self.told, votes),
-            remarks=(*said(self.dialect, SEPARATORS[self.part.format]), *_remarks(known)),
+            remarks=(
+                *self.dialect.unusual(formats.SEPARATORS[self.part.format]),
+                *_remarks(known),
+            ),
         )
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
@@ -327,7 +316,7 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
     """
     if hold or any(sign in str(source) for sign in "*?["):  # a pattern to polars
         hold, data = True, source.read_bytes() if isinstance(source, Path) else source
-        source = data.removeprefix(UTF8_BOM)
+        source = data.removeprefix(formats.UTF8_BOM)
     try:
         rows = pl.scan_ndjson(source, infer_schema_length=None)
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
