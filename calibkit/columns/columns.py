@@ -67,56 +67,35 @@ class CellGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRows:
-    """The columns of a score file, checked.
+    """The columns of a score file, checked; None: not there, or not asked for.
 
-    Parameters
-    ----------
-    score, uncertainty, label, weight, others
-        Scores and uncertainties are float32 where the column is, else float64 as weights are; labels
-        are 0 and 1 as uint8; others are as they were read.  None: not there, or not asked for.
-    options
-        The options, with the uncertainty column resolved (None: there is none).
-    rows_read, dropped
-        How many rows the inputs have, and how many of them were dropped.
-    warnings, notes
-        What the user has to be told, whatever the verbosity, and what a summary should say; `remarks`
-        are those of the warnings that are about a number of rows or values.
-    level_edges
-        The inner edges of the uncertainty levels, where they are given.
-    cells
-        Of several uncertainties the grid whose cells are the `uncertainty` of rows.
-    times
-        How many rows each of these stands for, where equal rows were counted; `weight` is then that
-        of all of them together.
-    weight_each
-        The weight of each of the rows that a row stands for, where they are weighted.
-    resolution
-        How coarse values became where equal rows were counted; None where results lose nothing.
-    moved
-        Whether values are others than were read: coarser ones, or the edges of levels.
-    hashes
-        Hashes that are known already, by their roles in alphabetical order; where values were `moved`
-        those of the rows as they were.
+    Scores and uncertainties are float32 where the column is, else float64 as weights are; labels are 0
+    and 1.  Where equal rows were counted, `times` is how many rows each of these stands for, `weight`
+    that of all of them together, and `weight_each` that of each of them.
     """
 
     score: FloatArray
     uncertainty: FloatArray | None
     label: NDArray[np.uint8] | None
     weight: NDArray[np.float64] | None
-    options: ScoreColumns
-    rows_read: int
-    dropped: int
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    others: pl.DataFrame | None = None
+    options: ScoreColumns  # with the uncertainty column resolved (None: there is none)
+    rows_read: int  # how many rows the inputs have
+    dropped: int  # and how many of them were dropped
+    warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
+    notes: tuple[str, ...] = ()  # what a summary should say
+    others: pl.DataFrame | None = None  # columns as they were read
     where: RowFinder | None = None
-    remarks: tuple[Remark, ...] = ()
-    level_edges: tuple[float, ...] | None = None
-    cells: CellGrid | None = None
+    remarks: tuple[Remark, ...] = ()  # the warnings that are about a number of rows or values
+    level_edges: tuple[float, ...] | None = (
+        None  # of uncertainty, the inner ones, if they are given
+    )
+    cells: CellGrid | None = None  # of several uncertainties, if `uncertainty` is the cell of a row
     times: NDArray[np.int64] | None = None
     weight_each: NDArray[np.float64] | None = None
-    resolution: Resolution | None = None
-    moved: bool = False
+    resolution: Resolution | None = None  # of rows that were counted; None: results lose nothing
+    moved: bool = False  # whether values are others than were read: coarser, or the edges of levels
+    #: Those that are known already, by their roles in alphabetical order; if `moved`, of the rows as
+    #: they were.
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
