@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.numerics.sums import ExactSum
-
 T = TypeVar("T", int, float)
 
 
@@ -136,6 +134,8 @@ def in_units(
         units = weight.astype(np.int64)
         if (units == weight).all():
             return units, ROW
+    from calibkit.numerics.sums import ExactSum  # which loads numba: whole numbers do without
+
     total = ExactSum()
     total.add(weight)
     unit = common_unit(weight.size, total.fraction, *bit_range(weight))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import secrets
 import stat
 import sys
 import zlib
@@ -286,7 +285,7 @@ def fresh_path(final: Path) -> Path:
         if found and not _alive(int(found[1])):
             with suppress(OSError):
                 Path(entry.path).unlink(missing_ok=True)
-    return final.with_name(f"{before}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    return final.with_name(f"{before}{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def _alive(process: int) -> bool:
