@@ -96,7 +96,7 @@ def apply_rows(
     if present is not None:
         gaps = where.numbers(np.flatnonzero(~present))
         frame = frame.filter(pl.Series(present))
-        where = replace(where, kept=np.flatnonzero(present))
+        where = where.only(np.flatnonzero(present))
     values = plan.applier.values(frame, where, plan.reads, options.request)
     added = [
         placed(values[place].alias(name), present)

@@ -173,9 +173,7 @@ class ScoreRows:
 
     def only(self, rows: NDArray[np.int64]) -> ScoreRows:
         """Return some of the rows, named by their place."""
-        where = self.where
-        if where is not None:
-            where = replace(where, kept=rows if where.kept is None else where.kept[rows])
+        where = None if self.where is None else self.where.only(rows)
         found: dict[str, Any] = {
             name: own[rows]
             for name in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import msgspec
@@ -33,6 +33,10 @@ class RowFinder:
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of rows in the inputs, from 0."""
         return self.start + (rows if self.kept is None else self.kept[rows])
+
+    def only(self, rows: NDArray[np.int64]) -> RowFinder:
+        """Return where some of the rows stand, named by their place."""
+        return replace(self, kept=rows if self.kept is None else self.kept[rows])
 
     def refuse(
         self, column: pl.Series, offends: NDArray[np.bool_] | None, problem: str, advice: str

@@ -15,7 +15,7 @@ from pages import arguments, fill, paragraph, sections, table
 
 import calibkit as ck
 from calibkit.drift.drift import ALL
-from calibkit.drift.psi import Stability, stability
+from calibkit.drift.figures import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Outline
 from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
 

@@ -31,6 +31,7 @@ from calibkit.methods.watch.state import (
 )
 from calibkit.methods.watch.watch import HISTORY, judge
 from calibkit.options.watch import WatchOptions
+from tests.budgets import little_memory
 from tests.library.pictures import watched
 from tests.naive import watch as naive
 
@@ -256,7 +257,8 @@ def test_a_boundary_that_draws_counts_rows_by_their_chance() -> None:
     )
     assert found.rows == 1_500
     for batch in (97, 1_000):
-        assert count(plan(options, source), source, batch)[0] == (found,)
+        with little_memory(2 * batch):
+            assert count(plan(options, source), source)[0] == (found,)
 
 
 def test_in_python(tmp_path: Path) -> None:

@@ -213,14 +213,14 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
     return fitted
 
 
-class Train(Members, kw_only=True):
+class Train(Members, frozen=True, kw_only=True):
     """The rows of the training distribution; `sums` are the columns of a table."""
 
     summed: Counted
     sums: dict[str, list[str | None]]
 
 
-class Problem(Members, kw_only=True):
+class Problem(Members, frozen=True, kw_only=True):
     """What shapes the model, apart from the rows; `asked` are the options."""
 
     asked: dict[str, Any]

@@ -62,20 +62,10 @@ _CONFIDENCE = 0.95
 
 #: The columns of `Watched.history`.
 HISTORY: Final = pl.Schema(
-    {
-        "promise": pl.String,
-        "period": pl.String,
-        "night": pl.Int64,
-        "bound": pl.Float64,
-        "rate": pl.Float64,
-        "rows": pl.Int64,
-        "estimate": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "e_value": pl.Float64,
-        "threshold": pl.Float64,
-        "refuted": pl.Boolean,
-    }
+    dict.fromkeys(("promise", "period"), pl.String)
+    | {"night": pl.Int64, "bound": pl.Float64, "rate": pl.Float64, "rows": pl.Int64}
+    | dict.fromkeys(("estimate", "low", "high", "e_value", "threshold"), pl.Float64)
+    | {"refuted": pl.Boolean}
 )
 
 
@@ -205,16 +195,12 @@ class Watched(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Return ``watch.json`` as plain dictionaries."""
+        names = ("alarm", "tests", "period", "advice", "rows", "drift")
         content = WatchFile(
-            alarm=self.alarm,
-            tests=self.tests,
-            period=self.period,
-            advice=self.advice,
+            **{name: getattr(self, name) for name in names},
             confidence=self.state.confidence,
             nights=len(self.state.nights),
-            rows=self.rows,
             calibkit=__version__,
-            drift=self.drift,
         )
         found: dict[str, Any] = msgspec.to_builtins(content)
         return found
@@ -226,29 +212,16 @@ class Watched(Shown):
         nights until then, and ``refuted`` says whether the evidence had reached ``threshold``.  What no
         row says is null.
         """
-        alpha, bets = _alpha(self.state), _bets(self.state)
-        nights, rows = self.state.nights, list[dict[str, Any]]()
-        for bet, test in zip(bets, self.tests, strict=True):
-            at = bet.proof.passed(1.0 / alpha)
-            for place, night in enumerate(nights):
-                so_far = bet.rate(slice(place + 1))
-                rows.append(
-                    {
-                        "promise": test.text,
-                        "period": str(night.period),
-                        "night": place + 1,
-                        "bound": bet.bound,
-                        "rate": bet.rate(slice(place, place + 1)).value,
-                        "rows": so_far.rows,
-                        "estimate": so_far.value,
-                        "low": so_far.low,
-                        "high": so_far.high,
-                        "e_value": capital(bet.proof.logs[place]),
-                        "threshold": 1.0 / alpha,
-                        "refuted": at is not None and place >= at,
-                    }
-                )
-        return pl.DataFrame(rows, schema=HISTORY)
+        rows = list[tuple[Any, ...]]()
+        for bet, test in zip(_bets(self.state), self.tests, strict=True):
+            at = bet.proof.passed(test.threshold)
+            for place, night in enumerate(self.state.nights):
+                alone, all_ = bet.rate(slice(place, place + 1)), bet.rate(slice(place + 1))
+                refuted = at is not None and place >= at
+                proof = capital(bet.proof.logs[place]), test.threshold, refuted
+                seen = alone.value, all_.rows, all_.value, all_.low, all_.high
+                rows.append((test.text, str(night.period), place + 1, bet.bound, *seen, *proof))
+        return pl.DataFrame(rows, HISTORY, orient="row")
 
     @property
     def metrics(self) -> Metrics:
@@ -275,16 +248,10 @@ class Watched(Shown):
 def watch(options: WatchOptions, source: Source) -> Watched:
     """Add new rows to what was counted, and test all promises; nothing is written.
 
-    Parameters
-    ----------
-    options
-        The boundary, its promises, and the file of the state; without that file a state begins.
-    source
-        New rows, of the last night and later ones.
-
-    Raises `UsageError`: nothing that is promised, a column that is not there; `ModelError`: a state
-    of another model, bound or confidence; rows of a night before the last; `DataError`: values out
-    of range or of the wrong type.
+    The rows are of the last night and later ones; without the file of a state one begins.  Raises
+    `UsageError`: nothing that is promised, a column that is not there; `ModelError`: a state of another
+    model, bound or confidence; rows of a night before the last; `DataError`: values out of range or of
+    the wrong type.
     """
     planned = plan(options, source)
     state = current(options, planned)
@@ -312,11 +279,9 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
 
     Raises `ModelError` for no state and one of another model, bound or confidence.
     """
-    promises, confidence = promised(options)
     fresh = new_state(
         model_hash(options.fitted),
-        promises,
-        confidence,
+        *promised(options),
         calendar=planned.calendar,
         maturity=options.maturity or 0,
         calibration=options.calibration,
@@ -335,16 +300,14 @@ def promised(options: WatchOptions) -> tuple[list[Promise], float]:
 
     Raises `UsageError` for a model without a promise that rows could refute one by one.
     """
-    fit = getattr(options.fitted, "fit", None)
-    certificate = getattr(fit, "certificate", None)
+    model: Any = options.fitted
+    certificate = model.fit.certificate
     named = {name: float(bound) for name, bound in options.named.items()}
-    found = named or _own(options)
+    found, confidence = named or _own(options), _CONFIDENCE
     if options.confidence is not None:
         confidence = float(options.confidence)
     elif certificate is not None and not named:
         confidence = float(decimal_bound(certificate.confidence))
-    else:
-        confidence = _CONFIDENCE
     return [Promise(name, found[name]) for name in PROMISES if name in found], confidence
 
 
@@ -413,31 +376,21 @@ def _bets(state: WatchState) -> list[_Bet]:
 
 def judge(state: WatchState) -> Watched:
     """Return what a state says of its promises."""
-    alpha, bets = _alpha(state), _bets(state)
-    tests = []
+    alpha, bets, tests = _alpha(state), _bets(state), list[Tested]()
     for bet in bets:
-        rate = bet.rate(slice(None))
-        tests.append(
-            Tested(
-                name=bet.name,
-                bound=bet.bound,
-                estimate=rate.value,
-                low=rate.low,
-                high=rate.high,
-                rows=rate.rows,
-                **_said(state, bet.proof, alpha),
-            )
-        )
+        rate, said = bet.rate(slice(None)), _said(state, bet.name, bet.proof, alpha)
+        own: dict[str, Any] = {"bound": bet.bound, "estimate": rate.value, "rows": rate.rows}
+        tests.append(Tested(low=rate.low, high=rate.high, **own, **said))
     drift = _drifted(state)
-    proofs = [bet.proof for bet in bets]
-    advice = _advice(tests, proofs, _moved(state, bets), state)
+    advice = _advice(tests, [bet.proof for bet in bets], _moved(state, bets), state)
     return Watched(state, tuple(tests), " ".join([advice, *_seen(drift)]), drift)
 
 
-def _said(state: WatchState, proof: Evidence, alpha: float) -> dict[str, Any]:
+def _said(state: WatchState, name: str, proof: Evidence, alpha: float) -> dict[str, Any]:
     """Return what evidence says at a level, as `Tested` and `Drifted` have it."""
     at = proof.passed(1.0 / alpha)
     return {
+        "name": name,
         "alpha": alpha,
         "threshold": 1.0 / alpha,
         "e_value": proof.e_value,
@@ -453,14 +406,11 @@ def _drifted(state: WatchState) -> tuple[Drifted, ...]:
     for place, (name, fitted) in enumerate(state.drift.items()):
         nights = [night.drift[place] for night in state.nights]
         alpha = _share(state, len(state.drift))
-        said = _said(state, covariates.evidence(fitted, nights), alpha)
-        late = [
-            night.drift[place]
-            for night in state.nights
-            if said["since"] is None or place_of(night.period) >= place_of(said["since"])
-        ]
+        said = _said(state, name, covariates.evidence(fitted, nights), alpha)
+        periods = [night.period for night in state.nights]
+        late = nights[0 if said["since"] is None else periods.index(said["since"]) :]
         rows = sum(map(sum, nights))
-        found.append(Drifted(name=name, moved=covariates.moved(fitted, late), rows=rows, **said))
+        found.append(Drifted(moved=covariates.moved(fitted, late), rows=rows, **said))
     return tuple(found)
 
 
