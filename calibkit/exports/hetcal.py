@@ -37,7 +37,7 @@ from calibkit.expressions.program import (
 )
 from calibkit.maps.formulas import Maker
 from calibkit.maps.methods import METHODS
-from calibkit.methods.hetcal.first import moved
+from calibkit.methods.hetcal.maps import moved
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,
     FirstMap,

@@ -13,11 +13,10 @@ from calibkit.apply.apply import apply_model
 from calibkit.columns.weights import ROW
 from calibkit.files.sources import Source, open_source
 from calibkit.methods.hetcal.application import HetcalApplier
-from calibkit.methods.hetcal.gaps import cell_gaps
 from calibkit.methods.hetcal.grow import Vectors
 from calibkit.methods.hetcal.model import HetcalModel, Line, TreeNode
-from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.run import fit_hetcal
+from calibkit.methods.hetcal.rows import read_hetcal_rows
+from calibkit.methods.hetcal.run import cell_gaps, fit_hetcal
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit_kernels import criteria, leaf_maps

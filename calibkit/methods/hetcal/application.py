@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import read_features
-from calibkit.methods.hetcal.first import moved
-from calibkit.methods.hetcal.maps import Maps
+from calibkit.methods.hetcal.maps import Maps, moved
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
-from calibkit.methods.hetcal.trees import Routes, known_categories
+from calibkit.methods.hetcal.trees import Routes, known_categories, read_features
 from calibkit.models.applier import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import leaf_maps

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
-from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.methods.hetcal.trees import Node, Tree
+from calibkit.methods.hetcal.trees import Features, Node, Tree
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels

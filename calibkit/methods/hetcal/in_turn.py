@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.features import sorted_bins
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
 from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
-from calibkit.methods.hetcal.trees import Node, Tree, described_tree
+from calibkit.methods.hetcal.trees import Node, Tree, described_tree, sorted_bins
 from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit.runtime.progress import steps
@@ -173,9 +172,8 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     if options.partition == "boosted":
         rising = rows.score if rows.score[0] <= rows.score[-1] else rows.score[::-1]
         bins = sorted_bins(rising, options.bins or BOOSTED_BINS)
-        codes = rows.arrays.empty(rows.count, bins.dtype)
-        for own in rows.blocks():
-            codes[own] = bins.codes(rows.score[own])
+        score = rows.score
+        codes = rows.made(lambda own: bins.codes(score[own]), bins.dtype)
         rows = replace(rows, features=rows.features.with_number(SCORE_FEATURE, bins, codes))
     booster = Booster(rows, options, folds)
     most = options.trees or TREES[options.partition]
@@ -208,7 +206,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             slope, intercept = line_through(rows, linear, judged)
             checked = CrossValidated(
                 pooled=mean_loss(rows, alone, judged),
-                calibrated=mean_loss(rows, rows.moved(slope, intercept, linear).score, judged),
+                calibrated=mean_loss(rows, linear, judged, (slope, intercept)),
                 folds=len(parts),
             )
     if not made.trees:  # a partition of one part, which moves nothing
@@ -251,8 +249,7 @@ def _written(booster: Booster, made: Steps, final: Line, checked: CrossValidated
         parts.append(PartitionPart(tree=nodes, maps=maps.of_nodes(tree.ends()).described(rows)))
     leaf, _ = rows.leaves(made.trees[0])
     probability = rows.arrays.empty(rows.count, np.float64)
-    for own in rows.blocks():
-        line_map(made.score[own], final.a, final.b, False, 0.0, 0.0, probability[own])
+    line_map(made.score, final.a, final.b, False, 0.0, 0.0, probability)
     return Found(
         parts, probability, leaf, booster.depth, booster.least, checked=checked, final=final
     )

@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.features import group_starts
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -33,7 +32,7 @@ from calibkit.methods.hetcal.maps import (
 )
 from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
-from calibkit.methods.hetcal.trees import Tree, described_tree
+from calibkit.methods.hetcal.trees import Tree, described_tree, group_starts
 from calibkit.numerics.streams import poisson_of_keys, stream
 from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.runtime.progress import steps
@@ -86,12 +85,10 @@ def fit(
     depth, least, shrinkage = grid.at(place)
 
     def mapped(tree: Tree, drawn: Counts | None = None) -> tuple[Tree, Maps, Ends]:
-        leaf, leaves = rows.leaves(tree)
-        used = leaf
+        used, leaves = rows.leaves(tree)
+        leaf = used
         if growth.own and drawn is not None:
-            used = rows.arrays.empty(rows.count, np.int32)
-            for own in rows.blocks():
-                used[own] = np.where(drawn[own] > 0, -1, leaf[own])
+            used = rows.made(lambda own: np.where(drawn[own] > 0, -1, leaf[own]), np.int32)
         maps = fit_maps(rows, used, leaves, pooled, shrinkage, options.map)
         if single and growth.own and options.map in ("platt", "beta") and leaves > 1:
             maps = maps.composed(*line)
@@ -101,8 +98,7 @@ def fit(
         return mapped(*_tree(growth, options.seed, number, depth, least))
 
     count = 1 if single else options.trees or TREES
-    probability = rows.arrays.empty(rows.count, np.float64)
-    probability[:] = 0.0
+    probability = rows.made(lambda own: 0.0)
     parts, first = list[PartitionPart](), np.empty(0, np.int32)
     with ThreadPoolExecutor(options.workers) as pool:
         if single:
@@ -113,12 +109,8 @@ def fit(
             first = leaf if not parts else first
             for own in rows.blocks():
                 probability[own] += maps.probabilities(rows.score[own], leaf[own])
-            parts.append(
-                PartitionPart(
-                    tree=described_tree(tree, growth.rows.features, growth.rows.size),
-                    maps=maps.described(rows),
-                )
-            )
+            nodes = described_tree(tree, growth.rows.features, growth.rows.size)
+            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)
 
@@ -131,9 +123,7 @@ def _tree(
     A node may use a third of the features, at least two.
     """
     rows = growth.rows
-    counts = rows.arrays.empty(rows.count, np.uint8)
-    for own in rows.blocks():
-        counts[own] = poisson_of_keys(rows.key[own], seed, number)
+    counts = rows.made(lambda own: poisson_of_keys(rows.key[own], seed, number), np.uint8)
     if not counts.any():
         counts[:] = 1
     features = len(rows.features.columns)
@@ -183,13 +173,15 @@ class Cells:
         """
         rows, count = self.rows, len(tree.nodes)
         order, spans = by_leaf(rows, rows.ends(tree), count)
-        codes = rows.arrays.empty(rows.count, np.uint16)
-        for own in rows.blocks():
+
+        def code_of(own: slice) -> NDArray[np.uint16]:
             code = 4 * self.place[own] + rows.label[own]
             away = np.full(code.size, leaf_cells.NEITHER, np.uint16)
             if held is not None:
                 away = np.where(held[own], code + np.uint16(leaf_cells.HELD), away)
-            codes[own] = np.where(used[own], code, away)
+            return np.where(used[own], code, away)
+
+        codes = rows.made(code_of, np.uint16)
         children = np.array([(node.left, node.right) for node in tree.nodes], np.int32)
         room = np.minimum(spans[:, 1] - spans[:, 0], self.score.size)
         parents = np.full(count, -1, np.int32)
@@ -334,9 +326,7 @@ def _judge(
     """
     leaf, held, used = rows.ends(tree), folds.held(part), folds.used(part)
     pooled = pooled_line(rows, used)
-    known = rows.arrays.empty(rows.count, np.int32)
-    for own in rows.blocks():
-        known[own] = np.where(used[own], leaf[own], -1)
+    known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
     starts = np.tile(pooled, (len(tree.nodes), 1))
     lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
     maps = shrunk(lines, pooled, shrinkage)
