@@ -91,7 +91,8 @@ ONE_OF_EACH = {
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",
         """numerics.row_hash.row_hashes numerics.row_hash.data_hash numerics.row_hash.data_hashes
         numerics.row_hash.hash_rows maps.stored._hashes
-        methods.boundary.solvers.summary._rows_hash methods.calibrators.fit._rows_hash""",
+        methods.boundary.solvers.summary._rows_hash methods.calibrators.fit._rows_hash
+        methods.hetcal.rows.hashes""",
     ),
     "exact sums": (
         r"_?(exact_sum\w*|exactsum|accumulator|kahan\w*|neumaier\w*|two_sum|fsum)",

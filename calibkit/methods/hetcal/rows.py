@@ -221,6 +221,23 @@ class HetcalRows:
 
 
 @dataclass(frozen=True)
+class Window:
+    """Rows as they were read, with their features by value."""
+
+    data: ScoreRows
+    values: Floats
+    categories: Categories
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """Return the hash of each row over all that is used of it."""
+        used: dict[str, NDArray[Any]] = {"score": self.data.score, "label": self.data.labels}
+        used |= feature_words(self.values, self.categories)
+        if self.data.weight is not None:
+            used["weight"] = self.data.weight
+        return row_hashes(used)
+
+
+@dataclass(frozen=True)
 class Reader:
     """How rows are read; `known` are features of other rows, whose categories and types they share."""
 
@@ -240,17 +257,22 @@ class Reader:
         named = filter(None, (options.score, options.label, options.weight))
         return [*named, *features, *self.dealing]
 
-    def window(self, source: Source) -> ScoreRows:
-        """Read the rows of a window; their features, read along, are checked by `features`."""
+    def window(self, source: Source) -> Window:
+        """Read and check the rows of a window."""
         beside = [*(column.name for column in self.columns), *self.dealing]
-        return read_score_rows(
+        data = read_score_rows(
             source, self.options.columns, uncertainty=False, finite_scores=True, features=beside
         )
+        return self.with_features(data, None if self.known is None else self.known.categories)
+
+    def with_features(self, data: ScoreRows, known: Categories | None) -> Window:
+        """Return rows with their features, as places among `known` categories or their own."""
+        assert data.others is not None
+        return Window(data, *read_features(data.others, self.columns, data.finder, known))
 
     def check(self, source: Source) -> None:
         """Refuse values of a window that no fit can use."""
-        data = self.window(source)
-        self.features(data, None)
+        data = self.window(source).data
         for name in self.dealing:
             refuse_missing(data.other(name), data.finder)
 
@@ -258,41 +280,29 @@ class Reader:
         """Return the linear scores of rows; see `linear_scores`."""
         return linear_scores(data.score, measure(self.options.scale))
 
-    def features(
-        self, data: ScoreRows, known: Categories | None
-    ) -> tuple[Floats, NDArray[np.uint64]]:
-        """Return features by value, and the hash of each row over all that is used of it."""
-        assert data.others is not None
-        values, categories = read_features(data.others, self.columns, data.finder, known)
-        used: dict[str, NDArray[Any]] = {"score": data.score, "label": data.labels}
-        used |= feature_words(values, categories)
-        if data.weight is not None:
-            used["weight"] = data.weight
-        return values, row_hashes(used)
-
     def look(
-        self, passes: Passes[ScoreRows], totals: Totals, times: TimeParts
+        self, passes: Passes[Window], totals: Totals, times: TimeParts
     ) -> tuple[Features, ColumnSummaries]:
         """Go through the rows once: return the features, and a summary of scores and features."""
-        options, known = self.options, None if self.known is None else self.known.categories
+        options, known = self.options, self.known
         text = [column.kind == "category" and known is None for column in self.columns]
         counts = [CategoryCounts() if one else None for one in text]
         summaries = ColumnSummaries(1 + len(self.columns), options.bins or MOST_VALUES)
-        for data in passes:
-            values, hashes = self.features(data, known)
+        for window in passes:
+            data, hashes = window.data, window.hashes()
             linear, clipped = self.linear(data)
             totals.add(data, clipped, hashes)
             for column, own in zip(self.columns, counts, strict=True):
                 if own is not None:
                     own.add(data.other(column.name))
-            numbers = np.where(np.array(text)[:, None], np.nan, values)
+            numbers = np.where(np.array(text)[:, None], np.nan, window.values)
             summaries.add(np.concatenate([linear[None], numbers]), hashes)
             if options.time is not None:
                 times.add(data.other(options.time), data.finder)
             if options.groups is not None:
                 group_parts(data.other(options.groups), FOLDS, options.seed, data.finder)
         if known is not None:
-            return Features(self.columns, tuple(known)), summaries
+            return Features(self.columns, known.categories), summaries
         categories = [None if one is None else one.names() for one in counts]
         found = [
             summarised_bins(summaries, place, options.bins or QUANTILE_BINS)
@@ -303,11 +313,13 @@ class Reader:
         return Features(self.columns, tuple(categories), tuple(found)), summaries
 
     def stored(
-        self, data: ScoreRows, features: Features, unit: Unit, times: TimeParts
+        self, window: Window, features: Features, unit: Unit, times: TimeParts
     ) -> dict[str, NDArray[Any]]:
         """Return the columns of a window as they are stored."""
-        groups, time = self.options.groups, self.options.time
-        values, hashes = self.features(data, features.categories)
+        groups, time, data = self.options.groups, self.options.time, window.data
+        if tuple(window.categories) != features.categories:
+            window = self.with_features(data, features.categories)
+        hashes = window.hashes()
         weight: NDArray[Any] = np.ones(data.labels.size, np.uint8)
         if data.weight is not None:
             weight = whole_units(data.weight, unit)
@@ -320,9 +332,9 @@ class Reader:
         if "part" in found:
             hash_kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         if self.known is not None:
-            found["values"] = values.T
+            found["values"] = window.values.T
         for place, bins in enumerate(features.bins):
-            found[f"code{place:05d}"] = bins.codes(values[place])
+            found[f"code{place:05d}"] = bins.codes(window.values[place])
         return found
 
 
@@ -359,11 +371,11 @@ def read_hetcal_rows(
         **{f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)},
     }
     store = RowStore(fields, totals.rows, arrays, scores)
-    for data in passes:
-        columns = reader.stored(data, features, unit, times)
+    for window in passes:
+        columns = reader.stored(window, features, unit, times)
         weight = columns["weight"]
         totals.total += int(weight.sum(dtype=np.int64))
-        totals.hits += int(weight[data.labels == 1].sum(dtype=np.int64))
+        totals.hits += int(weight[columns["label"] == 1].sum(dtype=np.int64))
         store.add(columns)
     remarks = merge_remarks([*totals.remarks, *passes.remarks])
     passes.release()
