@@ -36,7 +36,7 @@ from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import ScoreMap
-from calibkit.methods.raters.alpha import LARGEST_LOG
+from calibkit.methods.raters.application import LARGEST_LOG
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.models.model import Column, Model

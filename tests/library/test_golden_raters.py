@@ -13,7 +13,7 @@ import pytest
 
 from calibkit.maps.map_fit import fit_logit_map
 from calibkit.measures.votes import Judged, ensemble, measure
-from calibkit.methods.raters.alpha import fit_strength, positive_probabilities
+from calibkit.methods.raters.run import fit_strength, positive_probabilities
 from calibkit.numerics.votes import (
     bin_sums,
     disagreement_shares,

@@ -19,9 +19,8 @@ from calibkit.errors import UsageError
 from calibkit.maps.logit_maps import logits_of, softmax
 from calibkit.maps.map_fit import GRID, fit_logit_map
 from calibkit.measures.votes import Judged, measure, standard_error
-from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.application import with_steps
-from calibkit.methods.raters.run import SHARE_UNITS, isotonic_steps
+from calibkit.methods.raters.run import MOST_LOG, SHARE_UNITS, fit_strength, isotonic_steps
 from calibkit.numerics.newton import quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit.numerics.votes import (

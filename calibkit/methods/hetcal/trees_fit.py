@@ -73,11 +73,9 @@ def fit(
     need; of a forest the maps of a tree are fitted on rows that it was not grown on (out of the bag).
     """
     single = options.partition == "tree"
-    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
-    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
-    if not single:
-        grid = Grid.of(options, FOREST_DEPTHS, FOREST_LEAF_SIZES)
-        place = (0, len(grid.depths) - 1, 0)
+    compared = (DEPTHS, LEAF_SIZES) if single else (FOREST_DEPTHS, FOREST_LEAF_SIZES)
+    grid = Grid.of(options, *compared)
+    place, checked, line = (0, 0 if single else len(grid.depths) - 1, 0), None, (1.0, 0.0)
     if folds is not None and single and (grid.open or growth.own):
         place, checked, line = choose(rows, growth, grid, folds, options.workers)
     elif folds is not None and grid.open:
@@ -151,12 +149,10 @@ class Cells:
     """
 
     def __init__(self, rows: HetcalRows) -> None:
-        self.rows = rows
-        if rows.score[0] <= rows.score[-1]:
-            starts = group_starts(rows.score, MOST_CELLS)[0]
-        else:
-            ends = rows.count - group_starts(rows.score[::-1], MOST_CELLS)[0]
-            starts = np.append(0, ends[:0:-1])
+        self.rows, rising = rows, rows.score[0] <= rows.score[-1]
+        starts = group_starts(rows.score if rising else rows.score[::-1], MOST_CELLS)[0]
+        if not rising:
+            starts = np.append(0, rows.count - starts[:0:-1])
         sizes = np.diff(np.append(starts, rows.count))
         first, last = rows.score[starts], rows.score[starts + sizes - 1]
         self.score = np.where(first == last, first, np.add.reduceat(rows.score, starts) / sizes)
@@ -309,11 +305,10 @@ def discounted(sums: Floats, mass: float) -> Floats:
 def best_place(worth: Floats, grid: Grid) -> Place:
     """Return the place of what is worth most."""
     best, found = -np.inf, (0, 0, 0)
-    for depth in range(len(grid.depths)):
-        for size in reversed(range(len(grid.leaf_sizes))):
-            for weight in reversed(range(len(grid.shrinkages))):
-                if worth[size, depth, weight] > best + 1e-12:
-                    best, found = worth[size, depth, weight], (size, depth, weight)
+    sizes, weights = (range(len(own))[::-1] for own in (grid.leaf_sizes, grid.shrinkages))
+    for depth, size, weight in itertools.product(range(len(grid.depths)), sizes, weights):
+        if worth[size, depth, weight] > best + 1e-12:
+            best, found = worth[size, depth, weight], (size, depth, weight)
     return found
 
 
@@ -356,8 +351,8 @@ def choose_forest(
     their own to grow on, only the trees that did not draw a row judge it.
     """
     trees, parts = min(options.trees or TRIED_TREES, TRIED_TREES), folds.judged()
-    shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
-    sums, cells = np.zeros((*shape, 3)), Cells(rows)
+    shape = len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages), 3
+    sums, cells = np.zeros(shape), Cells(rows)
     alone = np.stack([pooled_line(rows, folds.used(part)) for part in parts])
     together = 0.0
     with ThreadPoolExecutor(options.workers) as pool:
@@ -420,9 +415,6 @@ def _forest_gains(
         mean = np.where(seen > 0.0, total[place] / np.maximum(seen, 1.0), before)
         kernels.probability_losses(mean, label, mass, 1e-15, losses[1])
         fall = losses[0] - losses[1]
-        found[place] = (
-            np.add.reduce(fall),
-            np.add.reduce(fall * fall / repeats),
-            kernels.sum_in_order(losses[1]),
-        )
+        gain, square = np.add.reduce(fall), np.add.reduce(fall * fall / repeats)
+        found[place] = gain, square, kernels.sum_in_order(losses[1])
     return float(kernels.sum_in_order(losses[0])), found
