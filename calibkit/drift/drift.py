@@ -14,16 +14,7 @@ import msgspec
 import polars as pl
 
 from calibkit.drift.figures import estimated, figures
-from calibkit.drift.rows import (
-    BOUNDARY,
-    CELL,
-    Counts,
-    Sums,
-    Watched,
-    count,
-    plan_watch,
-    watched_of,
-)
+from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
 from calibkit.errors import CalibkitError, ModelError
 from calibkit.files.sources import Source
 from calibkit.measures.result import Interval, Metrics, Number, Values

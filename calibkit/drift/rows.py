@@ -39,6 +39,9 @@ _NUMBERS: Final = ("read", "missing", "hash")
 #: Sums over the rows of a boundary, by name; see `Counts`.
 Sums = dict[str, list[Fraction]]
 
+#: The places of rows that have a label, and these labels.
+Judged = tuple[NDArray[np.int64], NDArray[np.uint8]]
+
 #: What the only boundary of a model is called.
 BOUNDARY = "boundary"
 
@@ -137,20 +140,16 @@ class Counts:
         """Return what was counted of the rows of all."""
         parts = (self, *others)
         every = {owner: added(part.sums[owner] for part in parts) for owner in self.sums}
-        numbers = (sum(getattr(part, name) for part in parts) for name in _NUMBERS)
-        return Counts(every, *numbers)
+        return Counts(every, *(sum(getattr(part, name) for part in parts) for name in _NUMBERS))
 
 
 def added(parts: Iterable[Sums]) -> Sums:
     """Return the sums over the rows of all parts; a part may lack some."""
-    found: Sums = {}
+    found: dict[str, list[list[Fraction]]] = {}
     for part in parts:
         for name, values in part.items():
-            known = found.get(name)
-            found[name] = (
-                values if known is None else [a + b for a, b in zip(known, values, strict=True)]
-            )
-    return found
+            found.setdefault(name, []).append(values)
+    return {name: list(map(sum, zip(*own, strict=True))) for name, own in found.items()}
 
 
 def cell_sums(
@@ -300,10 +299,8 @@ def watched_of(
             )
         outline = {}
         for role in ("score", *(role for role in model.spreads if role == "uncertainty")):
-            quantiles, counts, largest = (
-                getattr(model.fit.reference, f"{role}_{part}")
-                for part in ("quantiles", "counts", "max")
-            )
+            names_of = (f"{role}_{part}" for part in ("quantiles", "counts", "max"))
+            quantiles, counts, largest = (getattr(model.fit.reference, one) for one in names_of)
             if quantiles is not None and counts is not None:
                 ends = np.array([threshold_value(value) for value in quantiles])
                 outline[role] = Outline(ends, tuple(counts), threshold_value(largest))
@@ -318,31 +315,25 @@ def count(watch: Watch, source: Source, *, hashed: bool = False) -> Counts:
     columns = list(dict.fromkeys([*watch.columns.values(), *watch.reads.optional]))
     found = Counts({one.name: {} for one in watch.watched}, 0, 0)
     for window in source.windows(columns):
-        found = found.merge(_count_window(watch, window, columns, hashed))
+        frame, where = window.read(columns), RowFinder(window)
+        read = frame.height
+        present = present_in([frame[name] for name in watch.reads.needed.values()])
+        if present is not None:
+            frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
+        every: dict[str, Sums] = {one.name: {} for one in watch.watched}
+        numbers = read, read - frame.height, hash_rows(frame) if hashed else 0
+        if frame.height:
+            judged = _labels(watch.options, frame, where)
+            probability = None if watch.calibrated is None else watch.calibrated(frame, where)
+            if isinstance(watch.applier, BundleApplier):
+                frame = frame.with_columns(**watch.applier.made(frame, where, watch.request))
+            for one in watch.watched:
+                every[one.name] = _sums(one, frame, where, judged, probability, watch.options)
+        found = found.merge(Counts(every, *numbers))
     return found
 
 
-def _count_window(watch: Watch, window: Source, columns: list[str], hashed: bool) -> Counts:
-    frame, where = window.read(columns), RowFinder(window)
-    read = frame.height
-    present = present_in([frame[name] for name in watch.reads.needed.values()])
-    if present is not None:
-        frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
-    total_hash = hash_rows(frame) if hashed else 0
-    every: dict[str, Sums] = {one.name: {} for one in watch.watched}
-    if frame.height:
-        judged = _labels(watch.options, frame, where)
-        probability = None if watch.calibrated is None else watch.calibrated(frame, where)
-        if isinstance(watch.applier, BundleApplier):
-            frame = frame.with_columns(**watch.applier.made(frame, where, watch.request))
-        for one in watch.watched:
-            every[one.name] = _sums(one, frame, where, judged, probability, watch.options.estimate)
-    return Counts(every, read, read - frame.height, total_hash)
-
-
-def _labels(
-    options: DriftOptions, frame: pl.DataFrame, where: RowFinder
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
+def _labels(options: DriftOptions, frame: pl.DataFrame, where: RowFinder) -> Judged | None:
     """Return the places and the labels of the rows that have one; None where none is asked for."""
     if options.label is None:
         return None
@@ -360,13 +351,12 @@ def _sums(
     one: Watched,
     frame: pl.DataFrame,
     where: RowFinder,
-    judged: tuple[NDArray[np.int64], NDArray[np.uint8]] | None,
+    judged: Judged | None,
     probability: Floats | None,
-    estimated: bool,
+    options: DriftOptions,
 ) -> Sums:
     """Return the sums over the rows of a window that a boundary sees."""
-    model = one.model
-    heavy = np.ones(frame.height)
+    model, heavy = one.model, np.ones(frame.height)
     if one.weight is not None:
         heavy = weight_column(frame[one.weight], where)
     values = {
@@ -397,7 +387,7 @@ def _sums(
         total = ExactSum()
         total.add(column)
         found[name] = [total.fraction]
-    if estimated:
+    if options.estimate:
         own = values["score"] if probability is None else probability
         place = one.outline["score"].bins(values["score"])
         found |= cell_sums(own.astype(np.float64), place, chance, heavy)

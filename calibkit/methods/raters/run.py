@@ -25,12 +25,7 @@ from calibkit.maps.class_rows import RaterOptions, used_roles
 from calibkit.maps.logit_maps import LEAST_PROBABILITY
 from calibkit.maps.map_fit import LogitMap
 from calibkit.maps.stored import StoredRows, class_state, read_rater_rows
-from calibkit.methods.raters.application import (
-    LARGEST_LOG,
-    log_strength,
-    own_features,
-    with_steps,
-)
+from calibkit.methods.raters.application import LARGEST_LOG, log_strength, own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.models.lineage import record_makers
 from calibkit.numerics.isotonic import pool_block

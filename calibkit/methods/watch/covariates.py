@@ -61,9 +61,8 @@ def outlines(model: Any) -> dict[str, Outline]:
         )
     found = {}
     for role in ROLES:
-        quantiles, counts = (
-            getattr(reference, f"{role}_{part}") for part in ("quantiles", "counts")
-        )
+        names = f"{role}_quantiles", f"{role}_counts"
+        quantiles, counts = (getattr(reference, name) for name in names)
         if quantiles is not None and counts is not None:
             # 20 quantiles, and the rows from each up to the next.
             ends = np.array([float(one) for one in quantiles])

@@ -106,6 +106,17 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         """What is promised, in a few words."""
         return self.name if self.name == CALIBRATION else Promise(self.name, self.bound).text
 
+    @property
+    def worst(self) -> float | None:
+        """The end of the confidence sequence on the side of the bound."""
+        return self.high if self.name == "fpr" else self.low
+
+    def kept_by(self, value: float) -> bool:
+        """Return whether a rate keeps the promise; of calibration only the evidence says it."""
+        if self.name == CALIBRATION:
+            return True
+        return value <= self.bound if self.name == "fpr" else value >= self.bound
+
 
 class Drifted(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of whether a column still looks as in the fitting rows.
@@ -326,9 +337,8 @@ def _own(options: WatchOptions) -> dict[str, float]:
         ("is of rows that count by their value", model.columns.get("value", msgspec.UNSET)),
     ):
         if given is not msgspec.UNSET:
-            raise UsageError(
-                f"the model's own bound {why}, and watch counts each row once{name_it}"
-            )
+            where = f"the model's own bound {why}"
+            raise UsageError(f"{where}, and watch counts each row once{name_it}")
     for name, bound in bounds.items():
         if not 0.0 < bound < 1.0:
             raise UsageError(f"the model's own bound, {name} {bound:g}, leaves no room{name_it}")
@@ -367,10 +377,11 @@ def _bets(state: WatchState) -> list[_Bet]:
     found = [_Bet(p.name, p.bound, evidence(p, nights), rate_of(p)) for p in state.tested]
     if state.calibration:
         scores = [night.scores for night in state.nights]
-        proof = residuals.evidence(scores)
-        found.append(
-            _Bet(CALIBRATION, 0.0, proof, lambda some: residuals.estimate(scores[some], alpha))
-        )
+
+        def calibration(some: slice) -> Estimate:
+            return residuals.estimate(scores[some], alpha)
+
+        found.append(_Bet(CALIBRATION, 0.0, residuals.evidence(scores), calibration))
     return found
 
 
@@ -460,39 +471,26 @@ def _advice(
         said = "; ".join(f"{test.text} is refuted at night {test.refuted}" for test in refuted)
         rows = f"on labelled rows from night {refuted[0].since} on"
         if [test.name for test in refuted] == [CALIBRATION]:
-            kept = "" if len(tests) == 1 else ", which promises of decisions survive so far"
-            if moved is not None and moved <= 1.0:
-                return (
-                    f"{said}{kept}: the base rate has moved; shift it (calibrate --method prior-shift "
-                    f"--negatives-kept {moved:.3g})."
-                )
-            if moved is not None:
-                return (
-                    f"{said}{kept}: the base rate has moved, the odds of every score by a factor "
-                    f"{moved:.3g}; calibrate them again, {rows}."
-                )
-            return f"{said}{kept}: the scores are no longer probabilities; recalibrate, {rows}."
+            said += "" if len(tests) == 1 else ", which promises of decisions survive so far"
+            if moved is None:
+                return f"{said}: the scores are no longer probabilities; recalibrate, {rows}."
+            if moved <= 1.0:
+                shift = f"(calibrate --method prior-shift --negatives-kept {moved:.3g})"
+                return f"{said}: the base rate has moved; shift it {shift}."
+            factor = f"the odds of every score by a factor {moved:.3g}"
+            return f"{said}: the base rate has moved, {factor}; calibrate them again, {rows}."
         return f"{said}: fit the boundary again, {rows}."
     if not any(test.rows for test in tests):
         return "No labelled row speaks of a promise yet: label some, and wait."
-    short = [
-        (test, proof)
-        for test, proof in zip(tests, proofs, strict=True)
-        if test.estimate is not None and not _kept(test, test.estimate)
-    ]
-    for test, proof in short:
+    for test, proof in zip(tests, proofs, strict=True):
+        if test.estimate is None or test.kept_by(test.estimate):
+            continue
         text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which may be chance"
         if proof.growth() > 0.0:
             wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth())
             return f"{text}: wait; if nights stay as they are, the alarm comes in about {wait:,}."
         return f"{text}: wait."
-    unsure = [
-        test
-        for test in tests
-        if test.low is None
-        or test.high is None
-        or not _kept(test, test.low if test.name != "fpr" else test.high)
-    ]
+    unsure = [test for test in tests if test.worst is None or not test.kept_by(test.worst)]
     if unsure:
         names = " and ".join(test.name for test in unsure)
         wait = max(_wait(test, state) for test in unsure)
@@ -513,14 +511,7 @@ def _wait(test: Tested, state: WatchState) -> int:
     The ends of an interval come nearer as one over the square root of the number of rows.
     """
     nights = place_of(state.nights[-1].period) - place_of(state.nights[0].period) + 1
-    end = test.high if test.name == "fpr" else test.low
-    if test.estimate is None or end is None or test.estimate == test.bound:
+    if test.estimate is None or test.worst is None or test.estimate == test.bound:
         return 0
-    wait = nights * (((test.estimate - end) / (test.estimate - test.bound)) ** 2 - 1.0)
+    wait = nights * (((test.estimate - test.worst) / (test.estimate - test.bound)) ** 2 - 1.0)
     return math.ceil(wait) if wait <= _FORESEEN else 0
-
-
-def _kept(test: Tested, value: float) -> bool:
-    if test.name == CALIBRATION:
-        return True  # an estimate that is not 0 says little: the evidence does
-    return value >= test.bound if Promise(test.name, test.bound).at_least else value <= test.bound
