@@ -107,8 +107,7 @@ class HetcalState(RowState):
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit."""
         options = options_of(self, HetcalOptions)
-        names = options.score, options.label, options.weight, options.groups, options.time
-        return [*filter(None, names), *options.patterns]
+        return Reader(options, tuple(map(Column, options.patterns))).used
 
 
 def state(options: HetcalOptions, source: Source) -> State:
@@ -249,8 +248,7 @@ def fit_hetcal(
 
 def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
-    hits, why = rows.totals.positives, ""
-    folds = rows.folds
+    hits, folds, why = rows.totals.positives, rows.folds, ""
     if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
     elif folds is None:
@@ -259,11 +257,8 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
             why = f"{rows.count} rows are"
     elif len(folds.present) < folds.count + folds.forward:
         why = f"the values of column {options.groups or options.time!r} are"
-    if not why:
-        return folds, []
-    return None, [
-        f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
-    ]
+    said = f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
+    return (None, [said]) if why else (folds, [])
 
 
 def _figures(
@@ -275,11 +270,10 @@ def _figures(
     pooled: tuple[float, float],
 ) -> HetcalFit:
     """Return what is known from a fit; `after` are the rows after the map that all go through first."""
-    probability = found.probability
+    probability, grown = found.probability, train or rows
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
     largest, mean, cells, sums = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
-    grown = train or rows
     return HetcalFit(
         rows=rows.unit.amount(rows.totals.total),
         positives=rows.unit.amount(rows.totals.hits),
@@ -322,8 +316,8 @@ def _shaped(rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions) 
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
         "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
-    shaped = {name: getattr(options, name) for name in names}
-    shaped = {name: value for name, value in shaped.items() if value is not None}
+    values = ((name, getattr(options, name)) for name in names)
+    shaped = {name: value for name, value in values if value is not None}
     shaped |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
     if train is not None:
         shaped["train_data_hash"] = hash_text(train.totals.hash)
@@ -367,19 +361,19 @@ def choose_partition(
     # Where folds go forward in time the first that is judged would leave one to choose by.
     parts = [Part.of(rows, folds, part, options) for part in folds.judged()[folds.forward :]]
     judged: dict[str, HeldOut | str] = {
-        name: _together([part.losses(own, train) for part in parts])
-        if isinstance(own, HetcalOptions)
-        else own
+        name: own
+        if isinstance(own, str)
+        else _together([part.losses(own, train) for part in parts])
         for name, own in asked.items()
     }
     table = compared(judged, "log_loss")
-    name = first_good(table, "log_loss")
+    chosen = first_good(table, "log_loss")
     checked = CrossValidated(
         pooled=_together([part.losses(None, None) for part in parts]).mean("log_loss"),
-        calibrated=next(one.log_loss or 0.0 for one in table if one.method == name),
+        calibrated=next(one.log_loss or 0.0 for one in table if one.method == chosen),
         folds=len(parts),
     )
-    return open_to[name], table, checked
+    return open_to[chosen], table, checked
 
 
 def _asked(name: Name, options: HetcalOptions, train: HetcalRows | None) -> HetcalOptions | str:
@@ -393,10 +387,8 @@ def _asked(name: Name, options: HetcalOptions, train: HetcalRows | None) -> Hetc
 
 def _together(found: list[HeldOut]) -> HeldOut:
     """Return the losses on the rows of all folds."""
-    log_loss, brier, weight = zip(
-        *((one.log_loss, one.brier, one.weight) for one in found), strict=True
-    )
-    return HeldOut(np.concatenate(log_loss), np.concatenate(brier), np.concatenate(weight), 1)
+    names = "log_loss", "brier", "weight"
+    return HeldOut(*(np.concatenate([getattr(one, name) for one in found]) for name in names), 1)
 
 
 @dataclass(frozen=True)

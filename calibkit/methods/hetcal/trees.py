@@ -297,8 +297,7 @@ class Tree:
         """Return the nodes without children, from left to right."""
         found, waiting = [], [0]
         while waiting:
-            place = waiting.pop()
-            node = self.nodes[place]
+            node = self.nodes[place := waiting.pop()]
             if node.feature < 0:
                 found.append(place)
             else:
@@ -318,8 +317,7 @@ class Tree:
             if node.depth <= depth:
                 found[place] = place
             if node.feature >= 0:
-                for child in (node.left, node.right):
-                    found[child] = found[place]
+                found[[node.left, node.right]] = found[place]
         return found
 
     def code_ends(self, codes: Sequence[Codes], bins: Sequence[Bins], out: Ends) -> None:
@@ -396,17 +394,15 @@ def described_tree(tree: Tree, features: Features, size: float | None) -> list[T
 
     `size` is how many rows a unit of its counts stands for; None: without rows and gains.
     """
-    leaves = tree.leaves()
-    total = float(tree.nodes[0].rows)
-    found = []
-    for place, node in enumerate(tree.nodes):
+    leaves, total, found = tree.leaves().tolist(), float(tree.nodes[0].rows), []
+    for leaf, node in zip(leaves, tree.nodes, strict=True):
         made = TreeNode()
+        found.append(made)
         if size is not None:
             rows = node.rows * size
             made.rows = int(rows) if float(rows).is_integer() else rows
         if node.feature < 0:
-            made.leaf = int(leaves[place])
-            found.append(made)
+            made.leaf = leaf
             continue
         made.feature = features.columns[node.feature].name
         made.missing = "left" if node.missing_left else "right"
@@ -415,24 +411,18 @@ def described_tree(tree: Tree, features: Features, size: float | None) -> list[T
             made.gain = node.gain / total
         names = features.categories[node.feature]
         if node.categories is not None and names is not None:
-            left, right = node.categories
-            made.left_categories = [names[code] for code in left]
-            made.right_categories = [names[code] for code in right]
+            sides = ([names[code] for code in side] for side in node.categories)
+            made.left_categories, made.right_categories = sides
         else:
             made.cut = None if math.isnan(node.cut) else node.cut
-        found.append(made)
     return found
 
 
 def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...]]:
     """Return every category that some split names, by feature, in order."""
     found: dict[str, set[str]] = {}
-    for part in parts:
-        for node in part.tree:
-            if node.feature is msgspec.UNSET or node.left_categories is msgspec.UNSET:
-                continue
-            assert node.right_categories is not msgspec.UNSET
-            found.setdefault(node.feature, set()).update(
-                node.left_categories, node.right_categories
-            )
+    for node in (node for part in parts for node in part.tree):
+        if node.left_categories is not msgspec.UNSET and node.right_categories is not msgspec.UNSET:
+            named = {*node.left_categories, *node.right_categories}
+            found[str(node.feature)] = found.get(str(node.feature), set()) | named
     return {name: tuple(sorted(values)) for name, values in found.items()}
