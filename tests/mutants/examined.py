@@ -21,7 +21,7 @@ isotonic.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right =
 tree.py search_splits | continue | pass | costs time alone: a node is looked at twice, or though it cannot be split
 moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
 reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
-residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
+bins.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
 score_batches.py _unit_of | rows, total, top, last = (0, ExactSum(), -1074, 1024) | rows, total, top, last = (0, ExactSum(), -1075, 1024) | weights below the smallest float do not occur
 option.py options_of | if kind in _FOUND: | if False: | a cache: time alone
 frontier.py _combine | while stack and (stack[-1][0] == rank or prefix == hits.size - 1): | while stack and (stack[-1][0] != rank or prefix == hits.size - 1): | prefixes meet in another order: the same undominated sums

@@ -23,7 +23,7 @@ from calibkit.columns.rows import (
 )
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.watch import covariates, residuals
+from calibkit.methods.watch import bins
 from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
 from calibkit.models.applier import Reads, Request
 from calibkit.models.kinds import KINDS
@@ -58,7 +58,7 @@ class Reading:
     reads: Reads
     calendar: Calendar
     labelled: bool
-    outlines: dict[str, covariates.Outline]
+    outlines: dict[str, bins.Outline]
 
     @property
     def columns(self) -> dict[str, str]:
@@ -76,8 +76,8 @@ class Reading:
             period_at(place, self.calendar),
             cells=(),
             shards=(Shard(hash_text(total), rows),),
-            scores=((0, 0, 0),) * (residuals.BINS * self.options.calibration),
-            drift=((0,) * residuals.BINS,) * len(self.outlines),
+            scores=((0, 0, 0),) * (bins.BINS * self.options.calibration),
+            drift=((0,) * bins.BINS,) * len(self.outlines),
         )
         return msgspec.structs.replace(night, **counted)
 
@@ -137,7 +137,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             f"--calibration judges probabilities, and the model's score is of --scale {scale}; leave "
             "it out, or watch a boundary that was fitted on calibrated scores."
         )
-    known = covariates.outlines(model) if options.drift else {}
+    known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
     calendar = _calendar(options, source)
     return Reading(options, applier, request, reads, calendar, labelled, outlines)
@@ -250,7 +250,7 @@ def _labelled(
     ).with_columns(label=pl.Series(label))
     if options.weight is not None:
         used = used.with_columns(weight=pl.Series(weight))
-    score, edges = np.empty(0), residuals.edges_of(options.fitted)
+    score, edges = np.empty(0), bins.edges_of(options.fitted)
     if options.calibration:
         column = frame[reading.reads.needed["score"]]
         score = as_fitted(options.fitted.columns["score"], column, where)
@@ -264,7 +264,7 @@ def _labelled(
         if options.weight is not None:
             counted["weights"] = tuple(mass for _, mass, _, _ in alike)
         if options.calibration:
-            scores = residuals.counted(score[own], label[own], edges)
+            scores = bins.calibration_counts(score[own], label[own], edges)
             counted["scores"] = tuple(map(tuple, scores.tolist()))
         yield place, reading.night(place, own.size, hash_rows(used[own]), **counted)
 
@@ -302,7 +302,7 @@ def _drifted(
         own = np.flatnonzero(places == place)
         watched = {role: column[own] for role, column in values.items()}
         drift = tuple(
-            tuple(covariates.counted(watched[role], outline.edges).tolist())
+            tuple(bins.drift_counts(watched[role], outline.edges).tolist())
             for role, outline in reading.outlines.items()
         )
         yield place, reading.night(place, 0, hash_rows(pl.DataFrame(watched)), drift=drift)

@@ -16,7 +16,7 @@ import msgspec
 from calibkit.errors import ModelError
 from calibkit.files.told import Told, together
 from calibkit.methods.watch.bets import PROMISES, Cells, Promise
-from calibkit.methods.watch.residuals import BINS, UNIT
+from calibkit.methods.watch.bins import BINS, UNIT
 from calibkit.models.model import canonical_text, decode_as
 
 MAGIC: Final = "calibkit watch"

@@ -20,7 +20,7 @@ from calibkit.files.inputs import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
-from calibkit.methods.watch import covariates, residuals
+from calibkit.methods.watch import bins
 from calibkit.methods.watch.bets import (
     PROMISES,
     Estimate,
@@ -379,9 +379,9 @@ def _bets(state: WatchState) -> list[_Bet]:
         scores = [night.scores for night in state.nights]
 
         def calibration(some: slice) -> Estimate:
-            return residuals.estimate(scores[some], alpha)
+            return bins.calibration_estimate(scores[some], alpha)
 
-        found.append(_Bet(CALIBRATION, 0.0, residuals.evidence(scores), calibration))
+        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), calibration))
     return found
 
 
@@ -417,11 +417,11 @@ def _drifted(state: WatchState) -> tuple[Drifted, ...]:
     for place, (name, fitted) in enumerate(state.drift.items()):
         nights = [night.drift[place] for night in state.nights]
         alpha = _share(state, len(state.drift))
-        said = _said(state, name, covariates.evidence(fitted, nights), alpha)
+        said = _said(state, name, bins.drift_evidence(fitted, nights), alpha)
         periods = [night.period for night in state.nights]
         late = nights[0 if said["since"] is None else periods.index(said["since"]) :]
         rows = sum(map(sum, nights))
-        found.append(Drifted(moved=covariates.moved(fitted, late), rows=rows, **said))
+        found.append(Drifted(moved=bins.drifted(fitted, late), rows=rows, **said))
     return tuple(found)
 
 
@@ -444,7 +444,7 @@ def _moved(state: WatchState, bets: Sequence[_Bet]) -> float | None:
     if at is None:
         return None
     nights = state.nights[bets[-1].proof.since(at) :]
-    return residuals.moved_odds([night.scores for night in nights], threshold)
+    return bins.moved_odds([night.scores for night in nights], threshold)
 
 
 def are_states(inputs: Sequence[str]) -> bool:
