@@ -155,8 +155,8 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     probabilities, width = rows.probabilities, len(rows.classes)
     if options.map != "none":
         mapped = rows.fit_map(options.map, options.penalties, options.seed)
-        after = mapped.probabilities
-        probabilities = rows.made(width, lambda block: after(rows.logits[block]))
+        of = mapped.probabilities
+        probabilities = rows.made(width, lambda block: of(rows.logits[block]))
     features = None if named is None else rows.features
     if isinstance(named, str):
         features = rows.made(width, lambda block: own_features(named, probabilities[block]))
@@ -173,8 +173,16 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         log_alpha0 = log_strength(own, z.shape[0], strength.weights, strength.intercept)
         return predicted_disagreement(z, np.exp(log_alpha0))[:, :1]
 
-    phi = rows.made(1, disagreement)
-    steps = _steps(rows, phi) if options.disagreement_map == "isotonic" else None
+    def before(block: slice) -> Floats:
+        return predicted_disagreement(rows.probabilities[block])[:, :1]
+
+    def after(block: slice) -> Floats:
+        return phi[block] if steps is None else with_steps(phi[block], steps)
+
+    phi, steps = rows.made(1, disagreement), None
+    several = sum(int((rows.counts[block].sum(axis=1) >= 2).sum()) for block in rows.blocks)
+    if several and options.disagreement_map == "isotonic":
+        steps = _steps(rows, phi, several)
     constant = strength.weights.size == 0
     names = ("map", "regularization", "disagreement_map", "seed")
     shaped = {"features": named, **{name: getattr(options, name) for name in names}}
@@ -193,70 +201,43 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         disagreement_map=steps,
         regularization=options.regularization,
         objective=strength.objective,
-        fit=_figures(rows, strength, phi, steps),
+        fit=AlphaFit(
+            rows=rows.rows,
+            votes=rows.votes,
+            rows_two_raters=several,
+            **{name: getattr(strength, name) for name in _ENDED},
+            disagreement_loss=_loss(rows, after) if several else None,
+            disagreement_loss_before=_loss(rows, before) if several else None,
+        ),
         tags=dict(options.tags or {}),
         provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
     return Fitted(model, (*rows.warnings, *_warnings(model.fit)))
 
 
-def _judging(rows: StoredRows, block: slice) -> NDArray[np.bool_]:
-    """Tell which rows of a block have two votes or more: those that say how raters differ."""
-    found: NDArray[np.bool_] = rows.counts[block].sum(axis=1) >= 2
-    return found
-
-
-def _several(rows: StoredRows) -> int:
-    """Return how many rows have two votes or more."""
-    return sum(int(np.count_nonzero(_judging(rows, block))) for block in rows.blocks)
-
-
-def _steps(rows: StoredRows, phi: Floats) -> DisagreementMap | None:
-    """Return the isotonic map of predicted disagreements; None where no row has two votes."""
-    size, end = _several(rows), 0
-    if not size:
-        return None
-    predicted, units = rows.arrays.empty(size, np.float64), rows.arrays.empty(size, np.int64)
+def _judging(rows: StoredRows) -> Iterator[tuple[slice, NDArray[np.bool_], Floats]]:
+    """Yield by block which rows have two votes or more, and which share of their raters differ."""
     for block in rows.blocks:
-        here = _judging(rows, block)
-        begin, end = end, end + int(np.count_nonzero(here))
-        predicted[begin:end] = phi[block, 0][here]
-        shares = disagreement_shares(rows.counts[block][here])[:, 0]
-        units[begin:end] = np.rint(shares * SHARE_UNITS)
+        several = rows.counts[block].sum(axis=1) >= 2
+        yield block, several, disagreement_shares(rows.counts[block][several])[:, :1]
+
+
+def _steps(rows: StoredRows, phi: Floats, size: int) -> DisagreementMap:
+    """Return the isotonic map of predicted disagreements, of so many rows with two votes or more."""
+    predicted, units = rows.arrays.empty(size, np.float64), rows.arrays.empty(size, np.int64)
+    end = 0
+    for block, several, shares in _judging(rows):
+        begin, end = end, end + shares.size
+        predicted[begin:end] = phi[block, 0][several]
+        units[begin:end] = np.rint(shares[:, 0] * SHARE_UNITS)
     return isotonic_steps(predicted, units)
 
 
-def _figures(
-    rows: StoredRows, strength: Strength, phi: Floats, steps: DisagreementMap | None
-) -> AlphaFit:
-    """Return what a model says of its fit; `phi` are predicted disagreements before the steps."""
-
-    def loss(predict: Callable[[slice], Floats]) -> float:
-        """Return the mean squared distance of a predicted disagreement and that of two raters."""
-
-        def targets(block: slice) -> Targets:
-            here = _judging(rows, block)
-            shares = disagreement_shares(rows.counts[block][here])[:, :1]
-            own = predict(block)[here]
-            return Targets(own, shares, np.zeros_like(own))
-
-        return float(losses(added_bin_sums(map(targets, rows.blocks), 1)).squared[0])
-
-    def before(block: slice) -> Floats:
-        return predicted_disagreement(rows.probabilities[block])[:, :1]
-
-    def after(block: slice) -> Floats:
-        return phi[block] if steps is None else with_steps(phi[block], steps)
-
-    several = _several(rows)
-    return AlphaFit(
-        rows=rows.rows,
-        votes=rows.votes,
-        rows_two_raters=several,
-        **{name: getattr(strength, name) for name in _ENDED},
-        disagreement_loss=loss(after) if several else None,
-        disagreement_loss_before=loss(before) if several else None,
-    )
+def _loss(rows: StoredRows, predict: Callable[[slice], Floats]) -> float:
+    """Return the mean squared distance of a predicted disagreement and that of two raters."""
+    judged = ((predict(block)[several], shares) for block, several, shares in _judging(rows))
+    targets = (Targets(own, shares, np.zeros_like(own)) for own, shares in judged)
+    return float(losses(added_bin_sums(targets, 1)).squared[0])
 
 
 def _warnings(fit: AlphaFit) -> Iterator[str]:
