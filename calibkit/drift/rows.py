@@ -149,7 +149,8 @@ def added(parts: Iterable[Sums]) -> Sums:
     for part in parts:
         for name, values in part.items():
             found.setdefault(name, []).append(values)
-    return {name: list(map(sum, zip(*own, strict=True))) for name, own in found.items()}
+    sums = ((name, zip(*own, strict=True)) for name, own in found.items())
+    return {name: [sum(values, Fraction()) for values in own] for name, own in sums}
 
 
 def cell_sums(

@@ -129,7 +129,7 @@ class Grower:
             np.take(self.payload, self.rows, axis=0, out=self.vectors, mode="clip")
             totals = np.zeros((len(places), self.payload.shape[1]), np.int64)
             kernels.node_totals(self.vectors, spans, totals)
-            self.tree.nodes += [Node(*sums, depth) for sums in totals[:, :2].tolist()]
+            self.tree.nodes += [Node(rows, second, depth) for rows, second, *_ in totals.tolist()]
             allowed = None if subsets is None else subsets(len(places))
             splits = self._search(spans, totals, depth, allowed, pool, threads)
             places, spans = self._split_level(places, spans, splits, totals)

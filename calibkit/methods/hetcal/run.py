@@ -388,7 +388,8 @@ def _asked(name: Name, options: HetcalOptions, train: HetcalRows | None) -> Hetc
 def _together(found: list[HeldOut]) -> HeldOut:
     """Return the losses on the rows of all folds."""
     names = "log_loss", "brier", "weight"
-    return HeldOut(*(np.concatenate([getattr(one, name) for one in found]) for name in names), 1)
+    columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in names}
+    return HeldOut(**columns, times=1)
 
 
 @dataclass(frozen=True)

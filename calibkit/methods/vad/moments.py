@@ -314,31 +314,29 @@ def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
                 column=matched.columns[0],
             )
         found |= dict.fromkeys(matched.columns)
-    roles = {"--calibrated": options.calibrated, "--weight": options.weight, "--by": options.by}
-    taken: dict[str, str] = {}
-    for option, name in roles.items():
-        if name is None:
+    # A pattern may match the column of another role; a name that was typed may not.
+    taken = dict.fromkeys(options.names, "--members")
+    for role in ("calibrated", "weight", "by"):
+        if (name := getattr(options, role)) is None:
             continue
-        source.require([name], option)
-        # A pattern may match the column of another role; a name that was typed may not.
-        if name in options.names or name in taken:
-            other = taken.get(name, "--members")
-            raise UsageError(f"column {name!r} is both {other} and {option}; name two columns")
-        taken[name] = option
+        source.require([name], f"--{role}")
+        if name in taken:
+            raise UsageError(
+                f"column {name!r} is both {taken[name]} and --{role}; name two columns"
+            )
+        taken[name] = f"--{role}"
         found.pop(name, None)
     return tuple(found)
 
 
 def need_members(names: Sequence[str], options: VadOptions) -> None:
     """Raise a `UsageError` for fewer replicates than the kind of replicates needs."""
-    least = 3 if options.replicates == "bootstrap" else 2
+    least, what = 2, "at least two replicates of the predictor"
+    if options.replicates == "bootstrap":
+        least = 3
+        what = "the fit on all rows and at least two bootstrap refits (one shows no variance)"
     if len(names) < least:
         found = ", ".join(map(repr, names)) or "none"
-        what = (
-            "the fit on all rows and at least two bootstrap refits (one shows no variance)"
-            if least == 3
-            else "at least two replicates of the predictor"
-        )
         raise UsageError(f"--members matches {found}; vad needs {what}.")
 
 

@@ -43,8 +43,6 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.runs import Fitted, Plan, provenance
 from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
 
-KIND: Final = "vad"
-
 _SEGMENT: Final = "segment"
 
 #: What messages call the input of the rows like the training rows, whose name a state does not keep.
@@ -200,7 +198,7 @@ def state(options: VadOptions, source: Source) -> State:
     )
     files = test.files if options.provenance == "names" else ()
     shard = Shard(test.counted.hash, test.counted.rows_read, tuple(files))
-    header = new_header(KIND, msgspec.to_builtins(problem), [shard])
+    header = new_header(VadModel.KIND, msgspec.to_builtins(problem), [shard])
     return VadState(header, pl.DataFrame(), summary=test)
 
 
@@ -254,8 +252,8 @@ class VadState(SummedState):
         """
         problem = from_plain(self.header.options, Problem, self.path)
         options = options_from_plain(problem.asked, VadOptions, self.path)
-        files = tuple(sorted({name for shard in self.header.shards for name in shard.files}))
-        files = files or (self.path,)
+        named = {name for shard in self.header.shards for name in shard.files}
+        files = tuple(sorted(named)) or (self.path,)
         if self.summary is not None:
             test = replace(self.summary, files=files, warnings=())
         else:

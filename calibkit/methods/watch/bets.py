@@ -94,7 +94,8 @@ def night_logs(promise: Promise, cells: Cells) -> Floats | None:
     stakes, payoffs = promise.stakes, promise.payoffs(cells)
     if not any(rows for _, rows in payoffs):
         return None
-    return np.add.reduce([rows * np.log1p(stakes * payoff) for payoff, rows in payoffs])
+    found: Floats = np.add.reduce([rows * np.log1p(stakes * payoff) for payoff, rows in payoffs])
+    return found
 
 
 @dataclass(frozen=True)
