@@ -339,12 +339,12 @@ def _labels(options: DriftOptions, frame: pl.DataFrame, where: RowFinder) -> Jud
     if options.label is None:
         return None
     column, places = frame[options.label], np.arange(frame.height)
-    if options.unlabelled == "drop":
-        absent = missing_mask(column, empty=True)
-        places = places if absent is None else np.flatnonzero(~absent)
+    absent = missing_mask(column, empty=True) if options.unlabelled == "drop" else None
+    if absent is not None:
+        places = np.flatnonzero(~absent)
+        column, where = column.gather(places), where.only(places)
     if not places.size:
         return places, np.empty(0, np.uint8)
-    column, where = column.gather(places), where.only(places)
     return places, label_column(column, where, positive=options.positive, must_occur=False)[0]
 
 
