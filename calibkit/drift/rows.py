@@ -19,9 +19,8 @@ from calibkit.columns.numeric import as_fitted, label_column, weight_column
 from calibkit.columns.rows import RowFinder, missing_mask, present_in
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.application import ROW_NUMBER
-from calibkit.methods.boundary.problem.quantiles import place_between
-from calibkit.methods.boundary.result.decide import probabilities, spread_of
+from calibkit.methods.boundary.application import ROW_NUMBER, probabilities, spread_of
+from calibkit.methods.boundary.problem.columns import place_between
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.applier import Reads, Request, find_columns

@@ -32,7 +32,7 @@ from calibkit.expressions.nodes import (
     when,
 )
 from calibkit.expressions.program import Program, Rising, at_least, bind_input, near_knots
-from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
+from calibkit.methods.boundary.application import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.applier import ACTIONS

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import in_units
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import level_thresholds
+from calibkit.methods.boundary.application import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load

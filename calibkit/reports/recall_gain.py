@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.application import probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.binomial import interval
@@ -80,7 +80,7 @@ def points(source: Source, options: RecallGainOptions) -> Points:
                 precision=bound.text,
                 method=name,
                 uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
-                score_bins=options.score_bins if METHODS[name].needs_grid else None,
+                score_bins=options.score_bins if METHODS[name].take else None,
                 folds=0 if held is not None else options.folds,
                 seed=options.seed,
                 threads=options.workers,

@@ -20,7 +20,7 @@ from calibkit.columns.numeric import as_fitted
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import level_thresholds
+from calibkit.methods.boundary.application import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.options.apply import ApplyOptions

@@ -13,7 +13,8 @@ from pages import arguments, fill, paragraph, signed, table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.choice import Tried, choose_method
-from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
+from calibkit.methods.boundary.problem.goals import tally_totals
+from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions

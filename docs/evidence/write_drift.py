@@ -17,7 +17,7 @@ import calibkit as ck
 from calibkit.drift.drift import ALL
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Outline
-from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
+from calibkit.methods.boundary.problem.columns import quantiles_of_rows
 
 FITTED = 12_500
 SIZES = (12_500, 2_000, 500, 100)

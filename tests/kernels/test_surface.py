@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.methods.boundary.solvers.surface_fit import surface_slopes
+from calibkit.methods.boundary.solvers.logistic import surface_slopes
 from calibkit_kernels import maps, surface
 from calibkit_kernels.maps import LEAST
 from tests.naive import surface as naive

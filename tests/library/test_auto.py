@@ -15,10 +15,9 @@ from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.at_bound import margins
 from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice
-from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.result.figures import cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
-from calibkit.methods.boundary.solvers.summary import summarise
+from calibkit.methods.boundary.solvers.summary import deal, summarise
 from calibkit.options.boundary import BoundaryOptions
 
 from .samples import score_rows

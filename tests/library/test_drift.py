@@ -16,7 +16,7 @@ from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import fit as drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.problem.quantiles import (
+from calibkit.methods.boundary.problem.columns import (
     place_between,
     quantiles_of_rows,
     quantiles_of_tally,

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.methods.boundary.problem.bounded import GOALS
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.problem.goals import CountGoal
-from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.goals import CountGoal, tally_totals
 from calibkit.methods.boundary.solvers import gap
+from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Tally

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.methods.boundary.problem.problem import goal_of
-from calibkit.methods.boundary.result.decide import decide, level_thresholds
+from calibkit.methods.boundary.application import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
-from calibkit.methods.boundary.solvers.surface_fit import fit_surface
+from calibkit.methods.boundary.solvers.logistic import best_cut, distinct, fit_surface
+from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
@@ -109,7 +108,7 @@ def test_small_tables_with_ties(seed: int, size: int, digits: int) -> None:
 
 
 def fit_totals(tally: Tally):  # type: ignore[no-untyped-def]
-    from calibkit.methods.boundary.problem.problem import tally_totals
+    from calibkit.methods.boundary.problem.goals import tally_totals
 
     return tally_totals(tally)
 

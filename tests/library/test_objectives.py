@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.measures import Measure
-from calibkit.methods.boundary.problem.problem import goal_of
+from calibkit.methods.boundary.problem.goals import Measure, Totals
 from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.objective import OPTIONS, read_target
 from calibkit.summaries.tally import Tally, count_rows

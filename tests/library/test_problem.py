@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibkit.methods.boundary.problem.problem import binned_problem, deal
 from calibkit.methods.boundary.solvers.frontier import frontier_rows
+from calibkit.methods.boundary.solvers.summary import binned_problem, deal
 from tests.library.samples import score_rows
 
 ORDERS = ("uncertainty-score", "score-uncertainty")

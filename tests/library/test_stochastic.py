@@ -17,14 +17,15 @@ from scipy.optimize import linprog
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
+from calibkit.methods.boundary.application import decide, draw, probabilities
 from calibkit.methods.boundary.compare import compare_methods
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.problem import deal, goal_of, raw_problem
-from calibkit.methods.boundary.result.decide import decide, draw, probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.classic import random_block, random_tie
+from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.methods.boundary.solvers.summary import deal, raw_problem
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_target

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
-from calibkit.methods.boundary.problem.three_way import ThreeWay
+from calibkit.methods.boundary.problem.goals import tally_totals
 from calibkit.methods.boundary.solvers import three_way
+from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.options.objective import Review, Target, read_target
 from tests.library.samples import Row, tally_of
 

@@ -45,15 +45,15 @@ from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import at_bound
 from calibkit.methods.boundary.problem.bounded import BoundedGoal
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.problem.problem import deal
-from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result import figures
-from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, fold_count
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, no_folds
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers import exact, three_way
+from calibkit.methods.boundary.solvers.cells import leaves_of
 from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.partition import leaves_of
-from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
+from calibkit.methods.boundary.solvers.methods import Plan, plan
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.models.scales import measure
 from calibkit.numerics.blocks import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
@@ -144,7 +144,7 @@ def choose_levels(
     if not tried:
         assert failure is not None
         raise failure
-    judge = Judge(single.aim()[1], marginal_prices(single), None, single.minimised)
+    judge = Judge(single.aim()[1], marginal_prices(single), None, options.target.minimised)
     worth = [judge.worth(one.pooled) for _, one in tried]
     best = int(np.argmax(worth))
     least = worth[best] - judge.error_alone(tried[best][1])
@@ -174,7 +174,7 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]]) -> Choi
     """Rank candidates by their cross-validation, on a common deal of `base` where they have places."""
     options = base.planned.options
     base.need_classes()
-    if not fold_count(base, []):  # of too few rows the fit warns
+    if not options.folds or no_folds(base) is not None:  # of too few rows the fit warns
         return Choice(tuple(Tried(summary) for summary, _ in counted), ())
     goal = base.aim()[1]
     dealt = None
@@ -184,8 +184,7 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]]) -> Choi
             # Another seed than that of the folds: both draws are keyed by score, level and label.
             some = base.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
             counted_on = replace(base, tally=some)
-        dealt = deal(counted_on, options.folds, options.seed, options.workers)
-        dealt = dealt.reweighted(goal.totals.classes)
+        dealt = counted_on.deal(goal.totals.classes)
     tried = [
         _try(summary, places, dealt, goal)
         for summary, places in steps(counted, len(counted), "candidates judged")
@@ -246,7 +245,6 @@ def _count_finely(
             tally=tally,
             single=tally,
             levels=levels,
-            shown=levels,
             origin=msgspec.structs.replace(base.origin, options=options),
         )
         found.append((summary, places))
@@ -255,14 +253,11 @@ def _count_finely(
 
 def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
     """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
-    planned, tally = summary.planned, summary.tally
-    options = planned.options
     if dealt is None or places is None:
-        own = deal(summary, options.folds, options.seed, options.workers)
-        own = own.reweighted(goal.totals.classes)
+        own = summary.deal(goal.totals.classes)
     else:
-        own = dealt.coarser(places, tally.levels)
-    checked = figures.cross_validate(own, planned, goal)
+        own = dealt.coarser(places, summary.tally.levels)
+    checked = figures.cross_validate(own, summary.planned, goal)
     if not checked.found or goal.uses_gain or isinstance(goal, ThreeWay):
         return Tried(summary, checked, checked.folds)
     probability = summary.grid is None and measure(summary.columns["score"].scale) == "probability"
@@ -272,7 +267,8 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
 
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
-    judge = Judge(goal, price, dealt, tried[0].summary.minimised)
+    minimised = tried[0].summary.planned.options.target.minimised
+    judge = Judge(goal, price, dealt, minimised)
     worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]

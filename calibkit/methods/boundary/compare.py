@@ -118,7 +118,7 @@ def compare_methods(
 def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None) -> Compared:
     if options.method != AUTO:  # what a method has no use for is left out
         chosen = METHODS[options.method]
-        if chosen.needs_grid and options.score_bins == 0:
+        if chosen.take is not None and options.score_bins == 0:
             options = replace(options, score_bins=None)
         if chosen.mix is None:
             options = replace(options, randomise="block")

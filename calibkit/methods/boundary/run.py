@@ -21,13 +21,12 @@ from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
 from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
-from calibkit.methods.boundary.problem.columns import amounts_of, in_cells
-from calibkit.methods.boundary.problem.problem import raw_problem
+from calibkit.methods.boundary.problem.columns import QUANTILES, amounts_of, in_cells
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.boundary.solvers.summary import QUANTILES
-from calibkit.methods.boundary.solvers.summary import plan as resolved
+from calibkit.methods.boundary.solvers.methods import plan as resolved
+from calibkit.methods.boundary.solvers.summary import count_over
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
@@ -171,7 +170,7 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     odd: list[str] = []
     if isinstance(data, ScoreRows):
         if single is None:
-            single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+            single = count_over(data, uncertainty_levels(data, 1), options.workers)
         counted = single.score, single.count, single.positive
         odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
     fitted = delivered(fitted, options, read.test)

@@ -21,17 +21,27 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import choice
+from calibkit.methods.boundary.application import OTHER
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.problem.problem import columns_of, count_at
 from calibkit.methods.boundary.result import parts
-from calibkit.methods.boundary.result.decide import OTHER
-from calibkit.methods.boundary.result.describe import grouped, never, reference
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
-from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
+from calibkit.methods.boundary.result.fit import (
+    FittedBoundary,
+    fit_summary,
+    grouped,
+    never,
+    reference,
+)
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers.methods import METHODS, exact_choice
-from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import (
+    Stack,
+    Summary,
+    columns_of,
+    count_at,
+    summarise,
+)
 from calibkit.numerics.blocks import added
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
@@ -127,7 +137,7 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     base = summarise(data, options)
     planned = base.planned
     if planned.method.name == METHODS["st"].name:  # a single threshold is one a segment
-        method = replace(planned.method, choose=exact_choice, together=False)
+        method = replace(planned.method, choose=None, together=False)
         planned = replace(planned, method=method)
     if planned.levels * len(split.names) > MOST_LEVELS:
         raise UsageError(
@@ -146,14 +156,13 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
         own_levels.append(levels)
     values = read_values(data, options.target)
     levels_of_all = planned.levels * len(split.names)
-    tally = count_at(data, level, levels_of_all, values, threads=options.workers)
+    tally = count_at(data, level, levels_of_all, values, options.workers)
     return replace(
         base,
         planned=planned,
         tally=tally,
         single=tally,
         levels=None,
-        shown=None,
         level=level,
         columns=columns_of(data, values),
         stack=replace(split, rows=(), levels=tuple(own_levels)),

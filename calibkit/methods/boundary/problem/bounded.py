@@ -304,9 +304,6 @@ class RecallAtCapacity(RecallWithin):
         self._allow(self.share, self.totals.rows)
 
 
-# ---------------------------------------------------------------- parts of three-way decisions
-
-
 class RecallWithinUnits(RecallWithin):
     """Maximise recall, or any other sum, within so many units of rows, or of any other use."""
 
@@ -315,76 +312,6 @@ class RecallWithinUnits(RecallWithin):
     def __init__(self, limit: int, totals: Totals) -> None:
         self.totals = totals
         self._limit(Fraction(limit))
-
-
-class MostRowsAtPrecision(RecallAtPrecision):
-    """Select most rows subject to ``precision >= bound``: what is blocked needs no review."""
-
-    maximised, aim = "rows", (1.0, 0.0)
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the feasible totals with most rows, then most positives."""
-        met = self.feasible(selected, true_positives)
-        order = np.lexsort((true_positives, np.where(met, selected, -1)))
-        return int(order[-1]) if met.any() else -1
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: nothing is better than all rows."""
-        if selected == self.totals.rows:
-            return 0.0
-        return super().budget(best, slope, selected, true_positives)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the rows of the linear relaxation."""
-        return min(BoundedGoal.ceiling(self, best, slope), float(self.totals.rows))
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
-    def compared(self, totals: Int64s) -> Int64s:
-        """Return what is to be small, slack that is used up, and what is to be large, rows."""
-        rows, hits = totals[:, 0], totals[:, 1]
-        used = rows - hits
-        if self.numerator * int(rows.max(initial=0)) < 2**62:
-            used = self.numerator * rows - self.denominator * hits
-        return np.column_stack((used, rows))
-
-
-class FewestRowsAtRecall(PrecisionAtRecall):
-    """Select fewest rows subject to so many true positives."""
-
-    maximised, aim = "rows", (-1.0, 0.0)
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the totals with fewest rows, then most positives."""
-        enough = np.where(true_positives >= self.least, selected, np.iinfo(np.int64).max)
-        return int(np.lexsort((-true_positives, enough))[0])
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the rows of the linear relaxation, a lower bound."""
-        return max(0.0, -BoundedGoal.ceiling(self, best, slope)) if slope else 0.0
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
-
-class PrecisionAtRows(PrecisionAtRecall):
-    """Maximise precision with at least so many units of rows."""
-
-    bounded, constraint = "rows", (1.0, 0.0)
-
-    def __init__(self, least: int, totals: Totals) -> None:
-        self.totals, self.least = totals, max(1, least)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the precision of the linear relaxation."""
-        return min(1.0, best / self.least + slope)
-
-    def compared(self, totals: Int64s) -> Int64s:
-        """Return what is to be small, false positives, and what is to be large, rows."""
-        return np.column_stack((totals[:, 0] - totals[:, 1], totals[:, 0]))
 
 
 def most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:

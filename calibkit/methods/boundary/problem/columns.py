@@ -1,7 +1,8 @@
-"""What columns beside score and label say of rows: what they are worth, and in which cell they lie.
+"""What columns say of rows beside score and label: what they are worth, and in which cell they lie.
 
 Rows are worth values that are caught, or costs that are saved.  Rows with several uncertainties lie in
-a cell each, which takes the place of one uncertainty.
+a cell each, which takes the place of one uncertainty.  The distribution of a column in outline, for a
+model to keep, is its quantiles, the rows between them and the largest value.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
-from calibkit.summaries.edges import quantile_edges
+from calibkit.summaries.edges import (
+    assign,
+    few_values,
+    quantile_edges,
+    quantiles_in_units,
+    unit_sums,
+)
+from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +41,9 @@ _BINS = {2: 8, 3: 6, 4: 4}
 
 #: Rows, and rows of the rarer class, that a cell is to have on average.
 _ROWS, _RARER = 60, 10
+
+#: How many quantiles of the fitting data a model keeps.
+QUANTILES = 20
 
 
 @dataclass(frozen=True)
@@ -129,3 +140,69 @@ def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> NDArr
     if options.time is not None:
         return time_parts(rows.other(options.time), parts, rows.finder)
     return None
+
+
+# ---------------------------------------------------------------- columns in outline
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Where the values of a column lie."""
+
+    #: The smallest value, then the inner edges of bins of equal mass; equal ones stay.
+    quantiles: list[float]
+    counts: list[int | float]  # rows (sums of weights) in the bins of `place_between`
+    largest: float
+
+
+def quantiles_of_rows(values: NDArray[Any], weight: Floats | None) -> Quantiles:
+    """Return the outline of a column of numbers; rows of weight 0 do not count."""
+    if weight is None:
+        low, edges = quantile_edges(values, QUANTILES)
+        found = np.array([low, *edges])
+        counts, unit = np.bincount(place_between(values, found), minlength=QUANTILES), ROW
+        largest = values.max()
+    else:
+        units, unit = in_units(weight)
+        values, units = few_values(values, units)
+        low, edges = quantiles_in_units(values, units, QUANTILES)
+        found = np.array([low, *edges])
+        counts = unit_sums(place_between(values, found), units, QUANTILES)
+        largest = values[units > 0].max()
+    amounts = [unit.amount(int(count)) for count in counts]
+    return Quantiles(found.tolist(), amounts, float(largest) + 0.0)
+
+
+def quantiles_of_tally(tally: Tally) -> Quantiles:
+    """Return the outline of the scores of a tally."""
+    found = tally.quantiles(QUANTILES)
+    rising = tally.score[::-1]
+    edges = found.astype(rising.dtype)
+    at, above = (np.searchsorted(rising, edges, side=side) for side in ("left", "right"))
+    again = np.append(found[1:] == found[:-1], False)  # the next quantile is the same
+    before = np.append(False, again[:-1])
+    starts = np.where(before, above, at)
+    ends = np.where(again, np.where(before, starts, above), np.append(at[1:], rising.size))
+    size = rising.size
+    counts = [
+        tally.unit.amount(int(tally.count[size - end : size - start].sum(dtype=np.int64)))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    largest = tally.score[np.argmax(tally.count > 0)]  # entries fall; rows of weight 0 do not count
+    return Quantiles(found.tolist(), counts, float(largest))
+
+
+def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArray[np.uint16]:
+    """Return the bin of each value between quantiles, which rise or stay.
+
+    Bin j reaches from quantile j up to the next, without it.  Where several quantiles are one value,
+    which many rows then share, the bin of the first holds this value alone, that of the last what
+    lies above it, and any between are empty.  Values below all quantiles count as the first.
+    """
+    place = assign(values, float(quantiles[0]), quantiles[1:])
+    first = np.searchsorted(quantiles, quantiles, side="left").astype(np.uint16)
+    if (first == np.arange(first.size)).all():
+        return place
+    on = np.maximum(values, quantiles[0]) == quantiles[place]
+    found: NDArray[np.uint16] = np.where(on, first[place], place)
+    return found

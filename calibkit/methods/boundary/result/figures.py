@@ -16,14 +16,10 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.methods.boundary.application import OTHER, probabilities, reviewed
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.problem.measures import Measure
-from calibkit.methods.boundary.problem.problem import classes_of, tally_totals
-from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
+from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally_totals
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import (
     CrossValidated,
@@ -34,8 +30,10 @@ from calibkit.methods.boundary.result.parts import (
     TestFigures,
 )
 from calibkit.methods.boundary.solvers import gap
-from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.boundary.solvers.summary import Plan, Stack
+from calibkit.methods.boundary.solvers.gap import WithinGap
+from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
+from calibkit.methods.boundary.solvers.summary import Stack
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
@@ -296,7 +294,7 @@ def gap_seen(
         if widest is None or most >= widest:
             break
         asked = replace(goal.asked, most=Bound(str(float(most)), *most.as_integer_ratio()))
-        within = gap.find(tally, WithinGap(goal.goal, asked, goal.within))[0]
+        within = gap.find(tally, gap.WithinGap(goal.goal, asked, goal.within))
         prices.append(Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
     if widest is not None:
         prices.append(Price(max_gap=widest, objective_value=goal.value(*free.counts)))

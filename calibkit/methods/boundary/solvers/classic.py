@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.solvers.exact import Blocks, isotonic_blocks
+from calibkit.methods.boundary.solvers.exact import Blocks, isotonic_blocks, pick_in_level
 from calibkit.summaries.tally import Points, Tally
 
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ def single_threshold(points: Points, goal: Goal) -> Int64s:
 
     Every distinct score is tried: whether a bound is met may change back and forth along the scores.
     """
-    return _pick_in_level(points, goal, 0)
+    return np.array([pick_in_level(points, goal, 0)])
 
 
 def greedy(points: Points, goal: Goal) -> Int64s:
@@ -54,18 +54,8 @@ def greedy(points: Points, goal: Goal) -> Int64s:
         hits = points.true_positives[points.of_level(level)]
         positives = int(hits.max(initial=0))
         own = goal.of(replace(goal.totals, positives=positives))
-        found.append(_pick_in_level(points, own, level))
-    return np.concatenate(found)
-
-
-def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
-    own = points.of_level(level)
-    # To select nothing is a choice as well, and the best one for some measures.
-    gain = np.append(0, points.gain[own]) if goal.uses_gain else None
-    pick = goal.pick(
-        np.append(0, points.selected[own]), np.append(0, points.true_positives[own]), gain
-    )
-    return np.array([own.start + pick - 1 if pick > 0 else -1], np.int64)
+        found.append(pick_in_level(points, own, level))
+    return np.array(found)
 
 
 def isotonic(points: Points, goal: Goal) -> Int64s:
@@ -91,23 +81,19 @@ def level_sets(blocks: Blocks) -> tuple[Blocks, Int64s]:
 
     Rates that differ by less than a float can tell are told apart in integers.
     """
-    selected, hits = blocks.selected.copy(), blocks.true_positives.copy()
-    level, point = blocks.level.copy(), blocks.point.copy()
-    rate = hits / selected
+    rate = blocks.true_positives / blocks.selected
     closes = np.append(rate[1:] != rate[:-1], True)[: rate.size]
-    start = 0
+    order, start = np.arange(rate.size), 0
     for end in np.flatnonzero(closes):
         run = np.arange(start, end + 1)
         start = int(end) + 1
         if run.size == 1:
             continue
-        exact = [Fraction(int(hits[i]), int(selected[i])) for i in run]
-        order = run[sorted(range(run.size), key=lambda k: -exact[k])]
-        for array in (selected, hits, level, point):
-            array[run] = array[order]
+        exact = [Fraction(int(blocks.true_positives[i]), int(blocks.selected[i])) for i in run]
+        order[run] = run[sorted(range(run.size), key=lambda k: -exact[k])]
         exact.sort(reverse=True)
         closes[run[:-1]] = [a != b for a, b in itertools.pairwise(exact)]
-    return Blocks(selected, hits, level, point), np.flatnonzero(closes)
+    return blocks.ordered(order), np.flatnonzero(closes)
 
 
 # ---------------------------------------------------------------- at random
@@ -118,40 +104,43 @@ def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     points = tally.points(excluded=excluded)
     blocks = isotonic_blocks(points)
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
-    assert isinstance(goal, CountGoal)
-    taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
+    taken, share, counts = _mixed(goal, rows, hits)
     narrow = wide = lowest_scores(tally, points, blocks.choice(taken, points.levels))
     if share:
         wide = lowest_scores(tally, points, blocks.choice(taken + 1, points.levels))
-    return _mixture(narrow, wide, share, rows, hits, taken)
+    return _mixture(narrow, wide, share, counts)
 
 
 def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best threshold that may be random at its own score, for a tally of one level."""
     points = tally.points(excluded=excluded, together=True, every=True)
     own = points.of_level(0)
-    rows, hits = points.selected[own], points.true_positives[own]
     score = tally.score[points.entry[own]].astype(np.float64)
-    assert isinstance(goal, CountGoal)
-    taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
+    taken, share, counts = _mixed(goal, points.selected[own], points.true_positives[own])
     narrow = wide = np.array([score[taken - 1] if taken else np.nan])
     if share:
         wide = np.array([score[taken]])
         narrow = np.where(wide < np.inf, np.nextafter(wide, np.inf), np.nan)
-    return _mixture(narrow, wide, share, rows, hits, taken)
+    return _mixture(narrow, wide, share, counts)
 
 
-def _mixture(
-    narrow: Floats, wide: Floats, share: Fraction, rows: Int64s, hits: Int64s, taken: int
-) -> Found:
-    """Return two boundaries mixed, with what the first blocks and a share of the next hold."""
+def _mixed(goal: Goal, rows: Int64s, hits: Int64s) -> tuple[int, Fraction, tuple[float, float]]:
+    """Return how many groups are taken, which share of the next one, and rows and positives then.
+
+    The arguments are cumulative totals of the groups.
+    """
+    assert isinstance(goal, CountGoal)
+    totals = np.append(0, rows), np.append(0, hits)
+    taken, share = goal.mix(*totals)
 
     def expected(total: Int64s) -> float:
-        before = int(total[taken - 1]) if taken else 0
-        after = int(total[taken]) if share else before
+        before, after = int(total[taken]), int(total[taken + bool(share)])
         return float(before + share * (after - before))
 
-    counts = expected(rows), expected(hits)
+    return taken, share, (expected(totals[0]), expected(totals[1]))
+
+
+def _mixture(narrow: Floats, wide: Floats, share: Fraction, counts: tuple[float, float]) -> Found:
     if share == 1:  # no chance is left
         return Found(wide, *counts, wide)
     return Found(narrow, *counts, wide, float(share))

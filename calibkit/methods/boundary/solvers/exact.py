@@ -7,16 +7,31 @@ Every choice as good as one already known loses at most a *budget* against the r
 search widens the band of small losses until the budget of the best choice found lies inside: then
 that choice is optimal.  Where the optimum is a vertex of the hull, choices of equal value lie on the
 edge that leads to it, where nothing is lost.
+
+Values and costs of rows are integers in units of their own: a second column of counts, the gain.  With
+costs of single rows the gain is the cost saved: that of a missed positive for each true positive,
+less that of a false alarm for each false positive.  To maximise a gain under one linear bound on
+numbers of rows, only two sums of each prefix count: its gain, and how much of the bound it uses.  In
+each level the prefixes that another one beats in both are left out; what remains rises in both.
+Measured from the one that uses least, each level is then like any other level of positives (the gain)
+and rows (the use), and the search for most positives among so many rows at most finds the optimum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.methods.boundary.problem.bounded import (
+    PrecisionAtRecall,
+    RecallAtPrecision,
+    RecallWithin,
+    RecallWithinUnits,
+)
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal, LeastCost, Totals
 from calibkit.numerics import knapsack
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.summaries.tally import Points
@@ -25,10 +40,11 @@ Int64s = NDArray[np.int64]
 
 #: The first band is this share of the known budget, each next one so many times wider.
 _FIRST_SHARE, _WIDEN = 1 / 256, 2.0
+#: Sums of integers stay below this.
+_MOST = 2**61
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """The blocks of the isotonic regressions of all levels, by falling rate of positives."""
 
     selected: Int64s  # rows of each block
@@ -41,6 +57,10 @@ class Blocks:
         choice = np.full(levels, -1, np.int64)
         choice[self.level[:taken]] = self.point[:taken]  # within a level the last block stays
         return choice
+
+    def ordered(self, order: Int64s) -> Blocks:
+        """Return the blocks in another order."""
+        return Blocks(*(array[order] for array in self))
 
 
 @dataclass(frozen=True)
@@ -56,17 +76,14 @@ class Solution:
 
 def isotonic_blocks(points: Points) -> Blocks:
     """Return the blocks of all levels by falling rate; within a level in the order of scores."""
-    found: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
+    found = []
     for level in range(points.levels):
         own = points.of_level(level)
         rows, hits, entries = pool_prefixes(points.selected[own], points.true_positives[own]).T
         last = np.cumsum(entries) - 1 + own.start
         found.append((rows, hits, np.full(rows.size, level), last))
-    selected, hits, level_of, point = (
-        np.concatenate([block[k] for block in found]) for k in range(4)
-    )
-    order = np.argsort(-(hits / selected), kind="stable")
-    return Blocks(selected[order], hits[order], level_of[order], point[order])
+    blocks = Blocks(*map(np.concatenate, zip(*found, strict=True)))
+    return blocks.ordered(np.argsort(-(blocks.true_positives / blocks.selected), kind="stable"))
 
 
 def margin(points: Points, goal: CountGoal) -> float:
@@ -76,12 +93,19 @@ def margin(points: Points, goal: CountGoal) -> float:
     return 0.0 if found is None else float(blocks.true_positives[found] / blocks.selected[found])
 
 
-def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Solution:
+def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution:
     """Return the best choice of one prefix per level; some choice must meet the bound of the goal.
 
     `cap`: how many combinations of prefixes one step of the search may hold.  Beyond it the best
     choice found so far is returned with an upper bound and ``proven=False``.
     """
+    if isinstance(goal, LeastCost):
+        return _cheapest(points, goal)
+    if isinstance(goal, PrecisionAtRecall) and goal.uses_gain:
+        return _most_precise(points, goal, cap)
+    if goal.uses_gain:
+        return _most_value(points, goal, cap)
+    assert isinstance(goal, CountGoal)
     blocks = isotonic_blocks(points)
     taken, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
     choice = blocks.choice(taken, points.levels)
@@ -113,3 +137,130 @@ def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Sol
             assert value is not None  # the fits refuse rows without positives
             return Solution(choice, selected, true_positives, True, value)
         budget = min(known, _WIDEN * budget)
+
+
+# ---------------------------------------------------------------- what rows are worth
+
+
+def pick_in_level(points: Points, goal: Goal, level: int) -> int:
+    """Return the prefix of a level that is best by itself, -1 for none."""
+    own = points.of_level(level)
+    # To select nothing is a choice as well, and the best one for some measures.
+    gain = np.append(0, points.gain[own]) if goal.uses_gain else None
+    pick = goal.pick(
+        np.append(0, points.selected[own]), np.append(0, points.true_positives[own]), gain
+    )
+    return own.start + pick - 1 if pick > 0 else -1
+
+
+def _cheapest(points: Points, goal: LeastCost) -> Solution:
+    """Return the choice that saves most, each level by itself."""
+    choice = np.array([pick_in_level(points, goal, level) for level in range(points.levels)])
+    selected, true_positives = points.totals(choice)
+    value = goal.value(selected, true_positives, points.total_gain(choice))
+    assert value is not None  # there are rows
+    return Solution(choice, selected, true_positives, True, value)
+
+
+def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
+    """Return the choice that catches most value within a bound on numbers of rows."""
+    limit = 0
+    if isinstance(goal, RecallAtPrecision):  # a linear bound: `use` is at most `limit`
+        use, whole = _combined(points, goal.numerator, -goal.denominator, up=True)
+    else:
+        assert isinstance(goal, RecallWithin)
+        use, whole = _combined(points, 1, -goal.spared, up=True)
+        limit = goal.limit
+    # Gains of which no two are equal unless their rows are, unless such integers would be too large.
+    every = _everything(points)
+    (rows, _), most = points.totals(every), points.total_gain(every)
+    if (most + 1) * (rows + 1) < _MOST:
+        gains, unit = points.gain * (rows + 1) - points.selected, rows + 1
+    else:  # of equal ones any is as good
+        gains, unit, rows = points.gain, 1, 0
+    found = _largest_gain(points, gains, use, limit, cap)
+    share = (found.ceiling + rows) / unit / goal.totals.gain if goal.totals.gain else 0.0
+    proven = found.proven and whole
+    if proven:
+        gain = points.total_gain(found.choice)
+        share = goal.value(found.selected, found.true_positives, gain) or 0.0
+    return replace(found, proven=proven, ceiling=min(1.0, share))
+
+
+def _most_precise(points: Points, goal: PrecisionAtRecall, cap: int) -> Solution:
+    """Return the choice of largest precision that catches enough value.
+
+    The search for most gain is repeated for ``true positives - c * selected``, c being the precision
+    reached so far, until nothing is better (Dinkelbach, On nonlinear fractional programming, 1967).
+    """
+    choice = _everything(points)  # it catches enough
+    selected, hits = points.totals(choice)
+    while True:
+        # Rows and positives of a candidate over those at hand: positive iff it is more precise.
+        gain, whole = _combined(points, -hits, selected, up=False)
+        found = _largest_gain(points, gain, -points.gain, -goal.least, cap)
+        # Of equal precision more true positives are preferred.
+        better = found.true_positives * selected - hits * found.selected
+        if better < 0 or (better == 0 and found.true_positives <= hits):
+            break
+        choice, selected, hits = found.choice, found.selected, found.true_positives
+        if better == 0:
+            break
+    proven = found.proven and whole
+    return Solution(choice, selected, hits, proven, hits / selected if proven else 1.0)
+
+
+def _largest_gain(points: Points, gain: Int64s, use: Int64s, limit: int, cap: int) -> Solution:
+    """Return the choice of largest gain whose use is at most a limit; one is within it.
+
+    The ceiling is that of the gain.
+    """
+    start = np.full(points.levels, -1, np.int64)
+    kept: list[tuple[Int64s, Int64s, Int64s]] = []
+    least_gain = least_use = 0
+    for level in range(points.levels):
+        own = points.of_level(level)
+        place = np.append(-1, np.arange(own.start, own.stop))
+        gains, uses = np.append(0, gain[own]), np.append(0, use[own])
+        order = np.lexsort((place, -gains, uses))
+        rising = np.maximum.accumulate(gains[order])
+        order = order[np.append(True, rising[1:] > rising[:-1])]
+        first, rest = order[0], order[1:]
+        start[level] = place[first]
+        least_gain += int(gains[first])
+        least_use += int(uses[first])
+        kept.append((uses[rest] - uses[first], gains[rest] - gains[first], place[rest]))
+    sizes = np.cumsum([0, *(len(level[0]) for level in kept)])
+    if not sizes[-1]:
+        return Solution(start, *points.totals(start), True, float(least_gain))
+    uses, gains, places = (np.concatenate([level[k] for level in kept]) for k in range(3))
+    most = int(sum(level[1][-1] for level in kept if level[1].size))
+    goal = RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
+    found = solve(Points(uses, gains, places, sizes, sizes[1:]), goal, cap)
+    taken = found.choice >= 0
+    choice = start.copy()
+    choice[taken] = places[found.choice[taken]]
+    ceiling = least_gain + found.ceiling * most
+    return Solution(choice, *points.totals(choice), found.proven, ceiling)
+
+
+def _everything(points: Points) -> Int64s:
+    """Return the last point of each level, -1 where it has none."""
+    return np.where(points.ends > points.offsets[: points.levels], points.ends - 1, -1)
+
+
+def _combined(points: Points, rows: int, hits: int, *, up: bool) -> tuple[Int64s, bool]:
+    """Return ``rows * selected + hits * true_positives`` of each point, and whether it is exact.
+
+    Where the sums would not stay integers of 63 bits they are in coarser units, rounded up or down
+    by more than the error of the floats.
+    """
+    selected, true_positives = points.totals(_everything(points))
+    most = abs(rows) * selected + abs(hits) * true_positives
+    if most < _MOST or (abs(rows) <= 1 and abs(hits) <= 1):
+        return rows * points.selected + hits * points.true_positives, True
+    scale = 2.0 ** (58 - most.bit_length())
+    found = rows * scale * points.selected.astype(np.float64)
+    found += hits * scale * points.true_positives.astype(np.float64)
+    margin = 2.0**-50 * most * scale
+    return (np.ceil(found + margin) if up else np.floor(found - margin)).astype(np.int64), False

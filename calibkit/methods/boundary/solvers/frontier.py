@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import ROW, Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.found import lowest_scores
-from calibkit.methods.boundary.problem.problem import Problem
 from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.methods.boundary.solvers.grid_methods import (
@@ -28,6 +27,7 @@ from calibkit.methods.boundary.solvers.grid_methods import (
     table_size,
 )
 from calibkit.methods.boundary.solvers.methods import grid_counts
+from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.numerics.knapsack import undominated
 from calibkit.summaries.tally import Points
 from calibkit_kernels.knapsack import UNREACHABLE
@@ -198,7 +198,7 @@ def frontier_table(frontier: Frontier, positives: int, unit: Unit = ROW) -> pl.D
     return pl.DataFrame(columns)
 
 
-def frontier_rows(problem: Problem) -> pl.DataFrame:
+def frontier_rows(problem: Summary) -> pl.DataFrame:
     """Return the boundaries that no other beats in precision and recall, by rising recall.
 
     Over score bins these are all of them.  Over every distinct score they are the supported ones
@@ -220,7 +220,7 @@ def frontier_rows(problem: Problem) -> pl.DataFrame:
     frontier = precision_recall_frontier(*grid_counts(tally))
     table = frontier_table(frontier, positives, tally.unit)
     takes = frontier.choices
-    if problem.levels is None:
+    if problem.grid.order == "score-uncertainty":
         return table.with_columns(
             pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
         )

@@ -17,16 +17,17 @@ import heapq
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.found import Found, lowest_scores
-from calibkit.methods.boundary.problem.gap import WithinGap
+from calibkit.methods.boundary.problem.found import Found, found_at
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics import knapsack
+from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
@@ -49,6 +50,51 @@ _GOLDEN = (5**0.5 - 1) / 2
 #: Lowest rates from one of the candidates to another: less what none of them can exceed, the numbers
 #: of the first and the last, and the multiplier that says so.
 Range = tuple[float, int, int, float]
+
+
+class WithinGap(Goal):
+    """A goal whose boundary must also treat segments alike.
+
+    The largest difference between segments of `asked.measure`, their recall or their false positive
+    rate, is at most `asked.most`.  A segment without rows of the class in question has no such rate
+    and is free.  Levels are those of the first segment, `within` of them, then those of the next.
+
+    Totals say nothing of single segments: `met` and `value` are those of `goal`, the same without the
+    gap.
+    """
+
+    def __init__(self, goal: CountGoal, asked: Gap, within: int) -> None:
+        self.goal, self.asked, self.within = goal, asked, within
+        self.maximised, self.bounded, self.totals = goal.maximised, goal.bounded, goal.totals
+        #: The largest gap.
+        self.most = Fraction(asked.most.numerator, asked.most.denominator)
+
+    @property
+    def alone(self) -> CountGoal:
+        """The same without the gap."""
+        return self.goal
+
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        self.goal = self.goal.of(self.totals)
+
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
+        """Return the objective."""
+        return self.goal.value(selected, hits)
+
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
+        """Return whether the bound on all rows together is met."""
+        return self.goal.met(selected, true_positives)
+
+    def counted(self, selected: Int64s, true_positives: Int64s) -> Int64s:
+        """Return the rows of which the measure counts a share: true or false positives."""
+        return true_positives if self.asked.measure == "recall" else selected - true_positives
+
+    def gap(self, rows: Int64s, positives: Int64s, selected: Int64s, hits: Int64s) -> float | None:
+        """Return the gap between segments from their counts; None where none has the measure."""
+        whole, taken = self.counted(rows, positives), self.counted(selected, hits)
+        held = whole > 0
+        return float(np.ptp(taken[held] / whole[held])) if held.any() else None
 
 
 @dataclass(frozen=True)
@@ -101,26 +147,16 @@ class Segment:
         )
 
 
-def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> tuple[Found, exact.Solution]:
+def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> Found:
     """Return the best boundary on a tally whose segments are alike, and what is known of it."""
     # Negative rows at the end of a prefix raise the false positive rate.
     points = tally.points(excluded=excluded, every=goal.asked.measure != "recall")
     kept = tally if excluded < 0 else tally.where(tally.part != excluded)
-    solution = solve(points, goal, kept.level_totals[:, 1:])
-    lowest = lowest_scores(tally, points, solution.choice)
-    return Found(lowest, solution.selected, solution.true_positives), solution
-
-
-def solve(points: Points, goal: WithinGap, totals: Int64s) -> exact.Solution:
-    """Return the best choice of one prefix per level within the gap; see `exact.solve`.
-
-    `totals` has rows and positive rows of each level.
-    """
-    found = _Search(points, goal, totals).run()
-    if found.proven or goal.within == 1:
-        return found
-    ceiling = min(found.ceiling, exact.solve(points, goal.goal).ceiling)
-    return replace(found, ceiling=ceiling)
+    found = _Search(points, goal, kept.level_totals[:, 1:]).run()
+    ceiling = found.ceiling
+    if not found.proven and goal.within > 1:
+        ceiling = min(ceiling, exact.solve(points, goal.goal).ceiling)
+    return found_at(tally, points, found.choice, ceiling, found.proven)
 
 
 class _Search:
