@@ -88,7 +88,7 @@ def shifted(test: pl.DataFrame, random: Random) -> pl.DataFrame:
 
 def outline_of(values: Floats) -> Outline:
     """Return the outline of a column, as a model has it."""
-    spread = quantiles_of_rows(values, None, 20)
+    spread = quantiles_of_rows(values, None)
     return Outline(np.array(spread.quantiles), tuple(spread.counts), spread.largest)
 
 

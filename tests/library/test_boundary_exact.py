@@ -376,7 +376,7 @@ def test_no_method_beats_the_exact_one(bounded: str, seed: int, bound: str, bins
     shared = {"score_bins": bins, "uncertainty_bins": 3}
     best = objective(outcome(rows, bounded, bound, **shared), bounded, positives)
     for name, method in METHODS.items():
-        if bounded not in method.objectives or (method.needs_grid and not bins):
+        if bounded not in method.objectives or (method.take and not bins):
             continue
         if method.mix:  # with chance more is possible than for any fixed boundary
             continue

@@ -104,7 +104,7 @@ def test_the_outline_of_a_tally_is_that_of_its_rows(known: list[float]) -> None:
     values = np.array(known)
     zeros = np.zeros(values.size, np.uint8)
     tally = count_rows(values, zeros.astype(np.uint16), zeros, 1)
-    assert quantiles_of_tally(tally, 20) == quantiles_of_rows(values, None, 20)
+    assert quantiles_of_tally(tally) == quantiles_of_rows(values, None)
 
 
 def fitted(frame: pl.DataFrame, **more: Any) -> BoundaryModel:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.application import decide, draw, probabilities
 from calibkit.methods.boundary.compare import compare_methods
@@ -25,7 +25,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.classic import random_block, random_tie
 from calibkit.methods.boundary.solvers.methods import goal_of
-from calibkit.methods.boundary.solvers.summary import deal, raw_problem
+from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_target
@@ -448,9 +448,9 @@ def test_cross_validation_counts_what_is_to_be_expected(option: dict[str, str]) 
     model = fit(rows, uncertainty_bins=2, **BLOCK, **option).model
     levels = [model.uncertainty_min, *model.uncertainty_edges]
     assert len(levels) == 2
-    problem = raw_problem(rows, uncertainty_levels(rows, 2), 1)
-    dealt = deal(problem, 5, 0, 1)
-    goal = goal_of(read_target(option), problem.totals())
+    summary = summarise(rows, BoundaryOptions(uncertainty_bins=2, **BLOCK, **option))
+    dealt = summary.deal(AS_THEY_ARE)
+    goal = goal_of(read_target(option), summary.totals())
     selected = hits = 0.0
     for fold in range(5):
         inside = dealt.part == fold
@@ -465,7 +465,7 @@ def test_cross_validation_counts_what_is_to_be_expected(option: dict[str, str]) 
     seen = model.fit.cross_validated
     assert seen is not None
     assert seen.precision == pytest.approx(hits / selected)
-    assert seen.recall == pytest.approx(hits / problem.totals().positives)
+    assert seen.recall == pytest.approx(hits / summary.totals().positives)
 
 
 def test_infinite_scores_may_be_tied() -> None:

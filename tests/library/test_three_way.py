@@ -75,10 +75,10 @@ def check(rows: list[Row], target: Target) -> None:
     tally = tally_of(rows)
     goal = goal_of(target, tally_totals(tally))
     assert isinstance(goal, ThreeWay) and target.review is not None
-    found, pair = three_way.find(tally, goal)
+    found = three_way.find(tally, goal)
     value = goal.value(*found.counts)
     assert value == pytest.approx(float(best(rows, target.review)), abs=1e-12)
-    assert pair.proven and pair.ceiling == value
+    assert found.proven and found.ceiling == value
     assert found.review is not None
     counted = [0, 0, 0, 0]
     for score, level, label, weight in rows:
