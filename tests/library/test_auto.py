@@ -221,4 +221,4 @@ def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:
     data = rows(4000, "smooth")
     choice = choose_method(data, BoundaryOptions(precision="0.5", prevalence="0.1"))
     assert sum(one.within_bound for one in choice.seen) > 2
-    assert choice.ranked[0].summary.planned.method.name == "logistic"
+    assert choice.ranked[0].planned.method.name == "logistic"

@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -71,24 +72,24 @@ EVERY_LEVELS = (1, *LEVELS)
 ENOUGH = 1_000_000
 _THINNED = 2**32
 
+G = TypeVar("G", bound=Goal)
 #: Counts rows for some options.
 Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates, the best to use first, and what was seen of each."""
+    """What candidates are fitted on, the best to use first, and what was seen of each."""
 
-    ranked: tuple[Tried, ...]
-    seen: tuple[Candidate, ...]
+    ranked: tuple[Summary, ...]
+    seen: tuple[Candidate, ...] = ()
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     failure: InfeasibleError | None = None
-    for tried in choice.ranked:
+    for summary in choice.ranked:
         try:
-            summary = tried.summary
             tally = summary.tally.merged()  # as a count over its own levels alone would give it
             single = tally if summary.single is summary.tally else summary.single
             fitted = fit_summary(replace(summary, tally=tally, single=single))
@@ -101,9 +102,8 @@ def fit_choice(choice: Choice) -> FittedBoundary:
         assert model.provenance is not None  # which names the method that was asked for
         asked = {**model.provenance.options, "method": AUTO}
         model.provenance = msgspec.structs.replace(model.provenance, options=asked)
-        ranked = [tried.summary for tried in choice.ranked]
-        own = next(summary for summary in ranked if summary.planned.method.surface is None)
-        return replace(fitted, summary=ranked[0], thresholds=own)
+        own = next(one for one in choice.ranked if one.planned.method.surface is None)
+        return replace(fitted, summary=own)
     assert failure is not None
     raise failure
 
@@ -140,11 +140,11 @@ def choose_levels(
             continue
         if fitted.checked is None:  # too few rows to tell: the fit will warn
             return fitted
-        tried.append((fitted, Tried(summary, fitted.checked, fitted.checked.folds)))
+        tried.append((fitted, Tried(summary, fitted.checked)))
     if not tried:
         assert failure is not None
         raise failure
-    judge = Judge(single.aim()[1], marginal_prices(single), None, options.target.minimised)
+    judge = Judge(single.aim()[1], single)
     worth = [judge.worth(one.pooled) for _, one in tried]
     best = int(np.argmax(worth))
     least = worth[best] - judge.error_alone(tried[best][1])
@@ -159,7 +159,7 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
     """
     plans = candidates(data, options)
     if len(plans) == 1:
-        return Choice((Tried(summarise(data, plans[0].options)),), ())
+        return Choice((summarise(data, plans[0].options),))
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
         return _choose(*_count_finely(data, plans))
     return choose_among([summarise(data, planned.options) for planned in plans])
@@ -167,31 +167,34 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
 
 def choose_among(summaries: list[Summary]) -> Choice:
     """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
-    return _choose(summaries[0], [(summary, None) for summary in summaries])
+    return _choose(summaries[0], summaries, None)
 
 
-def _choose(base: Summary, counted: list[tuple[Summary, Places | None]]) -> Choice:
+def _choose(base: Summary, summaries: list[Summary], places: list[Places] | None) -> Choice:
     """Rank candidates by their cross-validation, on a common deal of `base` where they have places."""
     options = base.planned.options
     base.need_classes()
     if not options.folds or no_folds(base) is not None:  # of too few rows the fit warns
-        return Choice(tuple(Tried(summary) for summary, _ in counted), ())
+        return Choice(tuple(summaries))
     goal = base.aim()[1]
-    dealt = None
-    if counted[0][1] is not None:
+    classes, dealt = goal.totals.classes, None
+    if places is not None:
         parts, counted_on = base.totals().rows // ENOUGH, base
         if base.dealt is None and parts > 1:  # that many are enough, taken at random
             # Another seed than that of the folds: both draws are keyed by score, level and label.
             some = base.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
             counted_on = replace(base, tally=some)
-        dealt = counted_on.deal(goal.totals.classes)
-    tried = [
-        _try(summary, places, dealt, goal)
-        for summary, places in steps(counted, len(counted), "candidates judged")
-    ]
+        dealt = counted_on.deal(classes)
+    tried = []
+    for k, summary in steps(enumerate(summaries), len(summaries), "candidates judged"):
+        if dealt is None or places is None:
+            own = summary.deal(classes)
+        else:
+            own = dealt.coarser(places[k], summary.tally.levels)
+        tried.append(_try(summary, own, goal))
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
-    price = marginal_prices(counted[0 if base.cells is None else len(counted) // 2][0])
-    return _rank(tried, dealt, goal, price)
+    priced = summaries[0 if base.cells is None else len(summaries) // 2]
+    return _rank(Judge(goal, priced, dealt), tried)
 
 
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
@@ -218,7 +221,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
 
 def _count_finely(
     data: ScoreRows, plans: list[Plan]
-) -> tuple[Summary, list[tuple[Summary, Places | None]]]:
+) -> tuple[Summary, list[Summary], list[Places]]:
     """Count rows once, over levels that refine those of all candidates.
 
     Returned are the summary over these levels, and each candidate's with its level of every one.
@@ -228,47 +231,33 @@ def _count_finely(
         levels = uncertainty_levels(data, planned.levels, planned.options.strategy)
         own = planned.method.surface and data.cells is None  # of cells each keeps its number
         own_levels.append(distinct(levels) if own else levels)
-    finest = distinct(
-        Levels(own_levels[0].minimum, np.concatenate([levels.edges for levels in own_levels]))
-    )
+    edges = np.concatenate([levels.edges for levels in own_levels])
+    finest = distinct(Levels(own_levels[0].minimum, edges))
     most = max(plans, key=lambda planned: 0 if planned.method.surface else planned.levels)
     base = summarise(data, most.options, finest)
     starts = np.append(finest.minimum, finest.edges)
-    found: list[tuple[Summary, Places | None]] = []
+    summaries, places = [], []
     for planned, levels in zip(plans, own_levels, strict=True):
-        places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
-        tally = base.tally.coarser(places, levels.count)
+        places.append(np.searchsorted(levels.edges, starts, side="right").astype(np.uint16))
+        tally = base.tally.coarser(places[-1], levels.count)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
-        summary = replace(
-            base,
-            planned=planned,
-            tally=tally,
-            single=tally,
-            levels=levels,
-            origin=msgspec.structs.replace(base.origin, options=options),
-        )
-        found.append((summary, places))
-    return base, found
+        origin = msgspec.structs.replace(base.origin, options=options)
+        counts = {"tally": tally, "single": tally, "levels": levels}
+        summaries.append(replace(base, planned=planned, origin=origin, **counts))
+    return base, summaries, places
 
 
-def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
-    """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
-    if dealt is None or places is None:
-        own = summary.deal(goal.totals.classes)
-    else:
-        own = dealt.coarser(places, summary.tally.levels)
-    checked = figures.cross_validate(own, summary.planned, goal)
+def _try(summary: Summary, dealt: Tally, goal: Goal) -> Tried:
+    """Cross-validate a candidate on a deal of its rows."""
+    checked = figures.cross_validate(dealt, summary.planned, goal)
     if not checked.found or goal.uses_gain or isinstance(goal, ThreeWay):
-        return Tried(summary, checked, checked.folds)
+        return Tried(summary, checked)
     probability = summary.grid is None and measure(summary.columns["score"].scale) == "probability"
-    margins = at_bound.margins(own, checked, probability=probability)
-    return Tried(summary, checked, checked.folds, margins)
+    return Tried(summary, checked, at_bound.margins(dealt, checked, probability=probability))
 
 
-def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
+def _rank(judge: Judge, tried: list[Tried]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
-    minimised = tried[0].summary.planned.options.target.minimised
-    judge = Judge(goal, price, dealt, minimised)
     worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
@@ -283,7 +272,6 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
     order = sorted(range(len(tried)), key=lambda k: (k != chosen, k not in eligible, -worth[k]))
     seen = []
     for k, (one, inside, (gap, error)) in enumerate(zip(tried, within, gaps, strict=True)):
-        assert one.checked is not None
         planned, found = one.summary.planned, one.checked.figures
         seen.append(
             Candidate(
@@ -298,35 +286,31 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
             )
         )
         if moved[k] is not None:
-            setattr(seen[-1], f"{goal.maximised}_at_bound", reached[k])
+            setattr(seen[-1], f"{judge.goal.maximised}_at_bound", reached[k])
             seen[-1].at_bound_standard_error = errors[k]
-    return Choice(tuple(tried[k] for k in order), tuple(seen))
+    return Choice(tuple(tried[k].summary for k in order), tuple(seen))
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate: what it is fitted on, and its cross-validation; None where there was none."""
+    """A candidate: what it is fitted on, and its cross-validation."""
 
     summary: Summary
-    checked: figures.Validation | None = None
-    #: Those of its validation, or what they hold with the cut moved to the bin `cut` (None: nothing is
-    #: selected) of its margins, which it has where numbers of rows are all that counts.
-    folds: tuple[figures.Judged, ...] = ()
+    checked: figures.Validation  # whose folds may hold what a moved cut selects
+    #: Where numbers of rows are all that counts, and the bin that the cut is moved to (None: nothing
+    #: is selected).
     margins: at_bound.Margins | None = None
     cut: int | None = 0
+
+    @property
+    def folds(self) -> tuple[figures.Judged, ...]:
+        """What it selects of each fold."""
+        return self.checked.folds
 
     @property
     def pooled(self) -> figures.Judged:
         """The sum of its folds."""
         return figures.Judged(*added(self.folds))
-
-    def differing(self, other: Tried, dealt: Tally) -> tuple[float, float] | None:
-        """Return rows and positive rows of a common deal that one of two selects; None if unknown."""
-        if self.margins is None or other.margins is None:
-            return None
-        apart = self.margins.taken(self.cut) != other.margins.taken(other.cut)
-        rows, hits = (units[apart].sum(dtype=np.int64) for units in (dealt.count, dealt.positive))
-        return float(rows), float(hits)
 
 
 class Judge:
@@ -336,11 +320,9 @@ class Judge:
     worth the objective itself, and errors come from the folds.
     """
 
-    def __init__(
-        self, goal: Goal, prices: tuple[float, ...], dealt: Tally | None, minimised: bool
-    ) -> None:
-        self.goal, self.prices, self.dealt, self.minimised = goal, prices, dealt, minimised
-        self.price = prices[0]
+    def __init__(self, goal: Goal, priced: Summary, dealt: Tally | None = None) -> None:
+        self.goal, self.dealt, self.prices = goal, dealt, marginal_prices(priced)
+        self.minimised, self.price = priced.planned.options.target.minimised, self.prices[0]
         self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
         self.priced = bool(goal.bounded) and self.rows_alone
 
@@ -348,21 +330,11 @@ class Judge:
         """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
-        goal = self._goal(seen)
+        goal = _on(self.goal, seen)
         if isinstance(goal, ThreeWay):
             return goal.priced(self.prices, seen[2:])
         value = goal.value(*seen[2:]) or 0.0
         return -value if self.minimised else value
-
-    def _goal(self, seen: figures.Judged) -> Goal:
-        share = seen.rows / (self.goal.totals.rows or 1)
-        totals = replace(
-            self.goal.totals,
-            rows=int(seen.rows),
-            positives=int(seen.positives),
-            gain=int(self.goal.totals.gain * share),
-        )
-        return self.goal.of(totals)
 
     def within(self, tried: Tried) -> bool:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
@@ -388,32 +360,35 @@ class Judge:
             hits += slack
         else:
             selected -= slack
-        return self._goal(seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
+        return _on(self.goal, seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
 
     def error(self, one: Tried, other: Tried) -> float:
         """Return the standard error of the difference between two candidates' worths."""
         if one is other:
             return 0.0
-        apart = [self.worth(a) - self.worth(b) for a, b in zip(one.folds, other.folds, strict=True)]
-        if self.dealt is None:  # dealt apart: the error of the better one's worth must do
-            return figures.standard_error([self.worth(fold) for fold in other.folds]) or 0.0
+        worth, others = ([self.worth(fold) for fold in tried.folds] for tried in (one, other))
+        dealt, options = self.dealt, one.summary.planned.options
+        if dealt is None:  # dealt apart: the error of the better one's worth must do
+            return figures.standard_error(others) or 0.0
+        apart = [a - b for a, b in zip(worth, others, strict=True)]
         over_folds = figures.standard_error(apart) or 0.0
-        options = one.summary.planned.options
-        # What comes from the rows that one of the two boundaries selects.
-        dealt, apart_rows = self.dealt, one.differing(other, self.dealt)
-        if apart_rows is None or options.time is not None:
+        if one.margins is None or other.margins is None or options.time is not None:
             return over_folds
+        # What comes from the rows that one of the two boundaries selects.
+        differ = one.margins.taken(one.cut) != other.margins.taken(other.cut)
+        rows, hits = (
+            float(own[differ].sum(dtype=np.int64)) for own in (dealt.count, dealt.positive)
+        )
         scale, price = self._slope(other.pooled)
-        rows, hits = apart_rows
         variance = dealt.classes.positive * hits * (1 - price) ** 2
         variance += dealt.classes.negative * (rows - hits) * price**2
         found = scale * math.sqrt(variance * _units_per_row(one))
-        independent = options.groups is None and not self.dealt.squares.size
+        independent = options.groups is None and not dealt.squares.size
         return found if independent else max(found, over_folds)
 
     def value(self, tried: Tried) -> float:
         """Return the objective of what was seen of a candidate, 0 where it selects nothing."""
-        return self._goal(tried.pooled).value(*tried.pooled[2:]) or 0.0
+        return _on(self.goal, tried.pooled).value(*tried.pooled[2:]) or 0.0
 
     def at_bound(self, tried: Tried) -> Tried | None:
         """Return a candidate with its cut moved to where the bound just holds on all folds together.
@@ -422,15 +397,13 @@ class Judge:
         """
         if tried.margins is None or not isinstance(self.goal, BoundedGoal):
             return None
-        goal = self._goal(tried.pooled)
-        assert isinstance(goal, CountGoal)
-        (rows, hits), cut = tried.margins.move(goal)
+        (rows, hits), cut = tried.margins.move(_on(self.goal, tried.pooled))
         parts = slice(rows.size - len(tried.folds), None)  # no fit judges the first block of time
         folds = tuple(
             fold._replace(selected=float(selected), true_positives=float(found))
             for fold, selected, found in zip(tried.folds, rows[parts], hits[parts], strict=True)
         )
-        return replace(tried, folds=folds, cut=cut)
+        return replace(tried, checked=tried.checked._replace(folds=folds), cut=cut)
 
     def error_at_bound(self, one: Tried | None, best: Tried | None) -> float:
         """Return the standard error of the difference between two candidates' objectives at the bound.
@@ -443,14 +416,11 @@ class Judge:
         seen = best.pooled
         if not seen.selected:
             return 0.0
-        value = self._goal(seen)
-        assert isinstance(value, BoundedGoal)
-        factor = value.exchange(self.price, seen.selected, seen.true_positives)
+        factor = _on(self.goal, seen).exchange(self.price, seen.selected, seen.true_positives)
         return factor * self.error(one, best)
 
     def error_alone(self, tried: Tried) -> float:
         """Return the standard error of a candidate's worth."""
-        assert tried.checked is not None
         if not self.priced and self.rows_alone | self.goal.uses_gain:
             return tried.checked.figures.standard_error or 0.0
         worths = [self.worth(fold) for fold in tried.folds if fold.positives]
@@ -474,6 +444,13 @@ class Judge:
         gain = (worth(rows, more) - worth(rows, fewer)) / max(more - fewer, 1.0)
         cost = (worth(narrower, hits) - worth(wider, hits)) / max(wider - narrower, 1.0)
         return (gain, cost / gain) if gain > 0.0 else (0.0, 0.0)
+
+
+def _on(goal: G, seen: figures.Judged) -> G:
+    """Return a goal for the rows that were seen."""
+    whole = goal.totals
+    gain = int(whole.gain * (seen.rows / (whole.rows or 1)))
+    return goal.of(replace(whole, rows=int(seen.rows), positives=int(seen.positives), gain=gain))
 
 
 def _units_per_row(tried: Tried) -> float:

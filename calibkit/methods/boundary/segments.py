@@ -193,7 +193,7 @@ def _fit_each(
             warnings.append(f"segment {name!r} has {lack}: none of its rows is selected")
             continue
         try:  # what the rows of a segment were counted in can go
-            found[name] = replace(choice.fit_rows(part, alone), summary=None, thresholds=None)
+            found[name] = replace(choice.fit_rows(part, alone), summary=None)
         except InfeasibleError as error:
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")

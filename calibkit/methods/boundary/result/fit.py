@@ -55,10 +55,9 @@ class FittedBoundary(Fitted[BoundaryModel]):
     goal: Goal  # that of all rows, in the units of the folds
     checked: figures.Validation | None = None
     row_units: Fraction = Fraction(1)  # of a weight of 1, before classes are reweighted
-    #: What it was fitted on, and what a boundary without a surface would be; None for segments and
+    #: What it was fitted on, or a boundary without a surface would be; None for segments and
     #: certificates.
     summary: Summary | None = None
-    thresholds: Summary | None = None
 
     @property
     def folds(self) -> tuple[figures.Judged, ...]:
@@ -70,8 +69,8 @@ class FittedBoundary(Fitted[BoundaryModel]):
         """Every boundary that no other beats in precision and recall, one row each."""
         from calibkit.methods.boundary.solvers.frontier import frontier_rows
 
-        assert self.thresholds is not None  # `BoundaryOptions.check_frontier`
-        return frontier_rows(self.thresholds)
+        assert self.summary is not None  # `BoundaryOptions.check_frontier`
+        return frontier_rows(self.summary)
 
 
 def fit_boundary(
@@ -147,7 +146,6 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         checked=checked,
         row_units=fitted_on.totals().row_units,
         summary=fitted_on,
-        thresholds=fitted_on,
     )
 
 
