@@ -86,13 +86,19 @@ def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:
     return found
 
 
+def group_codes(model: BoundaryModel, by: pl.Series) -> NDArray[np.int64]:
+    """Return the number of each row's group; of rows without one that of ``other``, or one more."""
+    names = tuple(model.groups or ())
+    code = known_codes(by, names)
+    return np.where(code < 0, names.index(OTHER) if OTHER in names else len(names), code)
+
+
 def _by_rule(
     model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None
 ) -> Iterator[tuple[BoundaryModel, Rows, Floats, NDArray[np.uint16]]]:
     """Yield the boundary without groups of each segment, its rows, their scores and levels.
 
-    A segment that the model does not know, or none, is decided by the group ``other``, or by the
-    boundary of all rows together.
+    Rows without a group are decided by the boundary of all rows together.
     """
     found: list[tuple[BoundaryModel, Rows]] = [(model, slice(None))]
     if model.groups is not msgspec.UNSET:
@@ -100,11 +106,8 @@ def _by_rule(
             raise UsageError(
                 "this boundary has a threshold for each segment: it needs their column."
             )
-        names = tuple(model.groups)
-        unknown = names.index(OTHER) if OTHER in names else len(names)
-        code = known_codes(by, names)
-        code = np.where(code < 0, unknown, code)
-        rules = [*(model.of_group(name) for name in names), model.with_rule(model.rule)]
+        rules = [*map(model.of_group, model.groups), model.with_rule(model.rule)]
+        code = group_codes(model, by)
         found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]
     for rule, rows in found:
         own, spread = score[rows], None if uncertainty is None else uncertainty[rows]

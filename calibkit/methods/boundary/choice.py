@@ -340,23 +340,19 @@ class Judge:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
         if isinstance(self.goal, ThreeWay):  # what its bounds are missed by is paid for
             return True
-        seen, classes = tried.pooled, self.goal.totals.classes
+        seen, bounded, classes = tried.pooled, self.goal.bounded, self.goal.totals.classes
         selected, hits = seen.selected, seen.true_positives
-        positives, negatives = seen.positives, seen.rows - seen.positives
-        per_row, harm = _units_per_row(tried), selected - hits
+        harm, rate = selected - hits, hits / (selected or 1)
         # What a count of units varies by: each row of a class is as many units as its weight.
-        if self.goal.bounded == "precision":
-            rate = hits / selected if selected else 0.0
-            spread = classes.positive * hits * (1 - rate) ** 2 + classes.negative * harm * rate**2
-        elif self.goal.bounded == "recall":
-            spread = classes.positive * hits * (1 - hits / (positives or 1))
-        elif self.goal.bounded == "fpr":
-            spread = classes.negative * harm * (1 - harm / (negatives or 1))
-        else:
-            spread = classes.positive * hits + classes.negative * harm
-            spread *= 1 - selected / (seen.rows or 1)
-        slack = 2 * math.sqrt(max(spread, 0.0) * per_row)
-        if self.goal.bounded in ("precision", "recall"):
+        of_hits, of_harm = classes.positive * hits, classes.negative * harm
+        spread = {
+            "precision": of_hits * (1 - rate) ** 2 + of_harm * rate**2,
+            "recall": of_hits * (1 - hits / (seen.positives or 1)),
+            "fpr": of_harm * (1 - harm / ((seen.rows - seen.positives) or 1)),
+            "capacity": (of_hits + of_harm) * (1 - selected / (seen.rows or 1)),
+        }
+        slack = 2 * math.sqrt(max(spread.get(bounded, 0.0), 0.0) * _units_per_row(tried))
+        if bounded in ("precision", "recall"):
             hits += slack
         else:
             selected -= slack

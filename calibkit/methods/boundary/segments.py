@@ -22,14 +22,12 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.application import OTHER
-from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
 from calibkit.methods.boundary.result.fit import (
     FittedBoundary,
     fit_summary,
-    grouped,
     never,
     reference,
 )
@@ -38,10 +36,10 @@ from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import (
     Stack,
     Summary,
-    columns_of,
     count_at,
     summarise,
 )
+from calibkit.models.model import Column
 from calibkit.numerics.blocks import added
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
@@ -121,9 +119,10 @@ def split_rows(
         least = MIN_POSITIVES if alone else 0
     counted = data.labels if times is None else data.labels * times
     positives = np.bincount(segments.code, counted, len(segments.names))
-    short = positives < least
-    pooled = [name for name, few in zip(segments.names, short, strict=True) if few]
-    names = [name for name, few in zip(segments.names, short, strict=True) if not few]
+    names: list[str] = []
+    pooled: list[str] = []
+    for name, held in zip(segments.names, positives, strict=True):
+        (pooled if held < least else names).append(name)
     if pooled and OTHER not in names:
         names.append(OTHER)
     place = {name: names.index(OTHER if name in pooled else name) for name in segments.names}
@@ -154,19 +153,11 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
         own_levels.append(levels)
-    values = read_values(data, options.target)
     levels_of_all = planned.levels * len(split.names)
-    tally = count_at(data, level, levels_of_all, values, options.workers)
-    return replace(
-        base,
-        planned=planned,
-        tally=tally,
-        single=tally,
-        levels=None,
-        level=level,
-        columns=columns_of(data, values),
-        stack=replace(split, rows=(), levels=tuple(own_levels)),
-    )
+    tally = count_at(data, level, levels_of_all, base.values, threads=options.workers)
+    stack = replace(split, rows=(), levels=tuple(own_levels))
+    counted = replace(base, tally=tally, single=tally, levels=None, level=level)
+    return replace(counted, planned=planned, stack=stack)
 
 
 # ---------------------------------------------------------------- a bound for each
@@ -241,12 +232,12 @@ def side_by_side(
             seen = parts.SegmentFit(rows=whole_counts[0], positives=whole_counts[1], in_sample=None)
         segments[name] = parts.Segment(fit=seen, **rule)
     model = models[0].with_rule(nothing) if whole is None else whole
-    said = grouped(segments, split.pooled, options)
-    columns = dict(model.columns)
+    columns = {**model.columns}
     for one in models:
         columns |= one.columns
-    columns["by"] = said.pop("by")
+    columns["by"] = Column(str(options.by))
     methods = {one.method for one in models}
+    said = {"groups": segments, "bound": options.bound, "pooled": list(split.pooled)}
     said["method"] = methods.pop() if len(methods) == 1 else AUTO
     return msgspec.structs.replace(model, columns=columns, **said)
 
@@ -313,14 +304,10 @@ def _cross_validated(
     folds = [_in_units(fits, fold, goal, base) for fold in range(len(fits[0].folds))]
     whole = goal.totals
     values = []
-    for rows, positives, selected, hits, gain in folds:
-        share = rows / (whole.rows or 1)
-        totals = replace(
-            whole, rows=round(rows), positives=round(positives), gain=round(whole.gain * share)
-        )
-        value = goal.of(totals).value(selected, hits, gain)
-        if value is not None:
-            values.append(value)
+    for rows, positives, *counts in folds:
+        gain = round(whole.gain * (rows / (whole.rows or 1)))
+        totals = replace(whole, rows=round(rows), positives=round(positives), gain=gain)
+        values.append(goal.of(totals).value(*counts))
     counted = [*added([fold[2:] for fold in folds]), 0.0, 0.0]
     forward = base.planned.options.time is not None  # the first block of time is judged by no fit
     pooled = goal

@@ -92,11 +92,21 @@ class BoundedGoal(CountGoal):
         w, v = self._weights(slope, self.aim)
         return (best - v * self.least) / w if w > 0.0 else np.inf
 
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
+        """Return the recall, the precision or the rows."""
+        if self.maximised == "recall":
+            return self.recall(hits, gain)
+        if self.maximised == "precision":
+            return hits / selected if selected else None
+        return float(selected)
+
 
 class RecallGoal(BoundedGoal):
     """Maximise recall subject to a bound: most positives, then fewest rows."""
 
     maximised = "recall"
+    #: The coefficients of `constraint` and the least that it must be, before any is rounded.
+    exactly: tuple[Fraction, int, Fraction]
 
     @abstractmethod
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
@@ -116,9 +126,23 @@ class RecallGoal(BoundedGoal):
         best = np.flatnonzero(caught == most)
         return int(best[np.argmin(selected[best])])
 
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the recall."""
-        return self.recall(hits, gain)
+    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
+        """Take blocks while the bound holds: what is left of it only falls from block to block."""
+        missed = np.flatnonzero(~self.feasible(selected, true_positives))
+        return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take a share of a group where that meets the bound with equality."""
+        met, (m, t, least) = self.feasible(rows, hits), self.exactly
+        slack = float(m) * rows + float(t) * hits - float(least)
+        drop = slack[:-1] - slack[1:]
+        share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
+        share = np.where(met[1:], 1.0, np.where(met[:-1], np.minimum(share, 1.0), -1.0))
+        taken = most_expected(rows, hits, share)
+        if taken < 0 or met[taken + 1]:
+            return max(taken, 0), Fraction(int(taken >= 0))
+        before, after = (m * int(rows[k]) + t * int(hits[k]) - least for k in (taken, taken + 1))
+        return taken, before / (before - after)
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the recall of the linear relaxation, rounded down to whole units if exact."""
@@ -141,33 +165,11 @@ class RecallAtPrecision(RecallGoal):
         if not self.totals.exact and raised < 1:  # a precision of 1 is one whatever was rounded
             self.numerator, self.denominator = ceil(raised * 2**60), 2**60
         self.constraint = -self.numerator / self.denominator, 1.0
+        self.exactly = -Fraction(self.numerator, self.denominator), 1, Fraction(0)
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals meet the bound."""
         return ratio_at_least(true_positives, selected, self.numerator, self.denominator)
-
-    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Take blocks while the running precision holds; it only falls from block to block."""
-        missed = np.flatnonzero(~self.feasible(selected, true_positives))
-        return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
-
-    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
-        """Take a share of a group where that meets the bound with equality."""
-        met = self.feasible(rows, hits)
-        slack = self.denominator * hits.astype(np.float64) - self.numerator * rows.astype(
-            np.float64
-        )
-        drop = slack[:-1] - slack[1:]
-        share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
-        share = np.where(met[1:], 1.0, np.where(met[:-1], share, -1.0))
-        taken = most_expected(rows, hits, np.minimum(share, 1.0))
-        if taken < 0 or met[taken + 1]:
-            return max(taken, 0), Fraction(int(taken >= 0))
-        before, after = (
-            self.denominator * int(hits[k]) - self.numerator * int(rows[k])
-            for k in (taken, taken + 1)
-        )
-        return taken, Fraction(before, before - after)
 
 
 class PrecisionAtRecall(BoundedGoal):
@@ -225,10 +227,6 @@ class PrecisionAtRecall(BoundedGoal):
             return min(1.0, slope)
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the precision."""
-        return hits / selected if selected else None
-
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the recall is at least the bound."""
         return (gain if self.uses_gain else true_positives) >= self.least
@@ -237,8 +235,7 @@ class PrecisionAtRecall(BoundedGoal):
 class RecallWithin(RecallGoal):
     """Maximise recall while an amount ``x = M - k T`` of selected rows stays within a limit.
 
-    k = 0: all selected rows; k = 1: the false positives among them.  The limit is in units, and
-    `allowed` what it is before it is rounded down to whole ones.
+    k = 0: all selected rows; k = 1: the false positives among them.  The limit is in whole units.
     """
 
     #: k
@@ -250,31 +247,13 @@ class RecallWithin(RecallGoal):
         self._limit(min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1))
 
     def _limit(self, allowed: Fraction) -> None:
-        self.allowed, self.limit = allowed, floor(allowed)
+        self.limit = floor(allowed)
         self.constraint, self.least = (-1.0, float(self.spared)), -self.limit
+        self.exactly = Fraction(-1), self.spared, -allowed
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals are within the limit."""
         return selected - self.spared * true_positives <= self.limit
-
-    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Take blocks while they fit; the amount grows from block to block."""
-        amounts = selected - self.spared * true_positives
-        taken = int(np.searchsorted(amounts, self.limit, side="right"))
-        return taken, taken if taken < selected.size else None
-
-    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
-        """Take a share of the group that would exceed the limit."""
-        amounts = rows - self.spared * hits
-        growth, room = np.diff(amounts).astype(np.float64), float(self.allowed) - amounts[:-1]
-        share = np.divide(room, growth, out=np.ones(growth.size), where=growth > 0.0)
-        share = np.where(room >= 0.0, np.minimum(share, 1.0), -1.0)
-        taken = most_expected(rows, hits, share)
-        if taken < 0:
-            return 0, Fraction(0)
-        grows = int(amounts[taken + 1] - amounts[taken])
-        left = self.allowed - int(amounts[taken])
-        return taken, min(Fraction(1), left / grows) if grows else Fraction(1)
 
 
 class RecallAtFalsePositiveRate(RecallWithin):

@@ -8,7 +8,7 @@ model to keep, is its quantiles, the rows between them and the largest value.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -145,8 +145,7 @@ def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> NDArr
 # ---------------------------------------------------------------- columns in outline
 
 
-@dataclass(frozen=True)
-class Quantiles:
+class Quantiles(NamedTuple):
     """Where the values of a column lie."""
 
     #: The smallest value, then the inner edges of bins of equal mass; equal ones stay.

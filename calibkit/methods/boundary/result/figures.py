@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
-from calibkit.methods.boundary.application import OTHER, probabilities, reviewed
+from calibkit.methods.boundary.application import group_codes, probabilities, reviewed
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally_totals
@@ -134,19 +133,16 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
         judged = tuple(pool.map(judge, judged_folds))
     counted = added([fold[2:] for fold in judged])
     pooled = goal_of(totals[forward:])
-    values = [
+    error = standard_error(
         goal_of(totals[[fold]]).value(*one[2:])
         for fold, one in zip(judged_folds, judged, strict=True)
-    ]
-    error = standard_error([value for value in values if value is not None])
+    )
     if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
-        classes = dealt.classes
-        rows, positives = classes.rows(float(pooled.totals.rows), float(pooled.totals.positives))
+        whole, classes = pooled.totals, dealt.classes
+        rows, positives = classes.rows(float(whole.rows), float(whole.positives))
         taken, hits = classes.rows(float(counted[0]), float(counted[1]))
         cells = np.array([hits, taken - hits, positives - hits, rows - positives - taken + hits])
-        prevalence = None
-        if classes != AS_THEY_ARE:
-            prevalence = pooled.totals.positives / pooled.totals.rows
+        prevalence = None if classes == AS_THEY_ARE else whole.positives / whole.rows
         sums = squares[forward:].sum(axis=0) * dealt.square_unit
         error = linearised_error(pooled, cells * dealt.unit.size, sums, prevalence)
     return Validation(pooled_figures(pooled, counted, error, options.folds), judged, boundaries)
@@ -170,13 +166,14 @@ def pooled_figures(
     )
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Return the standard error of the mean of some values, None for fewer than two."""
-    if len(values) < 2:
+def standard_error(values: Iterable[float | None]) -> float | None:
+    """Return the standard error of the mean of those values that are known, None for fewer than two."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
         return None
-    mean = math.fsum(values) / len(values)
-    spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(spread / len(values))
+    mean = math.fsum(known) / len(known)
+    spread = math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1)
+    return math.sqrt(spread / len(known))
 
 
 def judge_rows(
@@ -202,10 +199,11 @@ def judge_rows(
         whole = int(values.gain[values.gain > 0].sum())
         goal = make_goal(replace(totals, gain=whole, gain_unit=values.unit))
         gain = _expected(values.gain, chance)
-    counts: tuple[float, ...] = selected, true_positives, gain, 0, 0
+    more = 0, 0
     if model.review_thresholds is not msgspec.UNSET:
         also = reviewed(model, rows.score, rows.uncertainty)
-        counts = *counts[:3], int(units[also].sum()), int(units[also & hits].sum())
+        more = int(units[also].sum()), int(units[also & hits].sum())
+    counts = selected, true_positives, gain, *more
     return TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
@@ -261,8 +259,7 @@ def judge_segments(
                 counted = held_out(own, fold, boundary)
                 pooled += counted
                 values.append(goal_of(own.where(own.part == fold)).value(*counted))
-            error = standard_error([value for value in values if value is not None])
-            folds = len(checked.found)
+            error, folds = standard_error(values), len(checked.found)
             fit.cross_validated = pooled_figures(own_goal, pooled.tolist(), error, folds)
         fits.append(fit)
     return fits
@@ -275,11 +272,7 @@ def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
 
 
 def gap_seen(
-    goal: WithinGap,
-    tally: Tally,
-    found: Found,
-    dealt: Tally | None,
-    checked: Validation | None,
+    goal: WithinGap, tally: Tally, found: Found, dealt: Tally | None, checked: Validation | None
 ) -> GapFigures:
     """Return how far segments lie apart, and what the objective is within other gaps."""
     checks = None
@@ -311,14 +304,9 @@ def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> 
     if part >= 0:
         tally = tally.where(tally.part == part)
     with np.errstate(invalid="ignore"):
-        taken = tally.score >= found.thresholds[tally.level]
-    segment = tally.level // goal.within
-    counts = np.zeros((4, tally.levels // goal.within), np.int64)
-    for place, (units, kept) in enumerate(
-        (units, kept) for kept in (slice(None), taken) for units in (tally.count, tally.positive)
-    ):
-        np.add.at(counts[place], segment[kept], units[kept])
-    return counts
+        taken = tally.where(tally.score >= found.thresholds[tally.level])
+    counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
+    return counts.reshape(-1, goal.within, 4).sum(axis=1).T
 
 
 def judge_test(
@@ -328,10 +316,7 @@ def judge_test(
     model.fit.test = judge_rows(model, rows, target, make_goal)
     if model.groups is msgspec.UNSET:
         return
-    names = tuple(model.groups)
-    code = known_codes(rows.other(model.columns["by"].name), names)
-    if OTHER in names:
-        code = np.where(code < 0, names.index(OTHER), code)
+    code = group_codes(model, rows.other(model.columns["by"].name))
     for place, segment in enumerate(model.groups.values()):
         own = np.flatnonzero(code == place)
         if own.size and (target.value_column is None or rows.labels[own].any()):
@@ -339,10 +324,9 @@ def judge_test(
             segment.fit.test = judge_rows(model, part, target, make_goal)
     if model.fit.gap and target.gap is not None:
         seen = [segment.fit.test for segment in model.groups.values() if segment.fit.test]
-        recall = target.gap.measure == "recall"
-        rates = [one.recall if recall else one.false_positive_rate for one in seen]
-        known = [rate for rate in rates if rate is not None]
-        model.fit.gap.test = max(known) - min(known) if known else None
+        name = "recall" if target.gap.measure == "recall" else "false_positive_rate"
+        rates = [rate for one in seen if (rate := getattr(one, name)) is not None]
+        model.fit.gap.test = max(rates) - min(rates) if rates else None
 
 
 def linearised_error(

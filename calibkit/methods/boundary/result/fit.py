@@ -270,18 +270,19 @@ def reference(summary: Summary, share: float) -> Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
     if summary.score is None:
         return None
-    tally, score, uncertainty = summary.tally, summary.score, summary.uncertainty
+    tally, score = summary.tally, summary.score
     if summary.single is not None and summary.single.levels > tally.levels:
         tally = summary.single  # the levels that are shown, of which score bins have none
+    quantiles, counts, largest = summary.uncertainty or (None, None, None)
     return Reference(
         score_quantiles=[threshold_json(value) for value in score.quantiles],
-        uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,
+        uncertainty_quantiles=quantiles,
         rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
         selected_share=share,
         score_counts=score.counts,
         score_max=threshold_json(score.largest),
-        uncertainty_counts=None if uncertainty is None else uncertainty.counts,
-        uncertainty_max=None if uncertainty is None else uncertainty.largest,
+        uncertainty_counts=counts,
+        uncertainty_max=largest,
     )
 
 
@@ -326,8 +327,8 @@ def describe(
             steps = None if isotonic is None else isotonic[own]
             rule = _rule(replace(summary, levels=stack.levels[segment]), part, levels, steps)
             groups[name] = Segment(fit=seen, **rule)
-        rule, more = never(rule), grouped(groups, stack.pooled, options)
-        columns["by"] = more.pop("by")
+        rule, columns["by"] = never(rule), Column(str(options.by))
+        more = {"groups": groups, "bound": options.bound, "pooled": list(stack.pooled)}
     return BoundaryModel(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
@@ -373,15 +374,6 @@ def never(rule: Mapping[str, Any]) -> dict[str, Any]:
         nothing |= {"randomise": rule["randomise"], "seed": rule["seed"]}
         nothing |= {"random_thresholds": [None], "tie_probability": [0.0]}
     return nothing
-
-
-def grouped(
-    segments: dict[str, Segment], pooled: tuple[str, ...], options: BoundaryOptions
-) -> dict[str, Any]:
-    """Return what a model says of its segments, and their column."""
-    assert options.by is not None
-    said = {"groups": segments, "bound": options.bound, "pooled": list(pooled)}
-    return said | {"by": Column(options.by)}
 
 
 def _rule(
@@ -491,21 +483,20 @@ def _objective(target: Target) -> Objective:
 
 def _warnings_of(model: BoundaryModel, target: Target) -> list[str]:
     """Return what the user of a boundary should be told."""
-    found = []
-    figures_seen = model.fit.in_sample
+    found, seen = [], model.fit.in_sample
     if not model.fit.bound_met:
         found.append(
             f"counted again on the rows, --method {model.method} misses the bound {target.text}: "
-            f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
+            f"precision {_rate(seen.precision)}, recall {_rate(seen.recall)}"
         )
     coarse = model.fit.resolution is not msgspec.UNSET or model.partition is not msgspec.UNSET
     whole = model.method == "exact" and target.gap is None  # of a gap some choices are searched
     if whole and not model.fit.optimal_in_sample and not coarse:
         found.append(
-            f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at "
+            f"the search was cut short: {_rate(seen.objective_value)} is reached, at "
             f"{'least' if target.minimised else 'most'} {_rate(model.fit.upper_bound)} is possible"
         )
-    if target.review is not None and target.review.precision and not figures_seen.selected:
+    if target.review is not None and target.review.precision and not seen.selected:
         found.append(
             f"no rows reach precision {target.review.precision}: none is blocked, and what is wanted "
             "of recall is reviewed"

@@ -62,12 +62,7 @@ def distinct(levels: Levels) -> Levels:
 
 
 def best_cut(
-    tally: Tally,
-    goal: Goal,
-    excluded: int = -1,
-    *,
-    scale: str = "probability",
-    threads: int = 1,
+    tally: Tally, goal: Goal, excluded: int = -1, *, scale: str = "probability", threads: int = 1
 ) -> Found:
     """Fit a surface and return its best cut.
 
@@ -84,13 +79,7 @@ def best_cut(
 
 
 def surface_cut(
-    tally: Tally,
-    lines: Floats,
-    goal: Goal,
-    excluded: int,
-    *,
-    probability: bool,
-    threads: int = 1,
+    tally: Tally, lines: Floats, goal: Goal, excluded: int, *, probability: bool, threads: int = 1
 ) -> Found:
     """Return the best cut of a surface, a line in the score at each level; see `best_cut`."""
     s = regressor(tally, probability)
@@ -153,8 +142,8 @@ def fit_surface(
 ) -> Surface:
     """Return the surface of a tally; scores are `probability`, `raw` or, if neither, logits."""
     fit = _Fit(tally, regressor(tally, probability), excluded, threads, raw=raw)
-    for names in (("score", "uncertainty", "product"), ("score", "uncertainty"), ("score",)):
-        found = fit.surface(names)
+    for regressors in (3, 2, 1):
+        found = fit.surface(regressors)
         if found is not None and found.score > 0.0 and found.score + found.product > 0.0:
             return found
     return Surface(0.0, 1.0, 0.0, 0.0, fit.ranks)
@@ -197,15 +186,14 @@ class _Fit:
         self.moments = self._sums(kernels.moment_sums, plain, 4, self.arrays)
         self.constant = spread == 0.0
 
-    def surface(self, names: tuple[str, ...]) -> Surface | None:
-        """Return the fit with some regressors; None where one of them is constant."""
+    def surface(self, regressors: int) -> Surface | None:
+        """Return the fit with the first regressors; None where one of them is constant."""
         if self.constant or not 0.0 < self.positives < self.rows:
             return None
         rows, first, second, _ = self.moments.T
         fixed, along = [np.ones(self.levels)], [np.zeros(self.levels)]
         standards = []
-        for name in names:
-            a, b = self._regressor(name, self.ranks)
+        for a, b in self._regressors(self.ranks)[:regressors]:
             mean = math.fsum(a * rows + b * first) / self.rows
             square = (a - mean) ** 2 * rows + 2 * (a - mean) * b * first + b * b * second
             spread = math.sqrt(max(math.fsum(square) / self.rows, 0.0))
@@ -217,8 +205,8 @@ class _Fit:
         weights = self._weights(np.array(fixed), np.array(along))
         # Back from the scaled score: the lines at ranks 0 and 1 say everything.
         intercept, slope = np.full(2, weights[0]), np.zeros(2)
-        for weight, name, (mean, spread) in zip(weights[1:], names, standards, strict=True):
-            a, b = self._regressor(name, np.array([0.0, 1.0]))
+        ends = self._regressors(np.array([0.0, 1.0]))[:regressors]
+        for weight, (a, b), (mean, spread) in zip(weights[1:], ends, standards, strict=True):
             intercept += weight * (a - mean) / spread
             slope += weight * b / spread
         centre, scale = self.scaling
@@ -226,14 +214,11 @@ class _Fit:
         g0, g1 = (slope / scale).tolist()
         return Surface(a0, g0, a1 - a0, g1 - g0, self.ranks)
 
-    def _regressor(self, name: str, rank: Floats) -> tuple[Floats, Floats]:
-        """Return a regressor at some ranks as ``a + b s`` of the scaled score."""
-        if name == "score":
-            return np.zeros_like(rank), np.ones_like(rank)
-        if name == "uncertainty":
-            return rank, np.zeros_like(rank)
+    def _regressors(self, rank: Floats) -> list[tuple[Floats, Floats]]:
+        """Return score, uncertainty and product at some ranks as ``a + b s`` of the scaled score."""
+        none, one = np.zeros_like(rank), np.ones_like(rank)
         centre, scale = (0.0, 1.0) if self.raw else self.scaling
-        return rank * centre, rank * scale
+        return [(none, one), (rank, none), (rank * centre, rank * scale)]
 
     def _weights(self, fixed: Floats, along: Floats) -> Floats:
         """Return the weights of least penalised loss, begun on a sample of the entries."""

@@ -25,7 +25,7 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
-from calibkit.columns.weights import ROW, ClassWeights
+from calibkit.columns.weights import ClassWeights
 from calibkit.errors import DataError, UsageError
 from calibkit.methods.boundary.problem.columns import (
     Quantiles,
@@ -173,35 +173,17 @@ class Summary:
         elif level is None:
             assert self.levels is not None
             level = self.levels.of(rows.uncertainty, rows.score.size)
-        sampled = rows.options.sampled and self.part is None
-        threads = options.workers
-        tally = count_at(own, level, levels, self.values, threads, part=part, sampled=sampled)
-        return tally.reweighted(classes)
+        more = {"sampled": rows.options.sampled and self.part is None, "threads": options.workers}
+        return count_at(own, level, levels, self.values, part=part, **more).reweighted(classes)
 
 
 def count_at(
-    rows: ScoreRows,
-    level: NDArray[np.uint16],
-    levels: int,
-    values: Values | None,
-    threads: int,
-    *,
-    part: NDArray[np.uint8] | None = None,
-    sampled: bool = False,
+    rows: ScoreRows, level: NDArray[np.uint16], levels: int, values: Values | None, **more: Any
 ) -> Tally:
     """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
-    return count_rows(
-        rows.score,
-        level,
-        rows.labels,
-        levels,
-        weight=rows.weight,
-        part=part,
-        gain=None if values is None else values.gain,
-        gain_unit=ROW if values is None else values.unit,
-        sampled=sampled,
-        threads=threads,
-    )
+    if values is not None:
+        more |= {"gain": values.gain, "gain_unit": values.unit}
+    return count_rows(rows.score, level, rows.labels, levels, weight=rows.weight, **more)
 
 
 def count_over(
@@ -209,7 +191,7 @@ def count_over(
 ) -> Tally:
     """Count rows over some levels, at every distinct score."""
     level = levels.of(rows.uncertainty, rows.score.size)
-    return count_at(rows, level, levels.count, values, threads)
+    return count_at(rows, level, levels.count, values, threads=threads)
 
 
 def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:

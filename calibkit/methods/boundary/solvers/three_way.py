@@ -140,10 +140,6 @@ class MostRowsAtPrecision(RecallAtPrecision):
         """Return the rows of the linear relaxation."""
         return min(BoundedGoal.ceiling(self, best, slope), float(self.totals.rows))
 
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
     def compared(self, totals: Int64s) -> Int64s:
         """Return what is to be small, slack that is used up, and what is to be large, rows."""
         rows, hits = totals[:, 0], totals[:, 1]
@@ -166,10 +162,6 @@ class FewestRowsAtRecall(PrecisionAtRecall):
     def ceiling(self, best: float, slope: float) -> float:
         """Return the rows of the linear relaxation, a lower bound."""
         return max(0.0, -BoundedGoal.ceiling(self, best, slope)) if slope else 0.0
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
 
 
 class PrecisionAtRows(PrecisionAtRecall):
