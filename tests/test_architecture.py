@@ -77,13 +77,14 @@ ONE_OF_EACH = {
     "isotonic regression": (
         r"_?(pav|pava|pool_adjacent\w*|isotonic|isotonic_regression|isotonic_blocks|pool)",
         """numerics.isotonic.pool
-        methods.boundary.solvers.classic.isotonic methods.boundary.solvers.exact.isotonic_blocks""",
+        methods.boundary.solvers.prefixes.isotonic
+        methods.boundary.solvers.prefixes.isotonic_blocks""",
     ),
     "quantiles": (
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",
         """summaries.edges.quantile_edges summaries.edges.quantiles_in_units
         summaries.tally.quantiles maps.method.quantiles numerics.quantile.falling_quantiles
-        methods.boundary.problem.quantiles.Quantiles
+        methods.boundary.problem.columns.Quantiles
         numerics.normal.normal_quantile _kernels.normal.normal_quantile
         _kernels.normal._central_quantile _kernels.normal._tail_quantile""",
     ),

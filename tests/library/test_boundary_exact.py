@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.solvers.exact import Solution, isotonic_blocks, solve
 from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.prefixes import Solution, isotonic_blocks, solve
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally, count_rows
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables

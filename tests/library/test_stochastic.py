@@ -22,9 +22,9 @@ from calibkit.methods.boundary.compare import compare_methods
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers import exact
-from calibkit.methods.boundary.solvers.classic import random_block, random_tie
+from calibkit.methods.boundary.solvers import prefixes
 from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.methods.boundary.solvers.prefixes import random_block, random_tie
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
@@ -204,7 +204,7 @@ def test_only_the_gmean_gains_from_a_tie(text: str, tally: Tally) -> None:
         return sign * naive.measure(text, m, t, totals.rows, totals.positives)
 
     reached = value(found.selected, found.true_positives)
-    single = exact.solve(together(tally).points(), goal)
+    single = prefixes.solve(together(tally).points(), goal)
     assert reached >= value(single.selected, single.true_positives) - 1e-12
     every = [
         value(*naive.mixed(groups, k, Fraction(step, 20)))
@@ -264,7 +264,7 @@ def test_blocks_reach_the_best_mixture_of_boundaries(option: str, bound: str, ta
     slack = naive.slack_of(option, exact_bound, totals.rows, totals.positives)
     over = float(slack(Fraction(m), Fraction(t)))
     assert over >= -1e-9
-    single = exact.solve(tally.points(), goal)
+    single = prefixes.solve(tally.points(), goal)
     if option == "recall":
         assert t / m == pytest.approx(best[0], rel=1e-7)
         assert t / m >= single.true_positives / single.selected - 1e-12
@@ -294,7 +294,7 @@ def test_where_a_vertex_is_best_nothing_is_random(text: str, tally: Tally) -> No
     hull = naive.upper_hull(all_totals(tally))
     if text != "gmean":
         assert found.probability == 0.0
-        single = exact.solve(tally.points(), goal)
+        single = prefixes.solve(tally.points(), goal)
         assert reached == pytest.approx(value(single.selected, single.true_positives), abs=1e-12)
     for (m0, t0), (m1, t1) in itertools.pairwise(hull):
         for share in np.linspace(0, 1, 41):

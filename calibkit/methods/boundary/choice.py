@@ -49,7 +49,7 @@ from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.result import figures
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, no_folds
 from calibkit.methods.boundary.result.parts import Candidate
-from calibkit.methods.boundary.solvers import exact, three_way
+from calibkit.methods.boundary.solvers import prefixes, three_way
 from calibkit.methods.boundary.solvers.cells import leaves_of
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.methods import Plan, plan
@@ -469,4 +469,4 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
         return (0.0,)
     goal = goal.alone
     assert isinstance(goal, CountGoal)
-    return (exact.margin(tally.points(), goal),)
+    return (prefixes.margin(tally.points(), goal),)

@@ -40,8 +40,8 @@ from calibkit.methods.boundary.result.parts import Certificate, GapFigures, Prom
 from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.cells import leaves_of
-from calibkit.methods.boundary.solvers.exact import solve as best_choice
 from calibkit.methods.boundary.solvers.methods import METHODS, goal_of
+from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
 from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions

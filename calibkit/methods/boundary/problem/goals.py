@@ -4,7 +4,7 @@ A goal looks at a boundary's totals only: selected rows M and true positives T, 
 weight, and where rows have values or costs of their own at what these sum up to, the *gain*.  With
 values the recall is the share of the positive rows' values that is caught, while the other bounds
 still count rows.  With the bound fixed, each `CountGoal` is linear along the direction ``T - c M``,
-which is what the exact search needs of it (see `calibkit.methods.boundary.solvers.exact`).
+which is what the exact search needs of it (see `calibkit.methods.boundary.solvers.prefixes`).
 
 Goals with a bound stand in `calibkit.methods.boundary.problem.bounded`, those without one here.
 """

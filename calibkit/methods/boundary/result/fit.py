@@ -34,7 +34,7 @@ from calibkit.methods.boundary.result.parts import (
     Threshold,
     threshold_json,
 )
-from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers import prefixes
 from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.logistic import logistic
 from calibkit.methods.boundary.solvers.methods import METHODS
@@ -192,7 +192,7 @@ def _of_rows(
         ceiling = float(not planned.options.target.minimised)
         return replace(found, ceiling=ceiling, proven=False), resolution
     points = tally.parted().points(together=planned.method.together)
-    ceiling = exact.solve(points, goal.alone).ceiling
+    ceiling = prefixes.solve(points, goal.alone).ceiling
     low, high = sorted((value, ceiling))
     found = replace(found, ceiling=ceiling, proven=value == ceiling)
     return found, msgspec.structs.replace(resolution, optimum=Range(low, high))
@@ -200,7 +200,7 @@ def _of_rows(
 
 def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:
     method, target = summary.planned.method, summary.planned.options.target
-    blocks = exact.isotonic_blocks(tally.points(together=method.together))
+    blocks = prefixes.isotonic_blocks(tally.points(together=method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
     if target.gap is not None:
         advice = "allow a larger gap"
@@ -350,7 +350,7 @@ def _level_steps(summary: Summary) -> list[Steps]:
     """
     tally, _ = summary.aim()
     points = tally.points()
-    blocks = exact.isotonic_blocks(points)
+    blocks = prefixes.isotonic_blocks(points)
     rate = blocks.true_positives / blocks.selected
     lowest = tally.score[points.entry[blocks.point]]
     lowest_of = np.full(tally.levels, np.nan)

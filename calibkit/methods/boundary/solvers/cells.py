@@ -11,9 +11,8 @@ dropped.
 
 *The partition.*  Cells that want about the same threshold share one.  The best boundary over any
 levels takes in each the scores down to where the rate of positives falls to that of the margin, one
-rate for all levels (see `calibkit.methods.boundary.solvers.exact`).  So of a cell one number matters:
-the score at which its rate crosses the margin.  It is that of a logistic line in the cell, drawn
-towards the line of all rows.  Cells in the order of these numbers are cut into leaves, with the least
+rate for all levels.  So of a cell one number matters: the score at which its rate crosses the margin.
+It is that of a logistic line in the cell, drawn towards the line of all rows.  Cells in the order of these numbers are cut into leaves, with the least
 variance of the numbers within leaves, whatever uncertainties they lie at: an exclusive-or of two
 columns is found as easily as a single cut.  Thresholds are found on rows that lie in the leaves of
 partitions made without them.  How many leaves pay is for cross-validation to say, in which each fold
@@ -32,8 +31,8 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers import three_way
-from calibkit.methods.boundary.solvers.exact import pick_in_level
 from calibkit.methods.boundary.solvers.logistic import regressor, surface_cut
+from calibkit.methods.boundary.solvers.prefixes import pick_in_level
 from calibkit.numerics.newton import newton
 from calibkit.numerics.ridge import ridge_lines
 from calibkit.summaries.tally import Tally

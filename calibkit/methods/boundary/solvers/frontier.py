@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import ROW, Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.found import lowest_scores
-from calibkit.methods.boundary.solvers.classic import level_sets
-from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.methods.boundary.solvers.grid_methods import (
     MOST_STEPS,
     MOST_VALUES,
@@ -27,6 +25,7 @@ from calibkit.methods.boundary.solvers.grid_methods import (
     table_size,
 )
 from calibkit.methods.boundary.solvers.methods import grid_counts
+from calibkit.methods.boundary.solvers.prefixes import isotonic_blocks, level_sets
 from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.numerics.knapsack import undominated
 from calibkit.summaries.tally import Points
@@ -160,7 +159,7 @@ def supported_frontier(points: Points) -> Frontier:
     if ends.size and blocks.true_positives[ends[-1]] == 0:  # rows without positives gain nothing
         ends = ends[:-1]
     used = slice(0, int(ends[-1]) + 1 if ends.size else 0)
-    rows, hits = np.cumsum(blocks.selected)[ends], np.cumsum(blocks.true_positives)[ends]
+    rows, hits = (total[ends] for total in blocks.totals)
     more_rows, more_hits = np.diff(rows), np.diff(hits)
     # floor(d_hits (d_rows - 1) / d_rows), without the product
     gap = np.append(more_hits + (-more_hits // more_rows), np.zeros(min(1, rows.size), np.int64))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Found, found_at
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers import prefixes
 from calibkit.numerics import knapsack
 from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Points, Tally
@@ -155,7 +155,7 @@ def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> Found:
     found = _Search(points, goal, kept.level_totals[:, 1:]).run()
     ceiling = found.ceiling
     if not found.proven and goal.within > 1:
-        ceiling = min(ceiling, exact.solve(points, goal.goal).ceiling)
+        ceiling = min(ceiling, prefixes.solve(points, goal.goal).ceiling)
     return found_at(tally, points, found.choice, ceiling, found.proven)
 
 
@@ -185,7 +185,7 @@ class _Search:
         #: What the ranges can reach that were looked at as closely as it gets.
         self.open = -np.inf
 
-    def run(self) -> exact.Solution:
+    def run(self) -> prefixes.Solution:
         """Return the best choice, with a bound."""
         ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
         for _ in range(MOST_RANGES):
@@ -201,7 +201,7 @@ class _Search:
                 heapq.heappush(ranges, self.bounded(*ends, slope))
         ceiling = max(self.value, self.open, -ranges[0][0] if ranges else -np.inf)
         choice, selected, hits = self.known
-        return exact.Solution(choice, selected, hits, ceiling == self.value, ceiling)
+        return prefixes.Solution(choice, selected, hits, ceiling == self.value, ceiling)
 
     def bounded(self, first: int, last: int, slope: float) -> Range:
         """Return a range of rates with its bound: the least of the relaxations over all multipliers."""
@@ -281,7 +281,7 @@ def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -
         for counts in (points.selected, points.true_positives)
     ]
     if len(own) > 1:
-        blocks = exact.isotonic_blocks(points)
+        blocks = prefixes.isotonic_blocks(points)
         ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
         by_point = ends[np.argsort(blocks.point[ends])]  # the blocks as their points follow
         block = by_point[np.searchsorted(blocks.point[by_point], chain)]

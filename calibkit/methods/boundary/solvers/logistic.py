@@ -26,7 +26,7 @@ from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.solvers.exact import pick_in_level
+from calibkit.methods.boundary.solvers.prefixes import pick_in_level
 from calibkit.numerics.blocks import each_block
 from calibkit.numerics.newton import LITTLE, newton
 from calibkit.summaries.tally import Tally

@@ -18,7 +18,7 @@ from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.found import Found, found_at
 from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Measure, Totals
-from calibkit.methods.boundary.solvers import classic, exact, gap, grid_methods, three_way
+from calibkit.methods.boundary.solvers import gap, grid_methods, prefixes, three_way
 from calibkit.methods.boundary.solvers.cells import best_cell_cut, cross_fitted
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.options.boundary import BoundaryOptions
@@ -108,10 +108,10 @@ class Method:
             hits, rows = grid_methods.evaluate(positives, totals, take)
             found = Found(lowest, rows, hits)
         else:
-            best_of = exact.solve(points, goal)
+            best_of = prefixes.solve(points, goal)
             return found_at(tally, points, best_of.choice, best_of.ceiling, best_of.proven)
         if ceiling:
-            best_of = exact.solve(points, goal)
+            best_of = prefixes.solve(points, goal)
             found = replace(found, ceiling=best_of.ceiling, proven=best_of.proven)
         return found
 
@@ -134,11 +134,11 @@ METHODS: dict[str, Method] = {
     found.name: found
     for found in (
         Method("exact", (*OPTIONS, REVIEW), values=True),
-        Method("st", (*OPTIONS, REVIEW), classic.single_threshold, together=True, values=True),
+        Method("st", (*OPTIONS, REVIEW), prefixes.single_threshold, together=True, values=True),
         Method("logistic", OPTIONS, surface=best_cut, levels=LEVELS, values=True),
-        Method("stochastic", OPTIONS, mix=classic.random_block),
-        Method("mist", _BOTH, classic.isotonic, isotonic=True),
-        Method("gmt", _BOTH, classic.greedy),
+        Method("stochastic", OPTIONS, mix=prefixes.random_block),
+        Method("mist", _BOTH, prefixes.isotonic, isotonic=True),
+        Method("gmt", _BOTH, prefixes.greedy),
         *(
             Method(name, objectives, take=take, score_bins=500)  # the paper's default
             for name, objectives, take in (
@@ -227,7 +227,7 @@ def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
                     "a grid, and leave out --uncertainty-bins and --score-bins; or use --randomise "
                     "block."
                 )
-            chosen = replace(chosen, mix=classic.random_tie, together=True)
+            chosen = replace(chosen, mix=prefixes.random_tie, together=True)
     elif options.randomise != "block":
         raise UsageError(f"--randomise {options.randomise} goes with --method stochastic only.")
     if isinstance(data, GridTable):

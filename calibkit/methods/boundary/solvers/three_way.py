@@ -30,7 +30,7 @@ from calibkit.methods.boundary.problem.bounded import (
 )
 from calibkit.methods.boundary.problem.found import Found, found_at, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, Totals
-from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers import prefixes
 from calibkit.numerics import knapsack
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Review
@@ -218,7 +218,7 @@ def solve(points: Points, goal: ThreeWay, cap: int = PAIR_CAP) -> Pair:
     if goal.asked.costs:
         return parts.cheapest()
     if parts.bound is not None:  # the boundary that needs no review to be best, if there is one
-        single = exact.solve(points, goal.block)
+        single = prefixes.solve(points, goal.block)
         wanted = goal.totals.positives if parts.wanted is None else goal.least
         if single.true_positives >= wanted:
             return parts.optimum(single.choice, single.choice)
@@ -248,8 +248,8 @@ def prices(points: Points, goal: ThreeWay) -> tuple[float, ...]:
         of_block = parts.to_leave(review.selected)
     return (
         rate,
-        exact.margin(points, of_block),
-        exact.margin(points, parts.to_reach(block.selected)),
+        prefixes.margin(points, of_block),
+        prefixes.margin(points, parts.to_reach(block.selected)),
     )
 
 
@@ -274,7 +274,7 @@ class _Parts:
         """Return the pair that no other one is better than."""
         return Pair(block, review, True, self.value(Pair(block, review)))
 
-    def relaxed(self) -> tuple[exact.Solution, exact.Solution]:
+    def relaxed(self) -> tuple[prefixes.Solution, prefixes.Solution]:
         """Return what is best to block and to review if the one need not lie within the other."""
         if self.bound is not None:
             block = self.best(self.most)
@@ -282,9 +282,9 @@ class _Parts:
         review = self.best(self.to_reach(0))
         return self.best(self.to_leave(review.selected)), review
 
-    def best(self, goal: CountGoal) -> exact.Solution:
+    def best(self, goal: CountGoal) -> prefixes.Solution:
         """Return the best choice for one of the two parts."""
-        return exact.solve(self.points, goal)
+        return prefixes.solve(self.points, goal)
 
     def to_reach(self, blocked: int) -> CountGoal:
         """Return the goal of what is blocked or reviewed, if so many rows are blocked."""
@@ -296,7 +296,7 @@ class _Parts:
         """Return the goal of what is blocked, if so many rows are blocked or reviewed."""
         return PrecisionAtRows(reach - self.goal.limit, self.totals)
 
-    def ceiling(self, block: exact.Solution, review: exact.Solution) -> float:
+    def ceiling(self, block: prefixes.Solution, review: prefixes.Solution) -> float:
         """Return what no objective can exceed, or undercut."""
         if self.wanted is None:
             if block.proven:
