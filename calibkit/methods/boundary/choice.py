@@ -242,8 +242,8 @@ def _count_finely(
         tally = base.tally.coarser(places[-1], levels.count)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
         origin = msgspec.structs.replace(base.origin, options=options)
-        counts = {"tally": tally, "single": tally, "levels": levels}
-        summaries.append(replace(base, planned=planned, origin=origin, **counts))
+        counted = replace(base, tally=tally, single=tally, levels=levels)
+        summaries.append(replace(counted, planned=planned, origin=origin))
     return base, summaries, places
 
 

@@ -37,8 +37,6 @@ from calibkit.summaries.score_states import rows_of_state, score_state, source_o
 from calibkit.summaries.states import State
 from calibkit.summaries.states import from_plain as texts_from_plain
 
-KIND = "boundary"
-
 
 @dataclass(frozen=True)
 class Inputs:
@@ -99,7 +97,9 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
         return Plan(columns, certificate_steps(options, data))
     auto = options.method == AUTO
     plans = candidates(data, options) if auto else [resolved(options, data)]
-    steps = [step for planned in plans for step in planned.steps()[:1]] + plans[0].steps()[1:]
+    steps = [planned.text for planned in plans]
+    if options.folds:
+        steps.append(f"cross-validate it in {options.folds} folds")
     if auto and len(plans) > 1:
         steps.append("keep the simplest that is as good as the best there")
     if options.auto_levels and not auto:
@@ -117,7 +117,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
     makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
-    return score_state(KIND, {"asked": asked, "makers": makers}, summary, files)
+    return score_state("boundary", {"asked": asked, "makers": makers}, summary, files)
 
 
 def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
@@ -147,7 +147,7 @@ def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
 
 def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     """Return the fit of rows that were read, with what is to be said of it alone."""
-    data, single = read.data, None
+    data = read.data
     notes: tuple[str, ...] = ()
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certify_boundary
@@ -159,9 +159,7 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
         fitted = fit_segments(data, options)
     else:
         fitted = fit_rows(data, options)
-        assert fitted.summary is not None
-        single = fitted.summary.single
-        if options.auto_levels and options.method != AUTO:
+        if fitted.summary is not None and options.auto_levels and options.method != AUTO:
             chosen = fitted.summary.planned.kept_levels
             notes = (
                 f"{chosen} uncertainty level{'s' if chosen > 1 else ''} chosen by cross-validation "
@@ -169,6 +167,7 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
             )
     odd: list[str] = []
     if isinstance(data, ScoreRows):
+        single = None if fitted.summary is None else fitted.summary.single
         if single is None:
             single = count_over(data, uncertainty_levels(data, 1), options.workers)
         counted = single.score, single.count, single.positive

@@ -237,9 +237,9 @@ def side_by_side(
         columns |= one.columns
     columns["by"] = Column(str(options.by))
     methods = {one.method for one in models}
-    said = {"groups": segments, "bound": options.bound, "pooled": list(split.pooled)}
-    said["method"] = methods.pop() if len(methods) == 1 else AUTO
-    return msgspec.structs.replace(model, columns=columns, **said)
+    method = methods.pop() if len(methods) == 1 else AUTO
+    model = msgspec.structs.replace(model, method=method, columns=columns, groups=segments)
+    return msgspec.structs.replace(model, bound=options.bound, pooled=list(split.pooled))
 
 
 # ---------------------------------------------------------------- figures of all of them

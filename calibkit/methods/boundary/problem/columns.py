@@ -22,13 +22,7 @@ from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
-from calibkit.summaries.edges import (
-    assign,
-    few_values,
-    quantile_edges,
-    quantiles_in_units,
-    unit_sums,
-)
+from calibkit.summaries import edges
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
@@ -74,26 +68,21 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
             rows.finder.refuse(column, hits, nothing, "name a column with their values")
     else:
         column = rows.other(next(iter(columns.values())).name)
-        assert target.costs is not None
-        costs = [
+        alarm, miss = (
             amounts_of(rows.other(cost), rows.finder, "costs")
             if isinstance(cost, str)
-            else np.full(rows.score.size, float(cost))
+            else float(cost)
             for cost in target.costs
-        ]
-        amounts = np.where(hits, costs[1], costs[0]) * weight
+        )
+        amounts = np.where(hits, miss, alarm) * weight
         if not amounts.any():
             rows.finder.refuse(column, None, "no row costs anything", "name columns of costs")
     if not amounts.any():
         return Values(np.zeros(amounts.size, np.int64), ROW, columns)
     largest = float(amounts.max())
     if not _LEAST < largest < _MOST / amounts.size:
-        rows.finder.refuse(
-            column,
-            amounts == largest,
-            "amounts too large or too small to be summed",
-            "scale them; only their ratios matter",
-        )
+        said = "amounts too large or too small to be summed"
+        rows.finder.refuse(column, amounts == largest, said, "scale them; only their ratios matter")
     units, unit = in_units(amounts)
     return Values(np.where(hits, units, -units), unit, columns)
 
@@ -116,11 +105,11 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
         most_cells = min(rows.rows / _ROWS, min(positives, rows.rows - positives) / _RARER)
         while bins > 2 and bins ** len(names) > most_cells:
             bins -= 2
-        quantiles = [quantile_edges(values, bins, rows.weight) for values in columns]
-        grid = CellGrid(names, tuple(np.unique(edges[edges > low]) for low, edges in quantiles))
-    edges = tuple(float(cell) for cell in range(1, grid.cells))
+        quantiles = [edges.quantile_edges(values, bins, rows.weight) for values in columns]
+        grid = CellGrid(names, tuple(np.unique(inner[inner > low]) for low, inner in quantiles))
+    starts = tuple(float(cell) for cell in range(1, grid.cells))
     cell = grid.of(columns)
-    return replace(rows, uncertainty=cell, cells=grid, level_edges=edges or None, notes=())
+    return replace(rows, uncertainty=cell, cells=grid, level_edges=starts or None, notes=())
 
 
 def roles_of(grid: CellGrid) -> list[str]:
@@ -157,16 +146,16 @@ class Quantiles(NamedTuple):
 def quantiles_of_rows(values: NDArray[Any], weight: Floats | None) -> Quantiles:
     """Return the outline of a column of numbers; rows of weight 0 do not count."""
     if weight is None:
-        low, edges = quantile_edges(values, QUANTILES)
-        found = np.array([low, *edges])
+        low, inner = edges.quantile_edges(values, QUANTILES)
+        found = np.array([low, *inner])
         counts, unit = np.bincount(place_between(values, found), minlength=QUANTILES), ROW
         largest = values.max()
     else:
         units, unit = in_units(weight)
-        values, units = few_values(values, units)
-        low, edges = quantiles_in_units(values, units, QUANTILES)
-        found = np.array([low, *edges])
-        counts = unit_sums(place_between(values, found), units, QUANTILES)
+        values, units = edges.few_values(values, units)
+        low, inner = edges.quantiles_in_units(values, units, QUANTILES)
+        found = np.array([low, *inner])
+        counts = edges.unit_sums(place_between(values, found), units, QUANTILES)
         largest = values[units > 0].max()
     amounts = [unit.amount(int(count)) for count in counts]
     return Quantiles(found.tolist(), amounts, float(largest) + 0.0)
@@ -198,7 +187,7 @@ def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArr
     which many rows then share, the bin of the first holds this value alone, that of the last what
     lies above it, and any between are empty.  Values below all quantiles count as the first.
     """
-    place = assign(values, float(quantiles[0]), quantiles[1:])
+    place = edges.assign(values, float(quantiles[0]), quantiles[1:])
     first = np.searchsorted(quantiles, quantiles, side="left").astype(np.uint16)
     if (first == np.arange(first.size)).all():
         return place

@@ -19,15 +19,8 @@ from calibkit.methods.boundary.application import group_codes, probabilities, re
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally_totals
+from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import (
-    CrossValidated,
-    Figures,
-    GapFigures,
-    Price,
-    SegmentFit,
-    TestFigures,
-)
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
@@ -59,7 +52,7 @@ class Judged(NamedTuple):
     reviewed_positives: float = 0.0
 
 
-def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
+def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> parts.Figures:
     """Return the figures of a boundary from its totals, in units of weight; see `Found.counts`.
 
     The rates are those of reweighted classes where they are, the counts those of the rows.
@@ -67,7 +60,7 @@ def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
     selected, true_positives, gain, *more = counts
     negatives = goal.totals.rows - goal.totals.positives
     rows, hits = goal.totals.classes.rows(selected, true_positives)
-    found = Figures(
+    found = parts.Figures(
         selected=unit.amount(rows),
         true_positives=unit.amount(hits),
         precision=true_positives / selected if selected else None,
@@ -83,7 +76,7 @@ def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
 class Validation(NamedTuple):
     """The figures of boundaries on the folds that their fits left out; each fold, and its boundary."""
 
-    figures: CrossValidated
+    figures: parts.CrossValidated
     folds: tuple[Judged, ...]
     found: dict[int, Found]
 
@@ -150,14 +143,14 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
 
 def pooled_figures(
     goal: Goal, counted: Sequence[float], error: float | None, folds: int
-) -> CrossValidated:
+) -> parts.CrossValidated:
     """Return the figures of what boundaries select of the folds that their fits left out.
 
     `counted` are totals over all folds, see `Found.counts`, `goal` is that of them, and `error` the
     standard error of the objective.
     """
     selected, hits, gain, _, also = counted
-    return CrossValidated(
+    return parts.CrossValidated(
         precision=hits / selected if selected else None,
         recall=goal.recall(hits + also, gain),
         objective_value=goal.value(*counted),
@@ -178,7 +171,7 @@ def standard_error(values: Iterable[float | None]) -> float | None:
 
 def judge_rows(
     model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
-) -> TestFigures:
+) -> parts.TestFigures:
     """Return the figures of a boundary on labelled rows."""
     by = model.columns.get("by")
     segments = None if by is None or rows.others is None else rows.other(by.name)
@@ -204,7 +197,7 @@ def judge_rows(
         also = reviewed(model, rows.score, rows.uncertainty)
         more = int(units[also].sum()), int(units[also & hits].sum())
     counts = selected, true_positives, gain, *more
-    return TestFigures(
+    return parts.TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
         **msgspec.structs.asdict(figures(goal, unit, counts)),
@@ -231,7 +224,7 @@ def judge_segments(
     found: Found,
     dealt: Tally | None,
     checked: Validation | None,
-) -> list[SegmentFit]:
+) -> list[parts.SegmentFit]:
     """Return the figures of each segment.
 
     `stack`: the segments; `goal`: that of all rows; `tally`, `found`: the fitting rows and the
@@ -248,7 +241,7 @@ def judge_segments(
         own_goal = goal_of(inside)
         totals = own_goal.totals
         rows, positives = totals.classes.rows(totals.rows, totals.positives)
-        fit = SegmentFit(
+        fit = parts.SegmentFit(
             rows=unit.amount(rows),
             positives=unit.amount(positives),
             in_sample=figures(own_goal, unit, held_out(inside, -1, found)),
@@ -273,7 +266,7 @@ def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
 
 def gap_seen(
     goal: WithinGap, tally: Tally, found: Found, dealt: Tally | None, checked: Validation | None
-) -> GapFigures:
+) -> parts.GapFigures:
     """Return how far segments lie apart, and what the objective is within other gaps."""
     checks = None
     if dealt is not None and checked is not None:
@@ -288,10 +281,10 @@ def gap_seen(
             break
         asked = replace(goal.asked, most=Bound(str(float(most)), *most.as_integer_ratio()))
         within = gap.find(tally, gap.WithinGap(goal.goal, asked, goal.within))
-        prices.append(Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
+        prices.append(parts.Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
     if widest is not None:
-        prices.append(Price(max_gap=widest, objective_value=goal.value(*free.counts)))
-    return GapFigures(
+        prices.append(parts.Price(max_gap=widest, objective_value=goal.value(*free.counts)))
+    return parts.GapFigures(
         in_sample=goal.gap(*_by_segment(goal, tally, found)),
         cross_validated=checks,
         without_limit=widest,
@@ -306,7 +299,8 @@ def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> 
     with np.errstate(invalid="ignore"):
         taken = tally.where(tally.score >= found.thresholds[tally.level])
     counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
-    return counts.reshape(-1, goal.within, 4).sum(axis=1).T
+    found: NDArray[np.int64] = counts.reshape(-1, goal.within, 4).sum(axis=1).T
+    return found
 
 
 def judge_test(

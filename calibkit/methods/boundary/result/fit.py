@@ -20,20 +20,8 @@ from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.result import figures
+from calibkit.methods.boundary.result import figures, parts
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
-from calibkit.methods.boundary.result.parts import (
-    BoundaryFit,
-    Figures,
-    Objective,
-    Partition,
-    Reference,
-    Segment,
-    SegmentFit,
-    Steps,
-    Threshold,
-    threshold_json,
-)
 from calibkit.methods.boundary.solvers import prefixes
 from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.logistic import logistic
@@ -131,7 +119,7 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     fit.cross_validated = None if checked is None else checked.figures
     if resolution is not None:
         fit.resolution = resolution
-    segments: list[SegmentFit] = []
+    segments: list[parts.SegmentFit] = []
     if summary.stack is not None:
         judged_on = None if options.time is not None else dealt
         segments = figures.judge_segments(summary.stack, goal, tally, found, judged_on, checked)
@@ -150,8 +138,8 @@ def fit_summary(summary: Summary) -> FittedBoundary:
 
 
 def seen_in_sample(
-    summary: Summary, found: Found, goal: Goal, single: Figures | None
-) -> BoundaryFit:
+    summary: Summary, found: Found, goal: Goal, single: parts.Figures | None
+) -> parts.BoundaryFit:
     """Return what is known of a boundary from the rows that it was found on.
 
     `summary`, `found`: the rows, and the boundary, with what no other one can exceed; `goal`: that of
@@ -160,7 +148,7 @@ def seen_in_sample(
     assert found.ceiling is not None
     totals, unit = summary.totals(), summary.tally.unit
     selected, _ = goal.totals.classes.rows(found.selected, found.true_positives)
-    return BoundaryFit(
+    return parts.BoundaryFit(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
         in_sample=figures.figures(goal, unit, found.counts),
@@ -254,7 +242,7 @@ def no_folds(summary: Summary) -> str | None:
     return f"{few} for {folds} folds: not cross-validated, and the figures on these rows are optimistic"
 
 
-def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
+def score_only(tally: Tally | None, goal: Goal) -> parts.Figures | None:
     """Return the figures of the best single threshold."""
     if tally is None:
         return None
@@ -266,7 +254,7 @@ def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
 # ---------------------------------------------------------------- the model
 
 
-def reference(summary: Summary, share: float) -> Reference | None:
+def reference(summary: Summary, share: float) -> parts.Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
     if summary.score is None:
         return None
@@ -274,13 +262,13 @@ def reference(summary: Summary, share: float) -> Reference | None:
     if summary.single is not None and summary.single.levels > tally.levels:
         tally = summary.single  # the levels that are shown, of which score bins have none
     quantiles, counts, largest = summary.uncertainty or (None, None, None)
-    return Reference(
-        score_quantiles=[threshold_json(value) for value in score.quantiles],
+    return parts.Reference(
+        score_quantiles=[parts.threshold_json(value) for value in score.quantiles],
         uncertainty_quantiles=quantiles,
         rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
         selected_share=share,
         score_counts=score.counts,
-        score_max=threshold_json(score.largest),
+        score_max=parts.threshold_json(score.largest),
         uncertainty_counts=counts,
         uncertainty_max=largest,
     )
@@ -305,7 +293,10 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
 
 
 def describe(
-    summary: Summary, found: Found, fit: BoundaryFit, segments: Sequence[SegmentFit] = ()
+    summary: Summary,
+    found: Found,
+    fit: parts.BoundaryFit,
+    segments: Sequence[parts.SegmentFit] = (),
 ) -> BoundaryModel:
     """Return the model of a boundary that was found on a tally; `segments` are their figures."""
     planned, stack = summary.planned, summary.stack
@@ -326,7 +317,7 @@ def describe(
             part = replace(found, thresholds=found.thresholds[own], wide=wide)
             steps = None if isotonic is None else isotonic[own]
             rule = _rule(replace(summary, levels=stack.levels[segment]), part, levels, steps)
-            groups[name] = Segment(fit=seen, **rule)
+            groups[name] = parts.Segment(fit=seen, **rule)
         rule, columns["by"] = never(rule), Column(str(options.by))
         more = {"groups": groups, "bound": options.bound, "pooled": list(stack.pooled)}
     return BoundaryModel(
@@ -341,7 +332,7 @@ def describe(
     )
 
 
-def _level_steps(summary: Summary) -> list[Steps]:
+def _level_steps(summary: Summary) -> list[parts.Steps]:
     """Return the isotonic regression of the labels on the score in each level: what MIST estimates.
 
     (Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier
@@ -361,8 +352,8 @@ def _level_steps(summary: Summary) -> list[Steps]:
         knots, values = lowest[own], rate[own]
         if not np.isnan(least) and not (knots.size and knots[-1] == least):
             knots, values = np.append(knots, least), np.append(values, 0.0)
-        scores = [threshold_json(summary.score_at(level, knot)) for knot in knots[::-1]]
-        found.append(Steps(knots=scores, values=values[::-1].tolist()))
+        scores = [parts.threshold_json(summary.score_at(level, knot)) for knot in knots[::-1]]
+        found.append(parts.Steps(knots=scores, values=values[::-1].tolist()))
     return found
 
 
@@ -377,7 +368,7 @@ def never(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rule(
-    summary: Summary, found: Found, levels: int, isotonic: list[Steps] | None
+    summary: Summary, found: Found, levels: int, isotonic: list[parts.Steps] | None
 ) -> dict[str, Any]:
     """Return what decides in a model: its method, levels and thresholds."""
     rule: dict[str, Any] = {"method": summary.planned.method.name, "uncertainty_min": None}
@@ -389,17 +380,17 @@ def _rule(
     lowest = summary.scores(found.thresholds)
     if levels > 1 and found.leaves is not None and summary.cells is not None:
         edges = [own.tolist() for own in summary.cells.edges]
-        rule["partition"] = Partition(edges=edges, leaves=found.leaves.tolist())
+        rule["partition"] = parts.Partition(edges=edges, leaves=found.leaves.tolist())
     elif levels > 1:
         assert summary.levels is not None
         lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
         rule["uncertainty_min"] = summary.levels.minimum
         rule["uncertainty_edges"] = summary.levels.edges.tolist()
-    rule["score_thresholds"] = [threshold_json(value) for value in lowest]
+    rule["score_thresholds"] = [parts.threshold_json(value) for value in lowest]
     if found.review is not None:
         review = np.broadcast_to(summary.scores(found.review), lowest.shape)
         rule["block_thresholds"] = rule["score_thresholds"]
-        rule["review_thresholds"] = [threshold_json(value) for value in review]
+        rule["review_thresholds"] = [parts.threshold_json(value) for value in review]
     if found.wide is not None:
         rule |= _random(summary, found, rule["score_thresholds"])
     if found.surface is not None:
@@ -415,7 +406,7 @@ def _rule(
     return rule
 
 
-def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict[str, Any]:
+def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -> dict[str, Any]:
     """Return what is random: over scores from `random_thresholds` up, or at the threshold itself."""
     options = summary.planned.options
     assert found.wide is not None
@@ -424,11 +415,11 @@ def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict
     if options.randomise == "tie":
         chance = found.probability or float(not np.isnan(wide[0]))
         return rule | {
-            "score_thresholds": [threshold_json(wide[0])],
+            "score_thresholds": [parts.threshold_json(wide[0])],
             "random_thresholds": [None] * len(thresholds),
             "tie_probability": [chance],
         }
-    lows = [threshold_json(low) for low in wide]
+    lows = [parts.threshold_json(low) for low in wide]
     differs = [
         found.probability > 0.0 and narrow != low
         for narrow, low in zip(thresholds, lows, strict=True)
@@ -460,8 +451,8 @@ def _score_first(grid: Grid, found: Found, column: str) -> dict[str, Any]:
     }
 
 
-def _objective(target: Target) -> Objective:
-    found = Objective(subject_to={})
+def _objective(target: Target) -> parts.Objective:
+    found = parts.Objective(subject_to={})
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
     if (asked := target.review) is not None:

@@ -9,14 +9,15 @@ logistic regression with a ridge on the standardised regressors.  So a surface w
 threshold a cell.  Where the score does not rise with the probability in every cell, its products are
 dropped.
 
-*The partition.*  Cells that want about the same threshold share one.  The best boundary over any
+*The partition.* Cells that want about the same threshold share one.  The best boundary over any
 levels takes in each the scores down to where the rate of positives falls to that of the margin, one
-rate for all levels.  So of a cell one number matters: the score at which its rate crosses the margin.
-It is that of a logistic line in the cell, drawn towards the line of all rows.  Cells in the order of these numbers are cut into leaves, with the least
-variance of the numbers within leaves, whatever uncertainties they lie at: an exclusive-or of two
-columns is found as easily as a single cut.  Thresholds are found on rows that lie in the leaves of
-partitions made without them.  How many leaves pay is for cross-validation to say, in which each fold
-is judged by a partition that it had no part in.
+rate for all levels.  So of a cell one number matters: the score at which its rate crosses the
+margin.  It is that of a logistic line in the cell, drawn towards the line of all rows.  Cells in
+the order of these numbers are cut into leaves, with the least variance of the numbers within
+leaves, whatever uncertainties they lie at: an exclusive-or of two columns is found as easily as a
+single cut.  Thresholds are found on rows that lie in the leaves of partitions made without them.
+How many leaves pay is for cross-validation to say, in which each fold is judged by a partition that
+it had no part in.
 """
 
 from __future__ import annotations

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import ROW, Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.found import lowest_scores
-from calibkit.methods.boundary.solvers.grid_methods import (
-    MOST_STEPS,
-    MOST_VALUES,
-    LevelPrefixes,
-    LevelTables,
-    table_size,
-)
+from calibkit.methods.boundary.solvers import grid_methods
 from calibkit.methods.boundary.solvers.methods import grid_counts
 from calibkit.methods.boundary.solvers.prefixes import isotonic_blocks, level_sets
 from calibkit.methods.boundary.solvers.summary import Summary
@@ -77,11 +71,11 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     A table over true positives says it; where counts are too large for one, as those of weights may
     be, lists of undominated totals are merged level by level.
     """
-    prefixes = LevelPrefixes.of(positives, totals)
-    steps, held = table_size(prefixes.hits)
-    if steps > MOST_STEPS or held > MOST_VALUES:
+    prefixes = grid_methods.LevelPrefixes.of(positives, totals)
+    steps, held = grid_methods.table_size(prefixes.hits)
+    if steps > grid_methods.MOST_STEPS or held > grid_methods.MOST_VALUES:
         return _from_lists(prefixes)
-    tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
+    tables = grid_methods.LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
     best = tables.values[-1]
     # From the most true positives down, a total is kept if it has fewer rows than all before.
     fewest = np.maximum.accumulate(np.append(UNREACHABLE, best[::-1]))
@@ -90,13 +84,13 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     return Frontier(hits * prefixes.hits_unit, -best[hits] * prefixes.rows_unit, takes)
 
 
-def _from_lists(prefixes: LevelPrefixes) -> Frontier:
+def _from_lists(prefixes: grid_methods.LevelPrefixes) -> Frontier:
     """Undominated totals, level by level; by falling true positives within a list."""
     states = np.zeros((1, 3), np.int64)
     history: list[Int64s] = []
     merged = 0
     for hits, rows in zip(prefixes.hits, prefixes.rows, strict=True):
-        states, steps = _combine(states, hits, rows, MOST_STEPS - merged)
+        states, steps = _combine(states, hits, rows, grid_methods.MOST_STEPS - merged)
         merged += steps
         history.append(states[:, 2].copy())
     choices = np.empty((len(states), len(history)), np.int64)
@@ -124,9 +118,10 @@ def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[
         while stack and (stack[-1][0] == rank or prefix == hits.size - 1):
             _, before = stack.pop()
             steps += len(before) + len(shifted)
-            if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10:
+            if steps > allowed or len(before) + len(shifted) > grid_methods.MOST_VALUES // 10:
+                most = grid_methods.MOST_STEPS
                 raise UsageError(
-                    f"The exact frontier of this grid would take more than {MOST_STEPS:,} steps. "
+                    f"The exact frontier of this grid would take more than {most:,} steps. "
                     "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points "
                     "on the concave hull alone."
                 )

@@ -121,10 +121,8 @@ class Segment:
         """Return the choices whose rate lies in a closed range."""
         if not self.whole:
             return slice(0, self.counted.size)
-        return slice(
-            bisect_left(self.counted, low * self.whole),
-            bisect_right(self.counted, high * self.whole),
-        )
+        first = bisect_left(self.counted, low * self.whole)
+        return slice(first, bisect_right(self.counted, high * self.whole))
 
     def reach(self, low: Fraction, high: Fraction) -> tuple[Floats, Floats]:
         """Return rows and positives of choices that span all whose rate lies in a range."""
@@ -133,7 +131,7 @@ class Segment:
             return self.selected[own].astype(float), self.true_positives[own].astype(float)
         ends = [float(end) * self.whole for end in (low, high)]
         ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)]
-        counted, rows, hits = (
+        counted, *totals = (
             one[self.corners].astype(float)
             for one in (self.counted, self.selected, self.true_positives)
         )
@@ -141,10 +139,8 @@ class Segment:
             return np.empty(0), np.empty(0)
         inside = (counted >= ends[0]) & (counted <= ends[1])
         # Where a count stays the same over corners, the last of them is the one with most rows.
-        return (
-            np.append(rows[inside], np.interp(ends, counted, rows)),
-            np.append(hits[inside], np.interp(ends, counted, hits)),
-        )
+        rows, hits = (np.append(one[inside], np.interp(ends, counted, one)) for one in totals)
+        return rows, hits
 
 
 def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> Found:
@@ -226,14 +222,11 @@ class _Search:
         if any(one.start >= one.stop for one in own):
             return self.every
         offsets = np.concatenate([[0], np.cumsum([one.stop - one.start for one in own])])
-        selected, hits = (
-            np.concatenate(
-                [getattr(g, name)[one] for g, one in zip(self.segments, own, strict=True)]
-            )
-            for name in ("selected", "true_positives")
-        )
-        prefixes = (selected, hits, offsets[:-1], offsets[1:])
-        relaxed = knapsack.Relaxation(prefixes, slope, empty=False)
+        pairs = list(zip(self.segments, own, strict=True))
+        selected = np.concatenate([segment.selected[one] for segment, one in pairs])
+        hits = np.concatenate([segment.true_positives[one] for segment, one in pairs])
+        within = (selected, hits, offsets[:-1], offsets[1:])
+        relaxed = knapsack.Relaxation(within, slope, empty=False)
         most = relaxed.most
         budget = min(1.0, self.budget(most, slope))
         while True:

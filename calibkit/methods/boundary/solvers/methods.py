@@ -196,15 +196,14 @@ class Plan:
         """How many levels the model has: of cells, the leaves that they are gathered in."""
         return self.method.leaves or self.levels
 
-    def steps(self) -> list[str]:
-        """Return in words what the fit will do."""
-        options = self.options
+    @property
+    def text(self) -> str:
+        """What the fit will do, in words."""
         scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
-        fit = (
+        return (
             f"fit a boundary by {self.method.name} over {self.kept_levels} uncertainty level"
-            f"{'s' if self.kept_levels > 1 else ''} and {scores}: {options.target.text}"
+            f"{'s' if self.kept_levels > 1 else ''} and {scores}: {self.options.target.text}"
         )
-        return [fit, f"cross-validate it in {options.folds} folds"] if options.folds else [fit]
 
 
 def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:

@@ -38,12 +38,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.bounded import (
-    PrecisionAtRecall,
-    RecallAtPrecision,
-    RecallWithin,
-    RecallWithinUnits,
-)
+from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, LeastCost, Totals
 from calibkit.numerics import knapsack
@@ -121,7 +116,7 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution
     """
     if isinstance(goal, LeastCost):
         return _cheapest(points, goal)
-    if isinstance(goal, PrecisionAtRecall) and goal.uses_gain:
+    if isinstance(goal, bounded.PrecisionAtRecall) and goal.uses_gain:
         return _most_precise(points, goal, cap)
     if goal.uses_gain:
         return _most_value(points, goal, cap)
@@ -185,10 +180,10 @@ def _cheapest(points: Points, goal: LeastCost) -> Solution:
 def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
     """Return the choice that catches most value within a bound on numbers of rows."""
     limit = 0
-    if isinstance(goal, RecallAtPrecision):  # a linear bound: `use` is at most `limit`
+    if isinstance(goal, bounded.RecallAtPrecision):  # a linear bound: `use` is at most `limit`
         use, whole = _combined(points, goal.numerator, -goal.denominator, up=True)
     else:
-        assert isinstance(goal, RecallWithin)
+        assert isinstance(goal, bounded.RecallWithin)
         use, whole = _combined(points, 1, -goal.spared, up=True)
         limit = goal.limit
     # Gains of which no two are equal unless their rows are, unless such integers would be too large.
@@ -207,7 +202,7 @@ def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
     return replace(found, proven=proven, ceiling=min(1.0, share))
 
 
-def _most_precise(points: Points, goal: PrecisionAtRecall, cap: int) -> Solution:
+def _most_precise(points: Points, goal: bounded.PrecisionAtRecall, cap: int) -> Solution:
     """Return the choice of largest precision that catches enough value.
 
     The search for most gain is repeated for ``true positives - c * selected``, c being the precision
@@ -255,7 +250,7 @@ def _largest_gain(points: Points, gain: Int64s, use: Int64s, limit: int, cap: in
         return Solution(start, *points.totals(start), True, float(least_gain))
     uses, gains, places = (np.concatenate([level[k] for level in kept]) for k in range(3))
     most = int(sum(level[1][-1] for level in kept if level[1].size))
-    goal = RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
+    goal = bounded.RecallWithinUnits(limit - least_use, Totals(int(uses.sum()), most))
     found = solve(Points(uses, gains, places, sizes, sizes[1:]), goal, cap)
     taken = found.choice >= 0
     choice = start.copy()

@@ -13,14 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import (
-    Grid,
-    Levels,
-    fit_grid,
-    grid_columns,
-    grid_levels,
-    uncertainty_levels,
-)
+from calibkit.bins import binning
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.resolution import Resolution
@@ -57,7 +50,7 @@ class Stack:
     names: tuple[str, ...]
     pooled: tuple[str, ...]  # the values of the column that share the segment of all others
     rows: tuple[NDArray[np.int64], ...] = ()  # of each segment, until they are counted
-    levels: tuple[Levels, ...] = ()  # of each segment, when they are
+    levels: tuple[binning.Levels, ...] = ()  # of each segment, when they are
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
@@ -73,7 +66,7 @@ class Summary:
     tally: Tally  # distinct scores, or columns of `grid`, per level
     #: The uncertainty levels of the model, which a single threshold may show several of; None where
     #: they depend on the score bin, or on the segment.
-    levels: Levels | None
+    levels: binning.Levels | None
     #: A tally on which to find the best single threshold; None where only a grid is known whose
     #: score bins differ between levels.
     single: Tally | None
@@ -82,7 +75,7 @@ class Summary:
     positives: int
     origin: Provenance  # of a model fitted on this
     file: str | None  # the first input, for messages
-    grid: Grid | None = None  # the score bins
+    grid: binning.Grid | None = None  # the score bins
     #: Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
     #: values, or where `part` is given), and the part of each, if a column decides it.
     dealt: ScoreRows | None = None
@@ -163,7 +156,7 @@ class Summary:
             part = random_parts(columns, options.folds, options.seed)
         own, levels = rows, self.tally.levels
         if self.grid is not None:
-            level = grid_levels(self.grid, rows.score, rows.uncertainty)
+            level = binning.grid_levels(self.grid, rows.score, rows.uncertainty)
             column = np.zeros(rows.score.size)
             edges = np.broadcast_to(self.grid.score_edges, (levels, self.grid.shape[1] - 1))
             for one, inner in enumerate(edges):
@@ -187,7 +180,7 @@ def count_at(
 
 
 def count_over(
-    rows: ScoreRows, levels: Levels, threads: int, values: Values | None = None
+    rows: ScoreRows, levels: binning.Levels, threads: int, values: Values | None = None
 ) -> Tally:
     """Count rows over some levels, at every distinct score."""
     level = levels.of(rows.uncertainty, rows.score.size)
@@ -197,7 +190,9 @@ def count_over(
 def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
-    columns = grid_columns(rows) | {"label": Column(options.label, positive=options.positive)}
+    columns = binning.grid_columns(rows) | {
+        "label": Column(options.label, positive=options.positive)
+    }
     if rows.cells is not None:
         names = rows.cells.names
         for role, name, one in zip(
@@ -213,7 +208,7 @@ def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Colum
 
 
 def summarise(
-    data: ScoreRows | GridTable, options: BoundaryOptions, levels: Levels | None = None
+    data: ScoreRows | GridTable, options: BoundaryOptions, levels: binning.Levels | None = None
 ) -> Summary:
     """Count rows, or take over the counts of a grid, for one specification.
 
@@ -230,17 +225,19 @@ def summarise(
     if levels is None and planned.score_bins:
         together = planned.method.together
         bins = (1 if together else planned.levels, planned.score_bins)
-        grid = fit_grid(data, *bins, strategy=strategy, order=options.order, threads=threads)
-        tally, levels, own = grid.as_tally(), _levels_of(grid), uncertainty_levels(data, 1)
+        grid = binning.fit_grid(
+            data, *bins, strategy=strategy, order=options.order, threads=threads
+        )
+        tally, levels, own = grid.as_tally(), _levels_of(grid), binning.uncertainty_levels(data, 1)
         if together and levels is not None:  # a single threshold, which several levels show
-            levels = uncertainty_levels(data, planned.levels, strategy)
+            levels = binning.uncertainty_levels(data, planned.levels, strategy)
             own = levels if levels.count > 1 else own
         single, score = count_over(data, own, threads), _outline(data.score, data.weight)
     else:
         values = read_values(data, options.target)
         given = levels is not None
         if levels is None:
-            levels = uncertainty_levels(data, planned.levels, strategy)
+            levels = binning.uncertainty_levels(data, planned.levels, strategy)
             if planned.method.surface is not None and data.cells is None:
                 levels = distinct(levels)
         tally = single = count_over(data, levels, threads, values)
@@ -295,11 +292,11 @@ def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
     )
 
 
-def _levels_of(grid: Grid) -> Levels | None:
+def _levels_of(grid: binning.Grid) -> binning.Levels | None:
     """Return the uncertainty levels of a grid; None where they depend on the score bin."""
     if grid.order == "score-uncertainty":
         return None
-    return Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
+    return binning.Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
 
 
 def _need_finite(data: ScoreRows, tally: Tally) -> None:

@@ -22,12 +22,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.bounded import (
-    BoundedGoal,
-    PrecisionAtRecall,
-    RecallAtPrecision,
-    RecallWithinUnits,
-)
+from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, found_at, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, Totals
 from calibkit.methods.boundary.solvers import prefixes
@@ -71,12 +66,12 @@ class ThreeWay(Goal):
         #: True positives that are wanted.
         self.least = 0
         if asked.recall is not None and asked.recall.numerator:
-            self.least = PrecisionAtRecall(asked.recall, totals).least
+            self.least = bounded.PrecisionAtRecall(asked.recall, totals).least
 
     @property
-    def block(self) -> RecallAtPrecision:
+    def block(self) -> bounded.RecallAtPrecision:
         """The bound on what is blocked; at least 0 where there is none."""
-        return RecallAtPrecision(self.asked.precision or decimal_bound("0"), self.totals)
+        return bounded.RecallAtPrecision(self.asked.precision or decimal_bound("0"), self.totals)
 
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the share that is reviewed, recall, precision or the cost a row."""
@@ -119,7 +114,7 @@ class ThreeWay(Goal):
 # ---------------------------------------------------------------- goals of the two parts
 
 
-class MostRowsAtPrecision(RecallAtPrecision):
+class MostRowsAtPrecision(bounded.RecallAtPrecision):
     """Select most rows subject to ``precision >= bound``: what is blocked needs no review."""
 
     maximised, aim = "rows", (1.0, 0.0)
@@ -138,7 +133,7 @@ class MostRowsAtPrecision(RecallAtPrecision):
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the rows of the linear relaxation."""
-        return min(BoundedGoal.ceiling(self, best, slope), float(self.totals.rows))
+        return min(bounded.BoundedGoal.ceiling(self, best, slope), float(self.totals.rows))
 
     def compared(self, totals: Int64s) -> Int64s:
         """Return what is to be small, slack that is used up, and what is to be large, rows."""
@@ -149,7 +144,7 @@ class MostRowsAtPrecision(RecallAtPrecision):
         return np.column_stack((used, rows))
 
 
-class FewestRowsAtRecall(PrecisionAtRecall):
+class FewestRowsAtRecall(bounded.PrecisionAtRecall):
     """Select fewest rows subject to so many true positives."""
 
     maximised, aim = "rows", (-1.0, 0.0)
@@ -161,10 +156,10 @@ class FewestRowsAtRecall(PrecisionAtRecall):
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the rows of the linear relaxation, a lower bound."""
-        return max(0.0, -BoundedGoal.ceiling(self, best, slope)) if slope else 0.0
+        return max(0.0, -bounded.BoundedGoal.ceiling(self, best, slope)) if slope else 0.0
 
 
-class PrecisionAtRows(PrecisionAtRecall):
+class PrecisionAtRows(bounded.PrecisionAtRecall):
     """Maximise precision with at least so many units of rows."""
 
     bounded, constraint = "rows", (1.0, 0.0)
@@ -290,7 +285,7 @@ class _Parts:
         """Return the goal of what is blocked or reviewed, if so many rows are blocked."""
         if self.wanted is not None:
             return FewestRowsAtRecall(self.wanted, self.totals)
-        return RecallWithinUnits(self.goal.limit + blocked, self.totals)
+        return bounded.RecallWithinUnits(self.goal.limit + blocked, self.totals)
 
     def to_leave(self, reach: int) -> CountGoal:
         """Return the goal of what is blocked, if so many rows are blocked or reviewed."""
@@ -330,7 +325,7 @@ class _Parts:
             wide = Pair(block, np.maximum(block, review))
         if self.wanted is None:
             return Pair(np.full(block.size, -1, np.int64), self.best(self.to_reach(0)).choice)
-        single = self.best(PrecisionAtRecall(self.wanted, self.totals)).choice
+        single = self.best(bounded.PrecisionAtRecall(self.wanted, self.totals)).choice
         return Pair(single, single)
 
     def cheapest(self) -> Pair:
