@@ -14,8 +14,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary import choice
-from calibkit.methods.boundary.at_bound import margins
-from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice
+from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice, margins
 from calibkit.methods.boundary.result.figures import cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.methods.boundary.solvers.summary import summarise

@@ -13,9 +13,14 @@ has been brought back to the bound along a line of slope c. Without a bound its 
 objective.
 
 Whoever asks for the most recall at a precision is not to be given less of it than another candidate
-has: each is also judged *at the bound*, with its cut moved to where the bound just holds out of
-sample (see `calibkit.methods.boundary.at_bound`).  Candidates that fall short of the best there by
-more than a standard error of the difference are left out.
+has: each is also judged *at the bound*, with its cut moved to where the bound just holds on the rows
+that its fits left out.  Candidates that fall short of the best there by more than a standard error of
+the difference are left out.  Every boundary orders rows by their *margin*: by how much the score, in
+log-odds where scores are probabilities, exceeds the threshold of the row's level; of a surface, by how
+much its value exceeds the cut.  Each row is measured against the boundary that was fitted without its
+fold.  To select the rows above one margin, the same for all folds, is the boundary with its cut moved.
+Levels of which a boundary selects nothing stay without.  Margins are told apart by bins, of which the
+first selected one begins at the cut as it was fitted.
 
 The rule for the others is the usual one for candidates in order of complexity: the simplest within
 one standard error of the best.  The error is that of the *difference* of two candidates, which comes
@@ -33,6 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeVar
 
 import msgspec
@@ -43,7 +49,6 @@ from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary import at_bound
 from calibkit.methods.boundary.problem.bounded import BoundedGoal
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.result import figures
@@ -71,6 +76,13 @@ EVERY_LEVELS = (1, *LEVELS)
 #: Of more rows than twice as many, about so many are enough to choose by.
 ENOUGH = 1_000_000
 _THINNED = 2**32
+
+#: Bins of the margin on either side of the cut, and how many interquartile ranges they reach.
+_BINS, _REACH = 4096, 4.0
+#: The bin of rows that no cut selects.
+_NEVER = -_BINS - 1
+#: Entries that are placed together.
+_BLOCK = 1 << 18
 
 G = TypeVar("G", bound=Goal)
 #: Counts rows for some options.
@@ -253,7 +265,7 @@ def _try(summary: Summary, dealt: Tally, goal: Goal) -> Tried:
     if not checked.found or goal.uses_gain or isinstance(goal, ThreeWay):
         return Tried(summary, checked)
     probability = summary.grid is None and measure(summary.columns["score"].scale) == "probability"
-    return Tried(summary, checked, at_bound.margins(dealt, checked, probability=probability))
+    return Tried(summary, checked, margins(dealt, checked, probability=probability))
 
 
 def _rank(judge: Judge, tried: list[Tried]) -> Choice:
@@ -299,7 +311,7 @@ class Tried:
     checked: figures.Validation  # whose folds may hold what a moved cut selects
     #: Where numbers of rows are all that counts, and the bin that the cut is moved to (None: nothing
     #: is selected).
-    margins: at_bound.Margins | None = None
+    margins: Margins | None = None
     cut: int | None = 0
 
     @property
@@ -470,3 +482,86 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
     goal = goal.alone
     assert isinstance(goal, CountGoal)
     return (prefixes.margin(tally.points(), goal),)
+
+
+# ---------------------------------------------------------------- at the bound
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Where the rows of a deal lie beside the boundaries fitted without their folds."""
+
+    bins: NDArray[np.int16]  # of each entry of the dealt tally; 0 and more where it is selected
+    above: NDArray[np.int64]  # rows and positives from each bin up, shape (2, parts, 2 `_BINS`)
+
+    def taken(self, cut: int | None) -> NDArray[np.bool_]:
+        """Return which entries are selected from a bin up; none for None."""
+        return self.bins >= (_BINS if cut is None else cut)
+
+    def move(self, goal: CountGoal) -> tuple[NDArray[np.float64], int | None]:
+        """Return what each part holds above the margin at which a goal's bound just holds.
+
+        That is a share of one bin's rows, as many as meet the bound with equality; tied rows are not
+        parted otherwise.  Returned are rows and positive rows, shape (2, parts), and the lowest bin of
+        which half is selected; nothing and None where no margin meets the bound.
+        """
+        rows, hits = np.append([[0], [0]], self.above.sum(axis=1)[:, ::-1], axis=1)
+        ends = np.append(0, np.flatnonzero(np.diff(rows)) + 1)
+        if goal.met(int(rows[-1]), int(hits[-1])) or goal.maximised == "recall":
+            taken, share = goal.mix(rows[ends], hits[ends])
+        else:  # levels without a threshold hold the positives that are missing
+            taken, share = 0, Fraction(0)
+        if not taken and not share:
+            return np.zeros(self.above.shape[:2]), None
+        above = np.append(self.above, np.zeros_like(self.above[:, :, :1]), axis=2)
+        before, after = (
+            above[:, :, 2 * _BINS - ends[min(k, ends.size - 1)]] for k in (taken, taken + 1)
+        )
+        last = ends[taken + 1] if share >= Fraction(1, 2) else ends[taken]
+        return before + float(share) * (after - before), int(_BINS - last)
+
+
+def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> Margins:
+    """Return the margins of the rows of a dealt tally in a cross-validation on it.
+
+    `probability`: whether scores are probabilities, whose margins are differences of log-odds.
+    """
+    parts = max(*checked.found, int(dealt.part.max(initial=0))) + 1
+    limits = np.full((parts, dealt.levels), np.nan)
+    slopes = np.ones_like(limits)
+    for fold, found in checked.found.items():
+        limits[fold] = found.thresholds
+        if found.surface is not None:
+            slopes[fold] = found.surface.lines()[:, 1]
+    score = dealt.score
+    regressor = dealt.logits[0] if probability else score.astype(np.float64)
+    # The lowest score that a threshold selects has a margin of exactly 0.
+    place = np.searchsorted(-score, -limits.astype(score.dtype), side="right") - 1
+    starts = np.where(np.isneginf(limits), -np.inf, regressor[np.maximum(place, 0)])
+    width = _REACH * _spread(dealt, regressor) / _BINS
+    bins = np.empty(score.size, np.int16)
+    held = np.zeros((2, parts * (2 * _BINS + 1)))
+    for start in range(0, score.size, _BLOCK):
+        own = slice(start, start + _BLOCK)
+        at = dealt.part[own], dealt.level[own]
+        with np.errstate(invalid="ignore", over="ignore"):
+            margin = (regressor[own] - starts[at]) * (slopes[at] / width)
+            taken = score[own] >= limits[at]
+        placed = np.clip(np.floor(np.nan_to_num(margin)), -_BINS, _BINS - 1).astype(np.int16)
+        placed = np.where(taken, np.maximum(placed, 0), np.minimum(placed, -1)).astype(np.int16)
+        placed[np.isnan(limits[at])] = _NEVER
+        bins[own] = placed
+        cell = at[0] * np.int64(2 * _BINS + 1) + (placed.astype(np.int64) - _NEVER)
+        for kind, units in enumerate((dealt.count, dealt.positive)):
+            held[kind] += np.bincount(cell, units[own], held.shape[1])
+    falling = held.reshape(2, parts, -1)[:, :, :0:-1]  # without the bin of no cut
+    return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1].astype(np.int64))
+
+
+def _spread(tally: Tally, regressor: NDArray[np.float64]) -> float:
+    """Return the range of the middle half of all rows; 1 where it is no positive number."""
+    reached = np.cumsum(tally.count.astype(np.float64))
+    middle = np.searchsorted(reached, reached[-1] * np.array([0.25, 0.75]))
+    high, low = regressor[np.minimum(middle, regressor.size - 1)]
+    found = float(high - low) if np.isfinite(high) and np.isfinite(low) else 0.0
+    return found if found > 0.0 else 1.0
