@@ -66,10 +66,15 @@ class Found:
     ceiling: float | None = None
     proven: bool = False
 
-    def spread(self, leaves: NDArray[Any]) -> Found:
+    def at(self, levels: NDArray[Any] | slice) -> Found:
+        """Return the boundary on some of its levels, each as often as it is named."""
+        review = None if self.review is None else self.review[levels]
+        wide = None if self.wide is None else self.wide[levels]
+        return replace(self, thresholds=self.thresholds[levels], review=review, wide=wide)
+
+    def spread(self, leaves: NDArray[np.uint16]) -> Found:
         """Return a boundary over leaves as one over the cells that lie in them."""
-        review = None if self.review is None else self.review[leaves]
-        return replace(self, thresholds=self.thresholds[leaves], review=review, leaves=leaves)
+        return replace(self.at(leaves), leaves=leaves)
 
     def counted(self, tally: Tally) -> Found:
         """Return the same boundary with what it selects of a tally."""
@@ -81,7 +86,7 @@ class Found:
         """Return a boundary over cells as one over their leaves, of which none is empty."""
         assert self.leaves is not None
         _, first, places = np.unique(self.leaves, return_index=True, return_inverse=True)
-        return replace(self.spread(first), leaves=places.astype(np.uint16))
+        return replace(self.at(first), leaves=places.astype(np.uint16))
 
     @property
     def counts(self) -> tuple[float, float, int, int, int]:

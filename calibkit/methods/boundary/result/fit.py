@@ -283,7 +283,7 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
         tally = summary.tally.coarser(found.leaves, levels)
     elif found.surface is not None and found.surface.flat and summary.levels is not None:
         surface = replace(found.surface, ranks=np.array([0.5]))
-        found = replace(found, thresholds=found.thresholds[:1], surface=surface)
+        found = replace(found.at(slice(1)), surface=surface)
         levels, tally = 1, summary.tally.coarser(np.zeros(summary.tally.levels, np.uint16), 1)
         summary = replace(summary, levels=Levels(-math.inf, np.empty(0)))
     else:
@@ -305,20 +305,22 @@ def describe(
         levels = summary.levels.count
     if levels == 1:
         columns = {role: c for role, c in columns.items() if not role.startswith("uncertainty")}
-    isotonic = _level_steps(summary) if planned.method.isotonic else None
+    isotonic = _level_steps(summary) if planned.method.isotonic else []
     more: dict[str, Any] = {}
+
+    def rule_of(own: slice, shown: Levels | None) -> dict[str, Any]:
+        rule = _rule(replace(summary, levels=shown), found.at(own), levels)
+        return rule | {"isotonic": isotonic[own]} if isotonic else rule
+
     if stack is None:
-        rule = _rule(summary, found, levels, isotonic)
+        rule = rule_of(slice(None), summary.levels)
     else:
-        groups = {}
-        for segment, (name, seen) in enumerate(zip(stack.names, segments, strict=True)):
-            own = stack.places(segment)
-            wide = None if found.wide is None else found.wide[own]
-            part = replace(found, thresholds=found.thresholds[own], wide=wide)
-            steps = None if isotonic is None else isotonic[own]
-            rule = _rule(replace(summary, levels=stack.levels[segment]), part, levels, steps)
-            groups[name] = parts.Segment(fit=seen, **rule)
-        rule, columns["by"] = never(rule), Column(str(options.by))
+        rules = [rule_of(stack.places(k), shown) for k, shown in enumerate(stack.levels)]
+        groups = {
+            name: parts.Segment(fit=seen, **own)
+            for name, seen, own in zip(stack.names, segments, rules, strict=True)
+        }
+        rule, columns["by"] = never(rules[0]), Column(str(options.by))
         more = {"groups": groups, "bound": options.bound, "pooled": list(stack.pooled)}
     return BoundaryModel(
         kind=BoundaryModel.KIND,
@@ -367,14 +369,10 @@ def never(rule: Mapping[str, Any]) -> dict[str, Any]:
     return nothing
 
 
-def _rule(
-    summary: Summary, found: Found, levels: int, isotonic: list[parts.Steps] | None
-) -> dict[str, Any]:
+def _rule(summary: Summary, found: Found, levels: int) -> dict[str, Any]:
     """Return what decides in a model: its method, levels and thresholds."""
     rule: dict[str, Any] = {"method": summary.planned.method.name, "uncertainty_min": None}
     rule |= {"uncertainty_edges": [], "score_thresholds": []}
-    if isotonic is not None:
-        rule["isotonic"] = isotonic
     if summary.grid is not None and summary.grid.order == "score-uncertainty":
         return rule | _score_first(summary.grid, found, summary.columns["score"].name)
     lowest = summary.scores(found.thresholds)
@@ -412,22 +410,16 @@ def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -
     assert found.wide is not None
     wide = np.broadcast_to(summary.scores(found.wide), len(thresholds))
     rule = {"randomise": options.randomise, "seed": options.seed}
-    if options.randomise == "tie":
-        chance = found.probability or float(not np.isnan(wide[0]))
-        return rule | {
-            "score_thresholds": [parts.threshold_json(wide[0])],
-            "random_thresholds": [None] * len(thresholds),
-            "tie_probability": [chance],
-        }
     lows = [parts.threshold_json(low) for low in wide]
-    differs = [
-        found.probability > 0.0 and narrow != low
-        for narrow, low in zip(thresholds, lows, strict=True)
-    ]
-    return rule | {
-        "random_thresholds": [low if new else None for new, low in zip(differs, lows, strict=True)],
-        "tie_probability": [found.probability if new else 0.0 for new in differs],
-    }
+    if options.randomise == "tie":
+        chance = found.probability or float(lows[0] is not None)
+        rule |= {"score_thresholds": lows, "tie_probability": [chance]}
+        return rule | {"random_thresholds": [None] * len(lows)}
+    for place, narrow in enumerate(thresholds):
+        if not found.probability or narrow == lows[place]:
+            lows[place] = None
+    chances = [0.0 if low is None else found.probability for low in lows]
+    return rule | {"random_thresholds": lows, "tie_probability": chances}
 
 
 def _score_first(grid: Grid, found: Found, column: str) -> dict[str, Any]:

@@ -184,15 +184,13 @@ class Reference(Part):
         beside = self.uncertainty_quantiles, self.uncertainty_counts, self.uncertainty_max
         if len({part is None for part in beside}) > 1:
             raise ModelError("what 'reference' says of uncertainties goes together")
+        if self.score_max is None:
+            raise ModelError("'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\"")
         for name, quantiles, counts, largest in (
             ("score", self.score_quantiles, self.score_counts, self.score_max),
             ("uncertainty", *beside),
         ):
             if quantiles is None or counts is None or largest is None:
-                if name == "score":
-                    raise ModelError(
-                        "'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\""
-                    )
                 continue
             values = [threshold_value(value) for value in (*quantiles, largest)]
             if not counts or len(quantiles) != len(counts):

@@ -224,22 +224,8 @@ class _Fit:
         """Return the weights of least penalised loss, begun on a sample of the entries."""
         weights = np.zeros(fixed.shape[0])
         weights[0] = math.log(self.positives / (self.rows - self.positives))
-        stride = max(1, self.arrays[0].size // _FEW)
-        if stride > 1:
-            some = tuple(np.ascontiguousarray(array[::stride]) for array in self.arrays)
-            kept = some[4] != self.excluded if some[4].size else slice(None)
-            rows = float(some[2][kept].sum()) or 1.0
-            weights = self._descend(weights, fixed, along, some, rows)
-        return self._descend(weights, fixed, along, self.arrays, self.rows)
+        arrays, rows = self.arrays, self.rows
 
-    def _descend(
-        self,
-        weights: Floats,
-        fixed: Floats,
-        along: Floats,
-        arrays: tuple[NDArray[Any], ...],
-        rows: float,
-    ) -> Floats:
         def sums_at(tried: Floats) -> tuple[float, Floats, Floats]:
             lines = np.zeros((self.levels + 1, 2))
             for k in range(tried.size):
@@ -251,6 +237,13 @@ class _Fit:
             loss += self.ridge / 2 * math.fsum(float(weight) ** 2 for weight in tried[1:])
             return loss, *surface_slopes(sums, fixed, along, tried, rows, self.ridge)
 
+        stride = max(1, self.arrays[0].size // _FEW)
+        if stride > 1:
+            arrays = tuple(np.ascontiguousarray(array[::stride]) for array in self.arrays)
+            kept = arrays[4] != self.excluded if arrays[4].size else slice(None)
+            rows = float(arrays[2][kept].sum()) or 1.0
+            weights = newton(sums_at, weights, slope=0.0, decrement=LITTLE).point
+            arrays, rows = self.arrays, self.rows
         return newton(sums_at, weights, slope=0.0, decrement=LITTLE).point
 
     def _sums(

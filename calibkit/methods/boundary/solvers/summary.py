@@ -144,16 +144,17 @@ class Summary:
         if rows is None:
             return self.tally.deal(options.folds, options.seed).reweighted(classes)
         if part is None:
-            columns = {"score": rows.score, "label": rows.labels}
-            if rows.weight is not None:
-                columns["weight"] = rows.weight
-            if self.values is not None:
-                columns["gain"] = self.values.gain.astype(np.float64)
-            if rows.uncertainty is not None:
-                columns["uncertainty"] = rows.uncertainty
-            if level is not None:  # rows of different segments are no copies of each other
-                columns["level"] = level.astype(np.float64)
-            part = random_parts(columns, options.folds, options.seed)
+            columns = {
+                "score": rows.score,
+                "label": rows.labels,
+                "weight": rows.weight,
+                "gain": None if self.values is None else self.values.gain.astype(np.float64),
+                "uncertainty": rows.uncertainty,
+                # Rows of different segments are no copies of each other.
+                "level": None if level is None else level.astype(np.float64),
+            }
+            known = {name: own for name, own in columns.items() if own is not None}
+            part = random_parts(known, options.folds, options.seed)
         own, levels = rows, self.tally.levels
         if self.grid is not None:
             level = binning.grid_levels(self.grid, rows.score, rows.uncertainty)
@@ -218,8 +219,7 @@ def summarise(
     if isinstance(data, GridTable):
         return _summary_of_grid(data, planned)
     # Beside the counting, of which only the sort uses all processors.
-    spread = data.uncertainty if data.cells is None else None
-    outline = later(options.workers, _outline, spread, data.weight)
+    outline = later(options.workers, _outline, data)
     fingerprint = later(options.workers, _rows_hash, data, planned)
     threads, strategy, grid, values = options.workers, options.strategy, None, None
     if levels is None and planned.score_bins:
@@ -232,7 +232,7 @@ def summarise(
         if together and levels is not None:  # a single threshold, which several levels show
             levels = binning.uncertainty_levels(data, planned.levels, strategy)
             own = levels if levels.count > 1 else own
-        single, score = count_over(data, own, threads), _outline(data.score, data.weight)
+        single, score = count_over(data, own, threads), quantiles_of_rows(data.score, data.weight)
     else:
         values = read_values(data, options.target)
         given = levels is not None
@@ -312,8 +312,10 @@ def _need_finite(data: ScoreRows, tally: Tally) -> None:
         )
 
 
-def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Quantiles | None:
-    return None if values is None else quantiles_of_rows(values, weight)
+def _outline(data: ScoreRows) -> Quantiles | None:
+    if data.uncertainty is None or data.cells is not None:
+        return None
+    return quantiles_of_rows(data.uncertainty, data.weight)
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
