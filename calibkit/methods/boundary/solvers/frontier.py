@@ -9,6 +9,7 @@ uncertainty estimates to improve classifier performance, sections 4 and 5).  Ove
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -215,18 +216,16 @@ def frontier_rows(problem: Summary) -> pl.DataFrame:
     table = frontier_table(frontier, positives, tally.unit)
     takes = frontier.choices
     if problem.grid.order == "score-uncertainty":
-        return table.with_columns(
-            pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
-        )
+        return table.with_columns(_columns("take", takes))
     bins, lowest = int(tally.score.max()) + 1, np.empty(takes.shape)
     for level in range(tally.levels):
-        distinct, places = np.unique(takes[:, level], return_inverse=True)
-        scores = [problem.score_at(level, bins - take if take else np.nan) for take in distinct]
-        lowest[:, level] = np.array(scores)[places]
+        lows = [np.nan, *range(bins - 1, -1, -1)]
+        scores = np.array([problem.score_at(level, low) for low in lows])
+        lowest[:, level] = scores[takes[:, level]]
     return table.with_columns(_columns("threshold", lowest))
 
 
-def _columns(name: str, values: NDArray[np.float64]) -> list[pl.Series]:
+def _columns(name: str, values: NDArray[Any]) -> list[pl.Series]:
     return [
         pl.Series(f"{name}_{level}", values[:, level], nan_to_null=True)
         for level in range(values.shape[1])

@@ -15,7 +15,6 @@ selection of at least one row meets the bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,7 +201,7 @@ def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
     return int(reachable[picked]) if picked >= 0 else 0
 
 
-def _dpmt(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     """Return the best boundary by a table over levels.
 
     EW-DPMT is best if all bins had the average number of rows: where they differ in size its true
@@ -235,11 +234,6 @@ def _dpmt(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     take = _trace_nested(gains, costs, target)
     # The fewest bins that select the same rows and never rise from level to level.
     return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
-
-
-ew_dpmt, ew_dpmt_mono, vw_dpmt, vw_dpmt_mono = (
-    partial(_dpmt, name) for name in ("ew-dpmt", "ew-dpmt-mono", "vw-dpmt", "vw-dpmt-mono")
-)
 
 
 # ---------------------------------------------------------------- two steps

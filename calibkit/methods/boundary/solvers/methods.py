@@ -129,6 +129,7 @@ def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
 
 #: The paper's greedy methods, and tables over bins of average size, know these two alone.
 _BOTH = ("precision", "recall")
+_TABLES = {"ew-dpmt": _BOTH, "ew-dpmt-mono": _BOTH, "vw-dpmt": OPTIONS, "vw-dpmt-mono": OPTIONS}
 
 METHODS: dict[str, Method] = {
     found.name: found
@@ -139,16 +140,11 @@ METHODS: dict[str, Method] = {
         Method("stochastic", OPTIONS, mix=prefixes.random_block),
         Method("mist", _BOTH, prefixes.isotonic, isotonic=True),
         Method("gmt", _BOTH, prefixes.greedy),
-        *(
-            Method(name, objectives, take=take, score_bins=500)  # the paper's default
-            for name, objectives, take in (
-                ("ew-dpmt", _BOTH, grid_methods.ew_dpmt),
-                ("ew-dpmt-mono", _BOTH, grid_methods.ew_dpmt_mono),
-                ("vw-dpmt", OPTIONS, grid_methods.vw_dpmt),
-                ("vw-dpmt-mono", OPTIONS, grid_methods.vw_dpmt_mono),
-                ("staircase", OPTIONS, grid_methods.staircase),
-            )
+        *(  # over the paper's default number of score bins
+            Method(name, objectives, take=partial(grid_methods.table, name), score_bins=500)
+            for name, objectives in _TABLES.items()
         ),
+        Method("staircase", OPTIONS, take=grid_methods.staircase, score_bins=500),
     )
 }
 
