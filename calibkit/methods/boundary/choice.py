@@ -441,10 +441,8 @@ class Judge:
         rows, hits = seen.selected, seen.true_positives
         step = max(1.0, 0.01 * rows)
         more, fewer = min(hits + step, rows, seen.positives), max(hits - step, 0.0)
-        wider, narrower = (
-            min(rows + step, seen.rows - seen.positives + hits),
-            max(rows - step, hits),
-        )
+        wider = min(rows + step, seen.rows - seen.positives + hits)
+        narrower = max(rows - step, hits)
 
         def worth(selected: float, true_positives: float) -> float:
             return self.worth(seen._replace(selected=selected, true_positives=true_positives))

@@ -174,13 +174,11 @@ def _fit_each(
     for name, rows in zip(split.names, split.rows, strict=True):
         part = data.only(rows)
         classes = part.labels if part.weight is None else part.labels[part.weight > 0.0]
-        missing = [
-            word
-            for needed, word, wanted in (("p", "positive", 1), ("n", "negative", 0))
-            if needed in options.target.needs and not (classes == wanted).any()
-        ]
-        if missing or not classes.size:
-            lack = f"no {missing[0]} row" if missing else "no row of positive weight"
+        lack = "" if classes.size else "no row of positive weight"
+        for needed, word, wanted in (("n", "negative", 0), ("p", "positive", 1)):
+            if needed in options.target.needs and not (classes == wanted).any():
+                lack = f"no {word} row"
+        if lack:
             warnings.append(f"segment {name!r} has {lack}: none of its rows is selected")
             continue
         try:  # what the rows of a segment were counted in can go

@@ -299,8 +299,8 @@ def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> 
     with np.errstate(invalid="ignore"):
         taken = tally.where(tally.score >= found.thresholds[tally.level])
     counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
-    found: NDArray[np.int64] = counts.reshape(-1, goal.within, 4).sum(axis=1).T
-    return found
+    together: NDArray[np.int64] = counts.reshape(-1, goal.within, 4).sum(axis=1).T
+    return together
 
 
 def judge_test(

@@ -409,7 +409,7 @@ def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -
     options = summary.planned.options
     assert found.wide is not None
     wide = np.broadcast_to(summary.scores(found.wide), len(thresholds))
-    rule = {"randomise": options.randomise, "seed": options.seed}
+    rule: dict[str, Any] = {"randomise": options.randomise, "seed": options.seed}
     lows = [parts.threshold_json(low) for low in wide]
     if options.randomise == "tie":
         chance = found.probability or float(lows[0] is not None)

@@ -108,16 +108,14 @@ class LevelPrefixes:
     @classmethod
     def of(cls, positives: Int64s, totals: Int64s) -> LevelPrefixes:
         """Collect the undominated prefixes of a grid."""
-        hits, rows = prefix_sums(positives), prefix_sums(totals)
-        hits_unit, rows_unit = common_unit(hits), common_unit(rows)
-        take = [np.append(0, 1 + np.flatnonzero(np.diff(level))) for level in hits]
-        return cls(
-            take,
-            [level[kept] // hits_unit for level, kept in zip(hits, take, strict=True)],
-            [level[kept] // rows_unit for level, kept in zip(rows, take, strict=True)],
-            hits_unit,
-            rows_unit,
+        sums = prefix_sums(positives), prefix_sums(totals)
+        take = [np.append(0, 1 + np.flatnonzero(np.diff(level))) for level in sums[0]]
+        units = [common_unit(counts) for counts in sums]
+        hits, rows = (
+            [level[kept] // unit for level, kept in zip(counts, take, strict=True)]
+            for counts, unit in zip(sums, units, strict=True)
         )
+        return cls(take, hits, rows, *units)
 
     def takes(self, choices: Int64s) -> Int64s:
         """Return the numbers of bins of chosen prefixes, shape (choices, levels)."""
@@ -126,11 +124,8 @@ class LevelPrefixes:
 
 def evaluate(positives: Int64s, totals: Int64s, take: Int64s) -> tuple[int, int]:
     """Return the true positives and the selected rows of a boundary."""
-    levels = np.arange(take.size)
-    return (
-        int(prefix_sums(positives)[levels, take].sum()),
-        int(prefix_sums(totals)[levels, take].sum()),
-    )
+    hits, rows = (prefix_sums(c)[np.arange(take.size), take] for c in (positives, totals))
+    return int(hits.sum()), int(rows.sum())
 
 
 # ---------------------------------------------------------------- canonical form

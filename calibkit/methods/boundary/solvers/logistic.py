@@ -224,7 +224,8 @@ class _Fit:
         """Return the weights of least penalised loss, begun on a sample of the entries."""
         weights = np.zeros(fixed.shape[0])
         weights[0] = math.log(self.positives / (self.rows - self.positives))
-        arrays, rows = self.arrays, self.rows
+        arrays: tuple[NDArray[Any], ...] = self.arrays
+        rows = self.rows
 
         def sums_at(tried: Floats) -> tuple[float, Floats, Floats]:
             lines = np.zeros((self.levels + 1, 2))
@@ -268,17 +269,10 @@ def surface_slopes(
 ) -> tuple[Floats, Floats]:
     """Return gradient and curvature of the penalised mean log loss, added level by level.
 
-    Parameters
-    ----------
-    sums
-        Shape (levels, 6), see `calibkit_kernels.surface.newton_sums`.
-    fixed, along
-        Shape (regressors, levels): at a level regressor k is ``fixed + along * s``.  The first one
-        is the intercept, which goes free of the penalty.
-    weights
-        Those that the sums are at.
-    rows, ridge
-        The number of rows, and the penalty: half of it times the sum of squares.
+    `sums`: shape (levels, 6), see `calibkit_kernels.surface.newton_sums`; `fixed`, `along`: shape
+    (regressors, levels): at a level regressor k is ``fixed + along * s``, and the first one is the
+    intercept, which goes free of the penalty; `weights`: those that the sums are at; `rows`, `ridge`:
+    the number of rows, and the penalty: half of it times the sum of squares.
     """
     r, rs, w, ws, wss, _ = sums.T
     a, b, c, d = fixed[:, None], along[:, None], fixed, along

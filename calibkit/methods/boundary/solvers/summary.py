@@ -249,15 +249,11 @@ def summarise(
         part = column_parts(data, options, options.folds + (options.time is not None))
     whole = values is None and part is None and tally.unit.size == 1.0 and not data.options.sampled
     return Summary(
-        planned=planned,
         tally=tally,
         levels=levels,
         single=single,
         columns=columns_of(data, values),
-        rows=data.rows,
-        positives=data.positive_rows,
-        origin=_origin(planned, data, data.rows, fingerprint()),
-        file=data.file,
+        **_about(planned, data, data.rows, data.positive_rows, fingerprint()),
         grid=grid,
         dealt=None if whole else data,
         part=part,
@@ -279,16 +275,12 @@ def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
         )
     totals = tally_totals(tally)
     return Summary(
-        planned=planned,
         tally=tally,
         levels=_levels_of(data.grid),
         single=tally if alike else None,
         columns=data.columns,
-        rows=totals.rows,
-        positives=totals.positives,
-        origin=_origin(planned, data, totals.rows, data.fingerprint),
-        file=data.file,
         grid=data.grid,
+        **_about(planned, data, totals.rows, totals.positives, data.fingerprint),
     )
 
 
@@ -318,25 +310,23 @@ def _outline(data: ScoreRows) -> Quantiles | None:
     return quantiles_of_rows(data.uncertainty, data.weight)
 
 
-def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
+def _about(
+    planned: Plan, data: ScoreRows | GridTable, rows: int, positives: int, fingerprint: str
+) -> dict[str, Any]:
+    """Return what a summary says of its rows, whatever they were counted in."""
     options = planned.options
+    names = ["method", "order", "folds", "seed", "value", "groups", "time"]
+    if options.by is not None:
+        names += ["by", "bound", "max_gap"]
     prevalence = options.target.prevalence
     said: dict[str, Any] = {
         **options.target.said,
-        "method": options.method,
         "uncertainty_bins": planned.kept_levels,
         "score_bins": planned.score_bins,
         "strategy": options.strategy if isinstance(data, ScoreRows) else None,
-        "order": options.order,
-        "folds": options.folds,
-        "seed": options.seed,
-        "value": options.value,
         "prevalence": None if prevalence is None else prevalence.text,
-        "groups": options.groups,
-        "time": options.time,
+        **{name: getattr(options, name) for name in names},
     }
-    if options.by is not None:
-        said |= {"by": options.by, "bound": options.bound, "max_gap": options.max_gap}
     said = {name: chosen for name, chosen in said.items() if chosen is not None}
     if options.by is not None:  # None too: the default depends on the bound
         said["min_group_positives"] = options.min_group_positives
@@ -345,7 +335,9 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     if isinstance(data, ScoreRows):
         said |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     files = data.source.paths if data.source else None
-    return Provenance(__version__, said, rows, fingerprint, files)
+    origin = Provenance(__version__, said, rows, fingerprint, files)
+    about = {"planned": planned, "rows": rows, "positives": positives}
+    return about | {"origin": origin, "file": data.file}
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
