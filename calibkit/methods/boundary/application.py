@@ -26,7 +26,6 @@ from calibkit_kernels.maps import margins
 
 Floats = NDArray[Any]
 Rows = NDArray[np.int64] | slice
-
 #: The group of the values with too few positives, and of those that the fit has not seen.
 OTHER = "other"
 #: The key that is no column but the number of the row.

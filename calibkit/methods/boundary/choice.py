@@ -67,23 +67,19 @@ from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
 
 Places = NDArray[np.uint16]
-
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
 #: The numbers of levels that ``--uncertainty-bins auto`` tries.
 EVERY_LEVELS = (1, *LEVELS)
-
 #: Of more rows than twice as many, about so many are enough to choose by.
 ENOUGH = 1_000_000
 _THINNED = 2**32
-
 #: Bins of the margin on either side of the cut, and how many interquartile ranges they reach.
 _BINS, _REACH = 4096, 4.0
 #: The bin of rows that no cut selects.
 _NEVER = -_BINS - 1
 #: Entries that are placed together.
 _BLOCK = 1 << 18
-
 G = TypeVar("G", bound=Goal)
 #: Counts rows for some options.
 Count = Callable[[ScoreRows, BoundaryOptions], Summary]
@@ -203,7 +199,11 @@ def _choose(base: Summary, summaries: list[Summary], places: list[Places] | None
             own = summary.deal(classes)
         else:
             own = dealt.coarser(places[k], summary.tally.levels)
-        tried.append(_try(summary, own, goal))
+        checked, beside = figures.cross_validate(own, summary.planned, goal), None
+        if checked.found and not goal.uses_gain and not isinstance(goal, ThreeWay):
+            scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
+            beside = margins(own, checked, probability=scale == "probability")
+        tried.append(Tried(summary, checked, beside))
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     priced = summaries[0 if base.cells is None else len(summaries) // 2]
     return _rank(Judge(goal, priced, dealt), tried)
@@ -259,15 +259,6 @@ def _count_finely(
     return base, summaries, places
 
 
-def _try(summary: Summary, dealt: Tally, goal: Goal) -> Tried:
-    """Cross-validate a candidate on a deal of its rows."""
-    checked = figures.cross_validate(dealt, summary.planned, goal)
-    if not checked.found or goal.uses_gain or isinstance(goal, ThreeWay):
-        return Tried(summary, checked)
-    probability = summary.grid is None and measure(summary.columns["score"].scale) == "probability"
-    return Tried(summary, checked, margins(dealt, checked, probability=probability))
-
-
 def _rank(judge: Judge, tried: list[Tried]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
     worth = [judge.worth(one.pooled) for one in tried]
@@ -315,14 +306,9 @@ class Tried:
     cut: int | None = 0
 
     @property
-    def folds(self) -> tuple[figures.Judged, ...]:
-        """What it selects of each fold."""
-        return self.checked.folds
-
-    @property
     def pooled(self) -> figures.Judged:
         """The sum of its folds."""
-        return figures.Judged(*added(self.folds))
+        return figures.Judged(*added(self.checked.folds))
 
 
 class Judge:
@@ -374,7 +360,9 @@ class Judge:
         """Return the standard error of the difference between two candidates' worths."""
         if one is other:
             return 0.0
-        worth, others = ([self.worth(fold) for fold in tried.folds] for tried in (one, other))
+        worth, others = (
+            [self.worth(fold) for fold in tried.checked.folds] for tried in (one, other)
+        )
         dealt, options = self.dealt, one.summary.planned.options
         if dealt is None:  # dealt apart: the error of the better one's worth must do
             return figures.standard_error(others) or 0.0
@@ -406,10 +394,14 @@ class Judge:
         if tried.margins is None or not isinstance(self.goal, BoundedGoal):
             return None
         (rows, hits), cut = tried.margins.move(_on(self.goal, tried.pooled))
-        parts = slice(rows.size - len(tried.folds), None)  # no fit judges the first block of time
+        parts = slice(
+            rows.size - len(tried.checked.folds), None
+        )  # no fit judges the first block of time
         folds = tuple(
             fold._replace(selected=float(selected), true_positives=float(found))
-            for fold, selected, found in zip(tried.folds, rows[parts], hits[parts], strict=True)
+            for fold, selected, found in zip(
+                tried.checked.folds, rows[parts], hits[parts], strict=True
+            )
         )
         return replace(tried, checked=tried.checked._replace(folds=folds), cut=cut)
 
@@ -431,7 +423,7 @@ class Judge:
         """Return the standard error of a candidate's worth."""
         if not self.priced and self.rows_alone | self.goal.uses_gain:
             return tried.checked.figures.standard_error or 0.0
-        worths = [self.worth(fold) for fold in tried.folds if fold.positives]
+        worths = [self.worth(fold) for fold in tried.checked.folds if fold.positives]
         return figures.standard_error(worths) or 0.0
 
     def _slope(self, seen: figures.Judged) -> tuple[float, float]:

@@ -30,7 +30,6 @@ HEADER = {
 
 #: Those that are no shares; rows are selected in whole numbers, or by weight.
 _KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note": pl.String}
-
 #: What is to be said of a method whatever it finds.
 _NOTES = {"st": "best single threshold", "logistic": "best cut of its surface"}
 

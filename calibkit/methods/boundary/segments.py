@@ -45,7 +45,6 @@ from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: Positive rows that a segment needs for a bound of its own.
 MIN_POSITIVES = 50
-
 #: The methods that take all segments as one problem.
 OVERALL = ("exact", "st", "stochastic", "mist", "gmt")
 

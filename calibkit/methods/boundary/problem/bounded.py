@@ -23,7 +23,6 @@ from calibkit_kernels.exact import largest_ratio, ratio_at_least
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
 #: How much rounded weights must over-fulfil a bound: their error counts against the user's wish.
 SLACK = Fraction(1, 10**12)
 

@@ -26,16 +26,12 @@ from calibkit.summaries import edges
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
-
 #: Largest amounts outside of these cannot be summed.
 _LEAST, _MOST = 2.0**-900, 2.0**1000
-
 #: Bins of each of so many columns: even numbers, so that a cut at the median is among them.
 _BINS = {2: 8, 3: 6, 4: 4}
-
 #: Rows, and rows of the rarer class, that a cell is to have on average.
 _ROWS, _RARER = 60, 10
-
 #: How many quantiles of the fitting data a model keeps.
 QUANTILES = 20
 

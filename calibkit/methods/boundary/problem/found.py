@@ -27,11 +27,6 @@ class Surface:
     product: float
     ranks: Floats
 
-    @property
-    def flat(self) -> bool:
-        """Whether the uncertainty plays no part."""
-        return self.uncertainty == 0.0 and self.product == 0.0
-
     def lines(self) -> Floats:
         """Return intercept and slope in s of each level, shape (levels, 2)."""
         intercept = self.intercept + self.uncertainty * self.ranks

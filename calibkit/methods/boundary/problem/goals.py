@@ -29,7 +29,6 @@ from calibkit.summaries.tally import Tally
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
 #: Values of a measure this close are ties.
 TIE = 1e-12
 

@@ -33,7 +33,6 @@ from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
-
 #: Step of the derivatives of a figure, as a share of the whole weight.
 _STEP = 1e-6
 #: The gaps between segments whose price is told, in shares of the one that was asked for.

@@ -281,8 +281,8 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
         assert found.leaves is not None
         levels = found.thresholds.size
         tally = summary.tally.coarser(found.leaves, levels)
-    elif found.surface is not None and found.surface.flat and summary.levels is not None:
-        surface = replace(found.surface, ranks=np.array([0.5]))
+    elif (surface := found.surface) and not surface.uncertainty and not surface.product:
+        surface = replace(surface, ranks=np.array([0.5]))
         found = replace(found.at(slice(1)), surface=surface)
         levels, tally = 1, summary.tally.coarser(np.zeros(summary.tally.levels, np.uint16), 1)
         summary = replace(summary, levels=Levels(-math.inf, np.empty(0)))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
-
 #: The thresholds that JSON has no number for.
 _NAMED = {"-inf": -math.inf, "inf": math.inf}
 

@@ -32,21 +32,15 @@ from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
 #: More rates than these are thinned out; what is found is then proven by its bound alone.
 MOST_RATES = 200_000
-
 #: So many ranges of rates are looked at before the search ends with a bound.
 MOST_RANGES = 5_000
-
 #: Steps of the search for the multiplier of a relaxation: each leaves .62 of the interval.
 _STEPS = 30
-
 #: Ranges of rates in doubles are wider by this than exact ones.
 _ROUNDING = 1e-12
-
 _GOLDEN = (5**0.5 - 1) / 2
-
 #: Lowest rates from one of the candidates to another: less what none of them can exceed, the numbers
 #: of the first and the last, and the multiplier that says so.
 Range = tuple[float, int, int, float]

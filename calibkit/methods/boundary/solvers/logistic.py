@@ -35,7 +35,6 @@ from calibkit_kernels import surface as kernels
 from calibkit_kernels.maps import LEAST
 
 Floats = NDArray[np.float64]
-
 #: How many levels the uncertainty is resolved into.
 LEVELS = 100
 #: Entries whose sums are taken together.

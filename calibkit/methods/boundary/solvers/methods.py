@@ -130,7 +130,6 @@ def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
 #: The paper's greedy methods, and tables over bins of average size, know these two alone.
 _BOTH = ("precision", "recall")
 _TABLES = {"ew-dpmt": _BOTH, "ew-dpmt-mono": _BOTH, "vw-dpmt": OPTIONS, "vw-dpmt-mono": OPTIONS}
-
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (

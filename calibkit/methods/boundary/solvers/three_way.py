@@ -33,10 +33,8 @@ from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
 #: How often a capacity is made smaller to find a first pair within it.
 _TRIES = 8
-
 #: Beyond this many pairs of prefixes at one step the search for nested ones gives up.
 PAIR_CAP = 2_000_000
 
