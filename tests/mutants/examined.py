@@ -47,7 +47,7 @@ sources.py Source._alike | known = ', '.join((repr(other) for other in list(self
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
 text.py _Text.marked | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= count), rows): | looks at all rows once more where they are as many as the first ones
 drift.py _certificate_lines | refuted = ends.high < one.bound if lower else ends.low > one.bound | refuted = ends.high < one.bound if lower else ends.low >= one.bound | an interval that ends exactly at the bound
-frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > MOST_VALUES // 10: | one sum at the very limit of work
+frontier.py _combine | if steps > allowed or len(before) + len(shifted) > grid_methods.MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > grid_methods.MOST_VALUES // 10: | one sum at the very limit of work
 comparisons.py draw_dispersion | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 7.0} | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 10.5} | how large a marker is
 evidence.py sizes_of | return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)]) | return float(selected[min(int(np.searchsorted(taken, found)), selected.size + 1)]) | no size lies beyond all rows
 sources.py Source.read | return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0] | return frames[0].rechunk() if False else frames[0] | chunks are put together or not: the same rows
@@ -57,7 +57,7 @@ score_summary.py ScoreSummary.rows | written = counted.exact and (memory is None
 heatmap.py _rectangles | for own, start, end in zip(levels, chance, sure, strict=True): | for own, start, end in zip(levels, chance, sure, strict=False): | columns of one table are of one length
 decisions.py _by_slopes | return Interval(low + width * (own.low or 0.0), low + width * (own.high or 0.0)) | return Interval(low + width * (own.low or 0.0), low + width * (own.high or 1.0)) | the ends of this interval are numbers
 psi.py _variance | slopes = [math.log(a / b) + 1.0 - b / a for a, b in zip(own, other, strict=True)] | slopes = [math.log(a / b) + 1.0 - b / a for a, b in zip(own, other, strict=False)] | both lists have a number for each bin
-cell_surface.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE)) | penalty = np.append(1.5000000000000002e-09, np.full(terms.shape[1], _RIDGE)) | a ridge that only keeps the intercept finite
+cells.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE)) | penalty = np.append(1.5000000000000002e-09, np.full(terms.shape[1], _RIDGE)) | a ridge that only keeps the intercept finite
 bootstrap.py poisson | while left >= chance and number < 200.0: | while left > chance and number < 200.0: | a draw that equals the chance to the last bit
 gap.py Segment.reach | ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)] | ends = [ends[0] * (1 + _ROUNDING), ends[1] * (1 + _ROUNDING)] | a margin for rounding, which an exact comparison follows
 ranking.py ranking_sums | if good > 0: | if good >= 0: | adds 0
@@ -66,10 +66,10 @@ grid_methods.py steps | return (levels * (bins + 1) * (bins + 2) // 2, 0) | retu
 grid_methods.py steps | held = levels * (1 + sum((int(cost[-1]) for cost in costs))) | held = levels * (2 + sum((int(cost[-1]) for cost in costs))) | about how much work a grid takes, for a limit
 kernels.py _start_sharing | process = subprocess.Popen([sys.executable, '-P', '-m', _ahead.__name__, str(os.getpid())], env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True) | process = subprocess.Popen([sys.executable, '-P', '-m', _ahead.__name__, str(os.getpid())], env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=False) | nothing is read from this process
 tests.py Quantity.size | met = np.flatnonzero(slack >= 0.0 if self.at_least else slack <= 0.0) | met = np.flatnonzero(slack >= 1.0 if self.at_least else slack <= 0.0) | sizes a window: one unit more or less
-at_bound.py _spread | return found if found > 0.0 else 1.0 | return found if found > 0.0 else 1.5 | a scale where all scores are alike: any will do
+choice.py _spread | return found if found > 0.0 else 1.0 | return found if found > 0.0 else 1.5 | a scale where all scores are alike: any will do
 resampling.py units_of | starts = np.flatnonzero(np.diff(key[order], prepend=-1)) | starts = np.flatnonzero(np.diff(key[order], prepend=-2)) | keys are 0 or more: the first begins a unit either way
 grow.py Grower.grow | self.tree, self.turn, self.parents = (Tree(), 0, list[int]()) | self.tree, self.turn, self.parents = (Tree(), 1, list[int]()) | which of two rooms is used first
-surface_fit.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
+logistic.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
 hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a short cut: a share of 1 changes nothing
 maps.py _read_classes | near = Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
 text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same

@@ -394,14 +394,11 @@ class Judge:
         if tried.margins is None or not isinstance(self.goal, BoundedGoal):
             return None
         (rows, hits), cut = tried.margins.move(_on(self.goal, tried.pooled))
-        parts = slice(
-            rows.size - len(tried.checked.folds), None
-        )  # no fit judges the first block of time
+        seen = tried.checked.folds
+        parts = slice(rows.size - len(seen), None)  # no fit judges the first block of time
         folds = tuple(
             fold._replace(selected=float(selected), true_positives=float(found))
-            for fold, selected, found in zip(
-                tried.checked.folds, rows[parts], hits[parts], strict=True
-            )
+            for fold, selected, found in zip(seen, rows[parts], hits[parts], strict=True)
         )
         return replace(tried, checked=tried.checked._replace(folds=folds), cut=cut)
 
