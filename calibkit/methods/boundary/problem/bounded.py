@@ -240,12 +240,10 @@ class RecallWithin(RecallGoal):
     #: k
     spared: int
 
-    def _allow(self, share: Fraction, whole: int) -> None:
+    def _allow(self, whole: int, share: Fraction = Fraction(1)) -> None:
         """Allow a share of the whole amount; all of it is whole whatever was rounded."""
         binds = share < 1 and not self.totals.exact
-        self._limit(min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1))
-
-    def _limit(self, allowed: Fraction) -> None:
+        allowed = min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1)
         self.limit = floor(allowed)
         self.constraint, self.least = (-1.0, float(self.spared)), -self.limit
         self.exactly = Fraction(-1), self.spared, -allowed
@@ -263,7 +261,7 @@ class RecallAtFalsePositiveRate(RecallWithin):
     def prepare(self) -> None:
         """Work out what depends on the totals."""
         share = Fraction(self.bound.numerator, self.bound.denominator)
-        self._allow(share, self.totals.rows - self.totals.positives)
+        self._allow(self.totals.rows - self.totals.positives, share)
 
 
 class RecallAtCapacity(RecallWithin):
@@ -279,7 +277,7 @@ class RecallAtCapacity(RecallWithin):
         """Work out what depends on the totals, of the first ones the share too."""
         if self.share is None:
             self.share = self.totals.share_of(self.bound)
-        self._allow(self.share, self.totals.rows)
+        self._allow(self.totals.rows, self.share)
 
 
 class RecallWithinUnits(RecallWithin):
@@ -289,7 +287,7 @@ class RecallWithinUnits(RecallWithin):
 
     def __init__(self, limit: int, totals: Totals) -> None:
         self.totals = totals
-        self._limit(Fraction(limit))
+        self._allow(limit)
 
 
 def most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:
