@@ -74,7 +74,8 @@ def test_the_product_and_the_uncertainty_are_dropped_where_the_surface_would_fal
     # Falls everywhere: the score itself.
     label = (rng.random(size) < 1 - score).astype(np.uint8)
     found = fit_surface(tally_of(score_rows(score, label, uncertainty)), probability=True)
-    assert (found.intercept, found.score) == (0.0, 1.0) and found.flat
+    assert (found.intercept, found.score) == (0.0, 1.0)
+    assert (found.uncertainty, found.product) == (0.0, 0.0)
 
 
 @FEWER
