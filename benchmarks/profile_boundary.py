@@ -31,16 +31,16 @@ STEPS = (
     ("check the values", "calibkit.columns.columns", "read_score_rows"),
     ("quantiles of uncertainty", "calibkit.bins.binning", "quantile_edges"),
     ("level of each row", "calibkit.bins.binning", "assign"),
-    ("keys of the scores", "calibkit.summaries.tally", "falling_keys"),
+    ("keys of the scores", "calibkit.summaries.tally", "_falling_keys"),
     ("pack keys and tags", "calibkit_kernels.sorting", "pack"),
-    ("sort", "calibkit_kernels.sorting", "sort_words"),
+    ("sort", "calibkit_kernels.sorting", "sort_pairs"),
     ("group equal scores", "calibkit.summaries.tally", "_count_plain"),
     ("quantiles of score", "calibkit.summaries.tally", "Tally.quantiles"),
     ("hash of the rows", "calibkit.columns.columns", "data_hash"),
     ("other counts of the rows", "calibkit.methods.boundary.solvers.summary", "summarise"),
     ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),
-    ("isotonic blocks", "calibkit.methods.boundary.solvers.exact", "isotonic_blocks"),
-    ("search", "calibkit.methods.boundary.solvers.exact", "solve"),
+    ("isotonic blocks", "calibkit.methods.boundary.solvers.prefixes", "isotonic_blocks"),
+    ("search", "calibkit.methods.boundary.solvers.prefixes", "solve"),
     ("one threshold for all levels", "calibkit.methods.boundary.result.fit", "score_only"),
     ("deal rows to folds", "calibkit.summaries.tally", "Tally.deal"),
     ("fit and judge the folds", "calibkit.methods.boundary.result.figures", "cross_validate"),
@@ -126,7 +126,7 @@ def first_kernel() -> None:
     """Call a kernel on next to nothing: numba sets itself up on the first call."""
     import numpy as np
 
-    from calibkit_kernels.hashes import mix
+    from calibkit_kernels.draws import mix
 
     mix(np.uint64(1))
 
@@ -139,7 +139,7 @@ def measure(path: str, folds: int, output: str) -> dict[str, Any]:
         main = import_module("calibkit_cli.main")
         for module in (
             "calibkit.methods.boundary.result.fit",
-            "calibkit.files.outputs",
+            "calibkit.files.paths",
             "calibkit.methods.boundary.run",
         ):
             import_module(module)

@@ -8,6 +8,7 @@ DuckDB or whatever else has the Arrow C stream interface.  Nothing is loaded bef
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +18,25 @@ from calibkit.version import __version__
 
 if TYPE_CHECKING:
     from calibkit.api import plot as plot
-    from calibkit.api.fits import compare as compare
-    from calibkit.api.fits import fit_alpha as fit_alpha
-    from calibkit.api.fits import fit_boundary as fit_boundary
-    from calibkit.api.fits import fit_calibrator as fit_calibrator
-    from calibkit.api.fits import fit_hetcal as fit_hetcal
-    from calibkit.api.fits import fit_vad as fit_vad
+    from calibkit.api.commands import bin as bin
+    from calibkit.api.commands import compare as compare
+    from calibkit.api.commands import diff as diff
+    from calibkit.api.commands import evaluate as evaluate
+    from calibkit.api.commands import fit_alpha as fit_alpha
+    from calibkit.api.commands import fit_boundary as fit_boundary
+    from calibkit.api.commands import fit_calibrator as fit_calibrator
+    from calibkit.api.commands import fit_hetcal as fit_hetcal
+    from calibkit.api.commands import fit_vad as fit_vad
+    from calibkit.api.commands import gate as gate
+    from calibkit.api.commands import report as report
+    from calibkit.api.commands import simulate_partitions as simulate_partitions
+    from calibkit.api.commands import simulate_posterior as simulate_posterior
+    from calibkit.api.commands import simulate_raters as simulate_raters
+    from calibkit.api.commands import simulate_selection as simulate_selection
+    from calibkit.api.commands import validate as validate
+    from calibkit.api.commands import watch as watch
     from calibkit.api.models import bundle as bundle
     from calibkit.api.models import export as export
-    from calibkit.api.results import bin as bin
-    from calibkit.api.results import diff as diff
-    from calibkit.api.results import evaluate as evaluate
-    from calibkit.api.results import gate as gate
-    from calibkit.api.results import report as report
-    from calibkit.api.results import validate as validate
-    from calibkit.api.results import watch as watch
-    from calibkit.api.simulation import simulate_partitions as simulate_partitions
-    from calibkit.api.simulation import simulate_posterior as simulate_posterior
-    from calibkit.api.simulation import simulate_raters as simulate_raters
-    from calibkit.api.simulation import simulate_selection as simulate_selection
     from calibkit.bundles.model import BundleModel as BundleModel
     from calibkit.errors import CalibkitError as CalibkitError
     from calibkit.errors import CalibkitWarning as CalibkitWarning
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from calibkit.errors import ModelError as ModelError
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
-    from calibkit.maps.calibrator import CalibratorModel as CalibratorModel
+    from calibkit.maps.model import CalibratorModel as CalibratorModel
     from calibkit.measures.result import Metrics as Metrics
     from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
@@ -55,17 +56,16 @@ if TYPE_CHECKING:
 
 #: The public names by the module that defines them; each is loaded when it is first asked for.
 _NAMES = {
-    "calibkit.api.fits": "compare fit_alpha fit_boundary fit_calibrator fit_hetcal fit_vad",
+    "calibkit.api.commands": "bin compare diff evaluate fit_alpha fit_boundary fit_calibrator "
+    "fit_hetcal fit_vad gate report simulate_partitions simulate_posterior simulate_raters "
+    "simulate_selection validate watch",
     "calibkit.api.models": "bundle export",
     "calibkit.api.plot": "plot",
-    "calibkit.api.results": "bin diff evaluate gate report validate watch",
-    "calibkit.api.simulation": "simulate_partitions simulate_posterior "
-    "simulate_raters simulate_selection",
     "calibkit.bundles.model": "BundleModel",
     "calibkit.errors": "CalibkitError CalibkitWarning DataError "
     "InfeasibleError ModelError ResourceError UsageError",
     "calibkit.measures.result": "Metrics",
-    "calibkit.maps.calibrator": "CalibratorModel",
+    "calibkit.maps.model": "CalibratorModel",
     "calibkit.methods.boundary.result.model": "BoundaryModel",
     "calibkit.methods.hetcal.model": "HetcalModel",
     "calibkit.methods.raters.model": "AlphaModel",
@@ -88,21 +88,21 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def _apply() -> Callable[..., Any]:
-    from calibkit.api.models import apply_to_frame
-
-    return apply_to_frame
-
-
-def _drift() -> Callable[..., Any]:
-    from calibkit.api.models import drift_of_frame
-
-    return drift_of_frame
+def _in_python(method: str) -> Callable[..., Any]:
+    found: Callable[..., Any]
+    match method:
+        case "apply":
+            from calibkit.api.models import apply_to_frame as found
+        case "drift":
+            from calibkit.api.models import drift_of_frame as found
+        case "html":
+            from calibkit.reports.html import plain as found
+    return found
 
 
 # Models reach nothing above themselves: what applies them and shows them is given to them here.
 _give()
-_IN_PYTHON.update({"apply": _apply, "drift": _drift})
+_IN_PYTHON.update({name: partial(_in_python, name) for name in ("apply", "drift", "html")})
 
 
 def __dir__() -> list[str]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Self
 
 #: How many offending rows a message names.
@@ -82,12 +83,9 @@ class CalibkitError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes as the nearest of the classes of this module."""
         kind = next(one for one in type(self).__mro__ if one.__module__ == __name__)
-        return _arrived, (kind, self.as_dict())
-
-
-def _arrived(kind: type[CalibkitError], content: dict[str, Any]) -> CalibkitError:
-    content.pop("code")
-    return kind(**content)
+        content = self.as_dict()
+        del content["code"]
+        return partial(kind, **content), ()
 
 
 class CheckError(CalibkitError):

@@ -32,11 +32,18 @@ from sklearn.utils.validation import (
 import calibkit as ck
 from calibkit.errors import UsageError
 from calibkit.files.frames import frame_of_arrays
+from calibkit.options.objective import OPTIONS
 
 __all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
 
 Array = NDArray[Any]
 Scale = Literal["probability", "percent", "logit", "raw"]
+
+#: Parameters that are no options of a fit, or are given to it otherwise.
+_OF_HERE = ("estimator", "scale", "uncertainty", "cv", "random_state")
+
+#: What `BoundaryClassifier` reaches where no objective is given.
+_HIGHEST = {"maximize": "balanced-accuracy"}
 
 
 class _Binary(ClassifierMixin, BaseEstimator):
@@ -50,8 +57,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
     cv: Any = None
     random_state: int | None = 0
     classes_: Array
-    #: Parameters that the fit has too; how many columns X has at least, if the first is the score.
-    _options: tuple[str, ...] = ()
+    #: How many columns X has at least, if the first is the score.
     _least = 1
 
     def __sklearn_tags__(self) -> Tags:
@@ -63,7 +69,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
         return tags
 
     def _fit(self, X: Any, y: Any, fit: Any, sample_weight: Any = None, **options: Any) -> Self:
-        """Fit `model_` by a function of calibkit, with parameters that are named or given."""
+        """Fit `model_` by a function of calibkit: it has the other parameters too."""
         X, y = validate_data(self, X, y, **self._checks(X, self._least))
         check_consistent_length(X, y)  # of frames too
         codes = self._codes(y)
@@ -72,7 +78,8 @@ class _Binary(ClassifierMixin, BaseEstimator):
         if sample_weight is not None:
             roles["weight"] = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         frame, names = frame_of_arrays(roles)
-        options |= {name: getattr(self, name) for name in self._options}
+        own = self.get_params(deep=False).items()
+        options = {name: value for name, value in own if name not in _OF_HERE} | options
         self.model_ = fit(frame, **options, **names, scale=scale, seed=self.random_state or 0)
         return self
 
@@ -187,8 +194,6 @@ class ScoreCalibrator(_Calibrator):
     scale: Scale = "raw"
     random_state: int | None = 0
 
-    _options = ("method", "bins", "clip")
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the map on scores (the first column of X) and classes."""
         return self._fit(X, y, ck.fit_calibrator, sample_weight)
@@ -236,18 +241,12 @@ class BoundaryClassifier(_Binary):
     cv: Any = None
     random_state: int | None = 0
 
-    _options = ("method", "uncertainty_bins", "confidence")
-
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator, if there is one, and the boundary of its scores."""
-        objectives = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
-        goal = {name: getattr(self, name) for name in objectives}
-        given = [name for name, value in goal.items() if value is not None]
+        given = [name for name in OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:  # two bounds would make three decisions
             raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
-        if not given:
-            goal["maximize"] = "balanced-accuracy"
-        return self._fit(X, y, ck.fit_boundary, **goal)
+        return self._fit(X, y, ck.fit_boundary, **({} if given else _HIGHEST))
 
     def predict(self, X: Any) -> Array:
         """Return the second class for rows on or above the boundary, else the first."""
@@ -293,7 +292,6 @@ class HeterogeneousCalibrator(_Calibrator):
     cv: Any = None
     random_state: int | None = 0
 
-    _options = ("partition", "map", "max_depth", "min_leaf", "shrinkage")
     _least = 2
 
     def __sklearn_tags__(self) -> Tags:

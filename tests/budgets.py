@@ -30,7 +30,7 @@ def floors(rows: int, entries: int) -> dict[str, int]:
         "calibkit.runtime.memory.FEWEST_ENTRIES": entries,
         "calibkit.runtime.memory._LEAST_ROOM": 128 * rows,
         "calibkit.runtime.memory._MOST_BATCH": max(2, rows // 2),
-        "calibkit.methods.vad.rows._FEWEST_ROWS": rows,
+        "calibkit.methods.vad.moments._FEWEST_ROWS": rows,
         "calibkit.apply.apply._FEWEST_ROWS": rows,
     }
 

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, settings
 
-from calibkit_cli.processors import same_numbers
+from calibkit_cli.main import same_numbers
 from tests import warm
 
 same_numbers()

@@ -22,7 +22,7 @@ class LocalEngine(DaskEngine):
         """Yield the results."""
         return map(function, parts)
 
-    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
+    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: float = 0) -> R:
         """Return the results as one, merged one after the other."""
         first, *others = results
         for other in others:

@@ -6,7 +6,7 @@ import re
 import shlex
 import xml.etree.ElementTree as ET
 
-from calibkit.options.grid_plots import KINDS
+from calibkit.options.plot import KINDS
 from docs import write_gallery as gallery
 
 

@@ -107,7 +107,7 @@ def _wait(options: int) -> None:
 
 def load() -> None:
     """Import what starts no thread: a lock held by one of polars would stay shut in a fork."""
-    from calibkit_cli.processors import same_numbers
+    from calibkit_cli.main import same_numbers
 
     same_numbers()
     package = importlib.import_module("calibkit_kernels")

@@ -2,6 +2,9 @@
 
 `python_function` is a decorator.  What it decorates takes a source and options; what it returns takes
 a frame, or arrays, and keywords.  A type checker takes the keywords from the class of options.
+
+A docstring is written in short: ``See `Options`.`` at its head stands for the help of that class,
+``Returns TYPE: …`` for the section, and the examples stand without a heading.
 """
 
 from __future__ import annotations
@@ -9,18 +12,16 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
 
-from calibkit.api.words import in_python, python_words
-from calibkit.errors import CalibkitWarning, UsageError, nearest
-from calibkit.models.model import Model
+from calibkit.errors import CalibkitError, CalibkitWarning, UsageError, nearest
 from calibkit.options.option import COLUMNS, Option, Options, names_of, options_of
 from calibkit.options.shared import TextOptions
-from calibkit.summaries.runs import Fitted
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -30,21 +31,46 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Asked = TypeVar("Asked", bound=Options)
-M = TypeVar("M", bound=Model)
 
 _FRAME = "frame"
 
-_FRAME_TEXT = """frame
+_FRAME_TEXT = """
+frame
     Rows: a polars frame (also lazy), a pandas frame, a pyarrow table, a DuckDB relation, columns by
     name, or the name of a file; for one of text there are `delimiter`, `decimal`, `null_values` and
     `encoding` too. Without it columns are given as arrays, in place of their names."""
 
-_RAISES = """Raises
+_RAISES = """
+
+Raises
 ------
 UsageError
     An option, a column or a pair of options that is impossible; it is a `ValueError`.
 DataError
-    Values that are missing, infinite, out of range or of the wrong type; it is a `ValueError`."""
+    Values that are missing, infinite, out of range or of the wrong type; it is a `ValueError`.
+"""
+
+#: Of a docstring as it is written: the head, what is returned, the examples.
+_WRITTEN = re.compile(
+    r"(?P<prose>.*?)\s*(?:Returns (?P<type>[\w.]+): (?P<returned>.*?)\s*)?(?P<examples>>>> .*)?",
+    re.DOTALL,
+)
+
+#: Options that have another name in Python; functions may have more of them.
+_RENAMED = {"tag": "tags", "no-intervals": "intervals=False"}
+
+#: A value that stands behind an option: a number or several, quoted text, a placeholder, or one of
+#: the words that options take.  Any other word goes on with the sentence.
+_VALUE = (
+    r"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{4,}\b|cost:[\w,]+|"
+    r"(?:probability|logit|raw|drop|null|tie|block|equal-(?:mass|width)|uncertainty-score|"
+    r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number)\b"
+)
+_OPTION = re.compile(
+    r"`(?!--[a-z0-9-]+`)[^`]*`|"  # a command line that is quoted as one
+    rf"(?<![\w-])--(?:(?P<option>method) (?P<method>(?!(?:is|and|or)\b)[a-z][\w-]*)|"
+    rf"(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>{_VALUE}))?)"
+)
 
 
 class FrameFunction(Protocol[P, R_co]):
@@ -60,52 +86,28 @@ class FrameFunction(Protocol[P, R_co]):
 def python_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Source, Asked], R]], FrameFunction[P, R]]:
-    """Return a decorator for what a command does with a source and options of a class."""
-    return lambda work: _made(work, options, frame=True)
-
-
-def fit_function(
-    options: Callable[P, Asked],
-) -> Callable[[Callable[[Source, Asked], Fitted[M]]], FrameFunction[P, M]]:
-    """Return a decorator for a fit: its function returns the model, after warnings."""
-
-    def decorated(fit: Callable[[Source, Asked], Fitted[M]]) -> FrameFunction[P, M]:
-        @functools.wraps(fit)
-        def delivered(source: Source, own: Asked) -> M:
-            from calibkit.runtime.threads import later, warm_up
-
-            later(getattr(own, "workers", 1), warm_up)
-            fitted = fit(source, own)
-            tell(fitted.warnings, options)
-            return fitted.model
-
-        found: FrameFunction[P, M] = _made(delivered, options, frame=True)
-        return found
-
-    return decorated
+    """Return a decorator for what is done with a source and options of a class."""
+    return lambda work: _made(work, options, _opened)
 
 
 def options_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Asked], R]], Callable[P, R]]:
-    """Return a decorator for what a command does with its options alone."""
-    return lambda work: _made(work, options, frame=False)
+    """Return a decorator for what is done with options alone."""
+    return lambda work: _made(work, options, _asked)
 
 
-def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
+def _made(work: Callable[..., Any], kind: Any, taken: Callable[..., tuple[Any, ...]]) -> Any:
     """Return a function with the signature and the docstring that a class of options gives it."""
-    name = work.__name__
 
+    @functools.wraps(work)
     def function(*first: Any, **given: Any) -> Any:
         with in_python(names_of(kind)):
-            if frame:
-                return work(*_opened(name, kind, first, given))
-            refuse_unknown(name, kind, given)
-            return work(kind(*first, **given))
+            return work(*taken(work.__name__, kind, first, given))
 
-    found: Any = functools.wraps(work)(function)
-    found.__signature__ = _signature(kind, frame=frame)
-    found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=frame)
+    found: Any = function
+    found.__signature__ = _signature(kind, frame=taken is _opened)
+    found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=taken is _opened)
     return found
 
 
@@ -120,11 +122,20 @@ def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None
             )
 
 
+def _asked(
+    name: str, kind: type[Asked], first: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[Asked]:
+    """Return the options of a call."""
+    refuse_unknown(name, kind, given)
+    return (kind(*first, **given),)
+
+
 def _opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
     """Return the rows and the options of a call; arrays become columns named after their option."""
     from calibkit.files.frames import frame_of_arrays, open_frame
+    from calibkit.runtime.threads import later, warm_up
 
     if len(rows) > 1:
         raise UsageError(
@@ -141,13 +152,15 @@ def _opened(
     columns = {option.name for option in options_of(kind) if option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
-    dialect = TextOptions(**said).dialect
-    return open_frame(frame, dialect=dialect), kind(**{**given, **called})
+    source = open_frame(frame, dialect=TextOptions(**said).dialect)
+    (options,) = _asked(name, kind, (), {**given, **called})
+    later(getattr(options, "workers", 1), warm_up)
+    return source, options
 
 
-def tell(remarks: Iterable[str], kind: Any) -> None:
+def tell(remarks: Iterable[str], options: Options) -> None:
     """Warn of each remark once, in Python's words, as the caller of the public function."""
-    names = names_of(kind)
+    names = names_of(type(options))
     for remark in dict.fromkeys(remarks):
         frame, depth = inspect.currentframe(), 1
         while frame and frame.f_globals.get("__name__", "").startswith(("calibkit", "contextlib")):
@@ -157,39 +170,40 @@ def tell(remarks: Iterable[str], kind: Any) -> None:
 
 def _signature(kind: type[Options], *, frame: bool) -> inspect.Signature:
     """Return the signature of a function of a frame, if it takes one, and the options of a class."""
-    plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     first = [inspect.Parameter(_FRAME, plain, default=None)] if frame else []
-    alone = {field.name for field in fields(kind) if field.kw_only}
+    own = inspect.signature(kind).parameters
     others = [
-        inspect.Parameter(
-            option.name,
-            keyword if option.name in alone else plain,
-            default=inspect.Parameter.empty if option.required else option.default,
-            annotation=option.kind | None if option.optional else option.kind,
-        )
-        for option in options_of(kind)
+        own[one.name].replace(annotation=one.kind | None if one.optional else one.kind)
+        for one in options_of(kind)
     ]
     return inspect.Signature([*first, *sorted(others, key=lambda one: one.kind)])
 
 
 def _docstring(kind: type[Options], written: str, *, frame: bool) -> str:
-    """Return a docstring with the parameters of a class after what was written before its sections."""
-    before, section, after = written.partition("\n\nReturns\n")
-    if not section:
-        before, section, after = written.partition("\n\nExamples\n")
+    """Return the docstring of a function of the options of a class; see the module for `written`."""
+    found: Any = _WRITTEN.fullmatch(written)
     names = names_of(kind)
-    lines = [_FRAME_TEXT] if frame else []
+    prose: str = found["prose"]
+    if prose.startswith("See `"):
+        help_ = str(inspect.getdoc(kind)).partition("\n\nExamples:")[0]
+        prose = python_words(help_, names) + prose.partition("`.")[2]
+    text = f"{prose}\n\nParameters\n----------" + _FRAME_TEXT * frame
     for option in options_of(kind):
         said = option.help
         if option.default is True:  # on the command line a flag turns it off
             said = f"False: {said[0].lower()}{said[1:]}"
-        text = textwrap.fill(python_words(said + _default(option), names), 92)
-        lines.append(f"{option.name}\n{textwrap.indent(text, '    ')}")
-    parameters = "Parameters\n----------\n" + "\n".join(lines)
-    if section:
-        returns, mark, examples = (section + after).partition("\n\nExamples\n")
-        return f"{before}\n\n{parameters}{returns}\n\n{_RAISES}{mark}{examples}\n"
-    return f"{before}\n\n{parameters}\n\n{_RAISES}\n"
+        text += f"\n{option.name}\n{_indented(python_words(said + _default(option), names))}"
+    if found["type"]:
+        text += f"\n\nReturns\n-------\n{found['type']}\n{_indented(found['returned'])}"
+    text += _RAISES
+    if found["examples"]:
+        text += f"\nExamples\n--------\n>>> import calibkit as ck\n{found['examples']}\n"
+    return text
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(textwrap.fill(text, 92), "    ")
 
 
 def _default(option: Option) -> str:
@@ -199,3 +213,40 @@ def _default(option: Option) -> str:
     chosen = f" One of {', '.join(texts)}." if texts else ""
     shown = option.shown or (repr(option.default) if option.default is not None else "")
     return f"{chosen} Default: {shown}." if shown else chosen
+
+
+def python_words(text: str, renamed: Mapping[str, str] | None = None) -> str:
+    """Return a message with the options of the command line as arguments of Python.
+
+    One in Python's words already stays as it is; `renamed`: options that the function calls otherwise.
+
+    >>> python_words("--precision is 90; use --scale logit, or leave --score-bins 0 out")
+    "precision is 90; use scale='logit', or leave score_bins=0 out"
+    """
+    names = {**_RENAMED, **(renamed or {})}
+
+    def argument(found: re.Match[str]) -> str:
+        option = found["option"] or found["name"]
+        if option is None:
+            return found[0]
+        name = names.get(option, option.replace("-", "_"))
+        value = found["method"] or found["value"]
+        if value is None:
+            return name
+        if "," in value and value[0].isdigit():
+            return f"{name}=({value.replace(',', ', ')})"
+        bare = value[0] in "'-0123456789" or value.isupper()
+        return f"{name}={value}" if bare else f"{name}={value!r}"
+
+    return _OPTION.sub(argument, text)
+
+
+@contextmanager
+def in_python(renamed: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Let errors leave in the words of Python; see `python_words`."""
+    try:
+        yield
+    except CalibkitError as error:
+        error.message = python_words(error.message, renamed)
+        error.args = (error.message,)
+        raise

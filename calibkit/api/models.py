@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import options_function, refuse_unknown, tell
-from calibkit.api.words import in_python
+from calibkit.api.functions import in_python, options_function, refuse_unknown, tell
 from calibkit.errors import UsageError
 from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
 from calibkit.models.model import Model
-from calibkit.options.apply import ApplyOptions
-from calibkit.options.drift import DriftOptions
-from calibkit.options.export import ExportOptions
+from calibkit.options.apply import ApplyOptions, ExportOptions
 from calibkit.options.option import Options, names_of, tagged
-from calibkit.options.shared import model_of
+from calibkit.options.shared import ModelLike, model_of
+from calibkit.options.watch import DriftOptions
 
 if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel
     from calibkit.drift.drift import Drift
-
-#: A model, or its file.
-Part = Model | str | os.PathLike[str]
 
 
 @in_python()
@@ -52,8 +46,9 @@ def apply_to_frame(
         raise UsageError("a bundle is applied to a frame, not to arrays.")
     rows, arrays = frame_of_arrays(columns, given)
     columns |= arrays
-    applied = apply_model(model, open_frame(rows), ApplyOptions(**columns, **others))
-    tell(applied.warnings, ApplyOptions)
+    options = ApplyOptions(**columns, **others)
+    applied = apply_model(model, open_frame(rows), options)
+    tell(applied.warnings, options)
     found, added = applied.frame, applied.added
     if given is None:
         if first == "score":
@@ -74,14 +69,15 @@ def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
 
     with in_python(names_of(DriftOptions)):
         refuse_unknown("Model.drift", DriftOptions, given)
-        found = drift.fit(DriftOptions(model=model, **given), open_frame(frame))
-    tell(found.warnings, DriftOptions)
+        options = DriftOptions(model=model, **given)
+        found = drift.fit(options, open_frame(frame))
+    tell(found.warnings, options)
     return found
 
 
 @in_python()
 def bundle(
-    parts: Mapping[str, Part] | Sequence[Part | tuple[str, Part]],
+    parts: Mapping[str, ModelLike] | Sequence[ModelLike | tuple[str, ModelLike]],
     *,
     tags: dict[str, str] | None = None,
 ) -> BundleModel:
@@ -119,7 +115,7 @@ def bundle(
     )
     named = [(name, model_of(one, "parts")) for name, one in pairs]
     model = bundles.bundle(named, tags=tagged(tags or {}, "tags"))
-    tell(bundles.misread(model), Options)
+    tell(bundles.misread(model), Options())
     return model
 
 
@@ -130,20 +126,14 @@ def export(options: ExportOptions) -> str:
     SQL is one SELECT of every column of the table and the columns that `apply` would add. Python has
     a function `apply`: of a polars frame, or of one row as a dictionary.
 
-    Returns
-    -------
-    str
-        The text that ``calibkit export`` writes.
+    Returns str: The text that ``calibkit export`` writes.
 
-    Examples
-    --------
-    >>> import calibkit as ck
     >>> model = ck.fit_boundary(ck.simulate_posterior(2_000, seed=1), precision=0.8, method="st")
     >>> text = ck.export(model, to="sql", dialect="postgres", table="risk.scores")
     >>> 'FROM "risk"."scores"' in text
     True
     """
-    from calibkit.exports.check import export
+    from calibkit.exports.export import export
 
     rows = options.check_on
     return export(options, None if rows is None else open_frame(rows, "check_on"))[0]

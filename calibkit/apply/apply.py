@@ -20,8 +20,7 @@ from calibkit.columns.rows import NothingLeft, RowFinder, placed, present_in
 from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
-from calibkit.models.applier import ACTION, LEVEL, PASS, Applier, Reads
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTION, KINDS, LEVEL, PASS, Applier, Reads
 from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
 from calibkit.numerics.bounds import Bound
@@ -29,6 +28,13 @@ from calibkit.options.apply import ApplyOptions
 from calibkit.options.option import listed
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import work_through
+
+#: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
+_MOST_ROWS: Final = 2**17
+_FEWEST_ROWS: Final = 2**10
+
+#: Copies of a batch that are in memory while it is read, judged and written.
+_COPIES: Final = 6
 
 
 @dataclass(frozen=True)
@@ -50,26 +56,114 @@ class Applied:
 
 @dataclass(frozen=True)
 class Application:
-    """A model about to be applied, settled before any row is read.
+    """A model about to be applied to a source, settled before any row is read.
 
     The columns of the input that are `kept` stay; those `added` have `places` among the columns that
     the applier gives.  `made_by` has the hash of the model that made a column of the result, where it
     is known; `chosen` says which rows of it ``--selected`` keeps.
     """
 
+    source: Source
+    options: ApplyOptions
     applier: Applier
     reads: Reads
     kept: list[str]
     added: list[str]
     places: list[int]
-    made_by: dict[str, str]
-    chosen: pl.Expr | None
+    made_by: dict[str, str] = field(default_factory=dict)
+    chosen: pl.Expr | None = None
 
     @property
     def read(self) -> list[str]:
         """The columns of the inputs that are read."""
         needed = [*self.reads.needed.values(), *self.reads.optional, *self.kept]
         return list(dict.fromkeys(needed))
+
+    def rows(self, rows: pl.DataFrame, where: RowFinder) -> Applied:
+        """Return rows (the columns `read`), all of the inputs or a batch, with the added columns."""
+        frame, present, gaps = rows, None, np.empty(0, np.int64)
+        where = replace(where, remedy="write null for them by --on-missing null")
+        if self.options.on_missing == "null":
+            present = present_in([frame[name] for name in self.reads.needed.values()])
+        if present is not None:
+            gaps = where.numbers(np.flatnonzero(~present))
+            frame = frame.filter(pl.Series(present))
+            where = where.only(np.flatnonzero(present))
+        values = self.applier.values(frame, where, self.reads, self.options.request)
+        added = [
+            placed(values[place].alias(name), present)
+            for name, place in zip(self.added, self.places, strict=True)
+        ]
+        # In one step: there may be no kept column.  As columns: a name may look like a pattern.
+        names = self.source.as_named
+        kept = (rows[name].alias(names.get(name, name)) for name in self.kept)
+        result = rows.select(*kept, *added)
+        if not self.options.selected:
+            return Applied(result, gaps)
+        assert self.chosen is not None  # `plan_application` refused models that decide nothing
+        chosen = result.select(self.chosen.fill_null(False)).to_series()
+        return Applied(result.filter(chosen), gaps, np.flatnonzero(chosen))
+
+    def frames(
+        self, memory: Memory, threads: int, tell: Callable[[str], None]
+    ) -> Iterator[pl.DataFrame]:
+        """Yield all rows with the added columns, some at a time, in their order.
+
+        As many batches are worked on at a time as threads; the rows are those of `apply_model`,
+        whatever the batches.  Before the last ones come, the user is told what there is to be told:
+        rows of one batch are checked as a whole before any of them is seen.  Once too many rows lack
+        a value no more rows come; the others are counted for the message.
+        """
+        for remark in self.source.warnings:
+            tell(remark)
+        held, lost, first = None, 0, list[int]()
+        batches = self._batches(memory, threads)
+        for made in work_through(threads, lambda batch: self.rows(*batch), batches, self.read):
+            assert not isinstance(made, NothingLeft)  # no row is dropped here
+            lost += made.gaps.size
+            first += made.gaps[: FIRST_ROWS - len(first)].tolist()
+            if held is not None and not self._too_many(lost):
+                yield held
+            held = made.frame
+        for remark in self.missing_note(lost, first):
+            tell(remark)
+        if held is not None:
+            yield held
+
+    def _batches(self, memory: Memory, threads: int) -> Iterator[tuple[pl.DataFrame, RowFinder]]:
+        """Yield the rows some at a time, and what finds them in the inputs."""
+        width = row_bytes({name: self.source.schema[name] for name in self.read})
+        width += 8 * len(self.added)
+        room = memory.room // (width * (_COPIES + threads))
+        start = 0
+        for window in self.source.windows(self.read, rows=max(_FEWEST_ROWS, min(_MOST_ROWS, room))):
+            yield window.read(self.read), RowFinder(self.source, start=start)
+            start += window.rows
+
+    def _too_many(self, lost: int) -> bool:
+        """Tell whether more rows lack a value than are allowed."""
+        most = cast("Bound | None", self.options.max_missing)
+        return most is not None and lost * most.denominator > most.numerator * self.source.rows
+
+    def missing_note(self, lost: int, rows: Sequence[int]) -> list[str]:
+        """Return what the user should be told of so many rows that lack a value; refuse too many.
+
+        `rows` are the numbers in the inputs of the first of them.
+        """
+        if not lost:
+            return []
+        source = self.source
+        if self._too_many(lost):
+            file, first = source.locate(rows)
+            raise DataError(
+                f"{file}: {lost} of {source.rows} rows lack a value (first: row "
+                f"{', '.join(map(str, first))}), more than --max-missing {self.options.max_missing}; "
+                "fill these rows, or allow a larger share",
+                rows=lost,
+                file=file,
+                first_rows=first,
+            )
+        return [f"{lost} of {source.rows} rows lack a value: null in the added columns"]
 
 
 def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
@@ -79,37 +173,10 @@ def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     `DataError`: missing values (unless they become null), values out of range or of the wrong type.
     """
     plan = plan_application(model, source, options)
-    made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)
-    missing = missing_note(made.gaps.size, made.gaps[:FIRST_ROWS].tolist(), source, options)
-    warnings = [*source.warnings, *missing]
-    return replace(made, added=tuple(plan.added), warnings=tuple(warnings), made_by=plan.made_by)
-
-
-def apply_rows(
-    plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
-) -> Applied:
-    """Return rows (the columns ``plan.read``), all of the inputs or a batch, with the added columns."""
-    frame, present, gaps = rows, None, np.empty(0, np.int64)
-    where = replace(where, remedy="write null for them by --on-missing null")
-    if options.on_missing == "null":
-        present = present_in([frame[name] for name in plan.reads.needed.values()])
-    if present is not None:
-        gaps = where.numbers(np.flatnonzero(~present))
-        frame = frame.filter(pl.Series(present))
-        where = replace(where, kept=np.flatnonzero(present))
-    values = plan.applier.values(frame, where, plan.reads, options.request)
-    added = [
-        placed(values[place].alias(name), present)
-        for name, place in zip(plan.added, plan.places, strict=True)
-    ]
-    # In one step: there may be no kept column.  As columns: a name may look like a pattern.
-    names = where.source.as_named
-    result = rows.select(*(rows[name].alias(names.get(name, name)) for name in plan.kept), *added)
-    if options.selected:
-        assert plan.chosen is not None  # `plan_application` refused models that decide nothing
-        chosen = result.select(plan.chosen.fill_null(False)).to_series()
-        return Applied(result.filter(chosen), gaps, np.flatnonzero(chosen))
-    return Applied(result, gaps)
+    made = plan.rows(source.read(plan.read, rechunk=False), RowFinder(source))
+    missing = plan.missing_note(made.gaps.size, made.gaps[:FIRST_ROWS].tolist())
+    warnings = (*source.warnings, *missing)
+    return replace(made, added=tuple(plan.added), warnings=warnings, made_by=plan.made_by)
 
 
 def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:
@@ -154,7 +221,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     makers = read_makers(source).agreed
     made_by = {name: makers[name] for name in kept if name in makers}
     made_by |= {name: model_hash(one) for name, one in model.makers(added).items()}
-    return Application(applier, reads, kept, added, places, made_by, chosen)
+    return Application(source, options, applier, reads, kept, added, places, made_by, chosen)
 
 
 def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
@@ -165,91 +232,3 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     if applier.added[-1] == ACTION and any(one.startswith("decision_") for one in applier.added):
         return by_name(added[-1]).as_expr() != PASS
     return None
-
-
-def too_many(lost: int, source: Source, options: ApplyOptions) -> bool:
-    """Tell whether more rows lack a value than are allowed."""
-    most = cast("Bound | None", options.max_missing)
-    return most is not None and lost * most.denominator > most.numerator * source.rows
-
-
-def missing_note(
-    lost: int, rows: Sequence[int], source: Source, options: ApplyOptions
-) -> list[str]:
-    """Return what the user should be told of so many rows that lack a value; refuse too many.
-
-    `rows` are the numbers in the inputs of the first of them.
-    """
-    if not lost:
-        return []
-    if too_many(lost, source, options):
-        file, first = source.locate(rows)
-        raise DataError(
-            f"{file}: {lost} of {source.rows} rows lack a value (first: row "
-            f"{', '.join(map(str, first))}), more than --max-missing {options.max_missing}; fill these "
-            "rows, or allow a larger share",
-            rows=lost,
-            file=file,
-            first_rows=first,
-        )
-    return [f"{lost} of {source.rows} rows lack a value: null in the added columns"]
-
-
-#: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
-_MOST_ROWS: Final = 2**17
-_FEWEST_ROWS: Final = 2**10
-
-#: Copies of a batch that are in memory while it is read, judged and written.
-_COPIES: Final = 6
-
-
-@dataclass(frozen=True)
-class Run:
-    """A model that is applied to the rows of a source, in as many batches at a time as threads."""
-
-    plan: Application
-    source: Source
-    options: ApplyOptions
-    memory: Memory
-    threads: int
-
-    def frames(self, tell: Callable[[str], None]) -> Iterator[pl.DataFrame]:
-        """Yield all rows with the added columns, some at a time, in their order.
-
-        The rows are those of `calibkit.apply.apply.apply_model`, whatever the batches.  Before the last
-        ones come, the user is told what there is to be told: rows of one batch are checked as a
-        whole before any of them is seen.  Once too many rows lack a value no more rows come; the
-        others are counted for the message.
-        """
-        for remark in self.source.warnings:
-            tell(remark)
-        held, lost, first = None, 0, list[int]()
-        for made in work_through(self.threads, self._applied, self._batches(), self.plan.read):
-            assert not isinstance(made, NothingLeft)  # no row is dropped here
-            lost += made.gaps.size
-            first += made.gaps[: FIRST_ROWS - len(first)].tolist()
-            if held is not None and not too_many(lost, self.source, self.options):
-                yield held
-            held = made.frame
-        for remark in missing_note(lost, first, self.source, self.options):
-            tell(remark)
-        if held is not None:
-            yield held
-
-    def batch_rows(self) -> int:
-        """Return how many rows are read at a time."""
-        width = row_bytes({name: self.source.schema[name] for name in self.plan.read})
-        width += 8 * len(self.plan.added)
-        room = self.memory.room // (width * (_COPIES + self.threads))
-        return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
-
-    def _batches(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Yield the rows some at a time, with the number of the first ones over all inputs."""
-        start = 0
-        for window in self.source.windows(self.plan.read, rows=self.batch_rows()):
-            yield start, window.read(self.plan.read)
-            start += window.rows
-
-    def _applied(self, batch: tuple[int, pl.DataFrame]) -> Applied:
-        start, rows = batch
-        return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.options)

@@ -6,17 +6,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.apply.apply import Application, Run
+from calibkit.apply.apply import Application
 from calibkit.bins.binning import grid_levels
 from calibkit.bins.run import Binned, fit
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.models.applier import LEVEL, Reads, Request
+from calibkit.models.kinds import LEVEL, Reads, Request
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
-from calibkit.runtime.memory import Memory
 
 
 class LevelApplier:
@@ -44,9 +42,7 @@ class LevelApplier:
         ]
 
 
-def with_levels(
-    options: BinOptions, source: Source, memory: Memory, threads: int
-) -> tuple[Run, Binned]:
+def with_levels(options: BinOptions, source: Source) -> tuple[Application, Binned]:
     """Return what gives every row, in order, its level, and what is to be said of the grid.
 
     Levels are null where score or uncertainty are missing.  A column `level` that is there already is
@@ -58,11 +54,9 @@ def with_levels(
         )
     placed = fit(options, source)
     applier = LevelApplier(placed)
-    reads = applier.reads(source, Request())
-    plan = Application(applier, reads, list(source.schema), [LEVEL], [0], {}, None)
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
-    # The run says what there is of the source.
+    reads, kept = applier.reads(source, asked.request), list(source.schema)
+    plan = Application(source, asked, applier, reads, kept, added=[LEVEL], places=[0])
+    # The application says what there is of the source.
     told = tuple(text for text in placed.warnings if text not in source.warnings)
-    return Run(plan, source, asked, memory, threads), replace(
-        placed, rows=replace(placed.rows, warnings=told)
-    )
+    return plan, replace(placed, warnings=told)

@@ -1,4 +1,4 @@
-"""``bin`` from rows to the table of a grid: as `calibkit.summaries.runs.Run` names it."""
+"""``bin`` from rows to the table of a grid: as `calibkit.summaries.states.Run` names it."""
 
 from __future__ import annotations
 
@@ -9,57 +9,35 @@ import polars as pl
 
 from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.names import ScoreColumns
 from calibkit.files.sources import Source
 from calibkit.models.model import Column
+from calibkit.models.scales import ScoreColumns
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State
+from calibkit.summaries.score_summary import rows_of_state, score_state
+from calibkit.summaries.states import Plan, State
 
 KIND = "bin"
 
 
 @dataclass(frozen=True)
 class Binned:
-    """The grid of rows; what is told of them is as in `calibkit.summaries.runs.Fitted`."""
+    """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid
-    rows: ScoreRows
-    strategy: str
+    #: The columns of score and uncertainty with the dtypes in which they are compared.
+    columns: dict[str, Column]
+    metadata: dict[str, str]  # what a file of the table says of itself
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    details: tuple[str, ...]
 
     @cached_property
     def frame(self) -> pl.DataFrame:
         """One row a cell, see `calibkit.bins.binning.grid_frame`."""
         return grid_frame(self.grid)
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What a file of the table says of itself."""
-        return grid_metadata(self.grid, self.rows, self.strategy)
-
-    @property
-    def columns(self) -> dict[str, Column]:
-        """The columns of score and uncertainty with the dtypes in which they are compared."""
-        return grid_columns(self.rows)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the user has to be told, whatever the verbosity."""
-        return self.rows.warnings
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a summary says besides the table."""
-        return self.rows.notes
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """What is said to those who ask for more."""
-        return (f"{self.rows.rows:,} rows used of {self.rows.rows_read:,} read",)
 
 
 def fit(options: BinOptions, source: Source) -> Binned:
@@ -110,7 +88,6 @@ def _reading(options: BinOptions, source: Source) -> Reading:
     return Reading(
         columns=list(columns.roles.values()),
         read=partial(read_score_rows, options=options.columns),
-        levels=(),
         strategy=options.strategy,
         edges=options.edges,
     )
@@ -126,4 +103,11 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
         order=options.order,
         threads=options.workers,
     )
-    return Binned(grid, rows, options.strategy)
+    return Binned(
+        grid,
+        columns=grid_columns(rows),
+        metadata=grid_metadata(grid, rows, options.strategy),
+        warnings=rows.warnings,
+        notes=rows.notes,
+        details=(f"{rows.rows:,} rows used of {rows.rows_read:,} read",),
+    )

@@ -1,22 +1,25 @@
-"""The model that ``bundle`` writes: its parts in the order in which they are applied."""
+"""The model that ``bundle`` writes: its parts in the order in which they are applied, and how."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+import polars as pl
 
+from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
+from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
-from calibkit.models.applier import ACTION, PASS, Request
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTION, KINDS, PASS, Applier, Reads, Request
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Column, Model, canonical_text, decode
 
@@ -49,6 +52,7 @@ class Step:
 
     name: str | None
     model: Model
+    applier: Applier
     columns: dict[str, str]
     reads: dict[str, Column]
 
@@ -102,9 +106,7 @@ class BundleModel(Model):
     def check(self) -> None:
         """Raise `ModelError` where the parts cannot work together, or one of them is damaged."""
         steps = self.steps()
-        problem = impossible(steps)
-        if problem is not None:
-            raise ModelError(problem)
+        check_parts(steps)
         check_chain(steps)
         expected = outside_columns(steps)
         if self.columns != expected:
@@ -160,36 +162,43 @@ def step_of(name: str | None, model: Model) -> Step:
             return name + column.removeprefix(_CALIBRATED)
         return f"{column}_{name}"
 
-    own = KINDS[model.kind].applier(model).added
-    return Step(name, model, {column: named(column) for column in own}, _reads(model))
+    applier: Applier = KINDS[model.kind].applier(model)
+    columns = {column: named(column) for column in applier.added}
+    return Step(name, model, applier, columns, _reads(model))
 
 
-def impossible(steps: Sequence[Step]) -> str | None:
-    """Return why parts cannot be one bundle, None where they can."""
+def check_parts(steps: Sequence[Step]) -> None:
+    """Refuse parts that cannot be one bundle."""
     if not steps:
-        return "a bundle has at least one part"
+        raise ModelError("a bundle has at least one part")
     names: set[str] = set()
     for step in steps:
+        problem, lower = None, (step.name or "").lower()  # databases do not tell cases apart
         if step.decides and getattr(step.model, "review_thresholds", None):
-            return f"{step.label} blocks, reviews or passes by itself; a bundle names each action"
-        if step.decides and getattr(step.model, "partition", None):
-            return f"{step.label} reads several uncertainties; a part of a bundle reads one"
-        if step.name is None:
+            problem = (
+                f"{step.label} blocks, reviews or passes by itself; a bundle names each action"
+            )
+        elif step.decides and getattr(step.model, "partition", None):
+            problem = f"{step.label} reads several uncertainties; a part of a bundle reads one"
+        elif step.name is None:
             if step.decides:
-                return "a boundary in a bundle needs a name, its action: write NAME=FILE"
-            continue
-        if not _NAME.fullmatch(step.name):
-            return f"the name {step.name!r} is not made of letters, digits, '_' and '-'"
-        if step.name.lower() == PASS:
-            return f"no part can be called {step.name!r}: that is the action where none fires"
-        if step.name.lower() in names:  # databases do not tell cases apart
-            return f"two parts are called {step.name!r} (in upper or lower case); give each its own"
-        names.add(step.name.lower())
+                problem = "a boundary in a bundle needs a name, its action: write NAME=FILE"
+        elif not _NAME.fullmatch(step.name):
+            problem = f"the name {step.name!r} is not made of letters, digits, '_' and '-'"
+        elif lower == PASS:
+            problem = f"no part can be called {step.name!r}: that is the action where none fires"
+        elif lower in names:
+            problem = (
+                f"two parts are called {step.name!r} (in upper or lower case); give each its own"
+            )
+        if problem is not None:
+            raise ModelError(problem)
+        names.add(lower)
     made: dict[str, str] = {ACTION: "the bundle itself"}
     for step in steps:
         for name in step.columns.values():
             if name in made:
-                return (
+                raise ModelError(
                     f"{made[name]} and {step.label} both add a column {name!r}; give the models "
                     "names that keep their columns apart: NAME=FILE"
                 )
@@ -198,12 +207,11 @@ def impossible(steps: Sequence[Step]) -> str | None:
     for step in steps:
         for column in step.reads.values():
             if column.name in made.keys() - seen:
-                return (
+                raise ModelError(
                     f"{step.label} reads the column {column.name!r}, which {made[column.name]} adds "
                     "only then: put the model that makes a column before those that read it"
                 )
         seen.update(step.columns.values())
-    return None
 
 
 def check_chain(steps: Sequence[Step]) -> None:
@@ -250,19 +258,76 @@ def _role(key: str) -> str:
 def _reads(model: Model) -> dict[str, Column]:
     """Return the columns that a model reads when it is applied."""
     found = {role: column for role, column in model.columns.items() if role in _ROLES}
+    features: list[Column] = []
     if isinstance(model, HetcalModel):
         described = {column.name: column for column in model.columns.values()}
         features = [described[name] for name in model.features()]
     elif isinstance(model, AlphaModel) and isinstance(model.features, list):
         features = [Column(name) for name in model.features]
-    else:
-        features = []
-    if isinstance(model, VadModel) and model.calibrator is not None:
+    elif isinstance(model, VadModel) and model.calibrator is not None:
         inner = model.inner().columns
         found |= {role: inner[role] for role in ("by",) if role in inner}
     for place, column in enumerate(features):
         found[f"feature_{place + 1}" if place else "feature"] = column
     return found
+
+
+class BundleApplier:
+    """Adds the columns of each part in turn, then `action`: the first name that fires."""
+
+    def __init__(self, model: BundleModel) -> None:
+        self.model = model
+        self.steps = model.steps()
+        self.own_reads: list[Reads] = []
+        self.added = (*(name for step in self.steps for name in step.columns.values()), ACTION)
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return the columns that the parts need of the input; refuse options that none has use of."""
+        self.model.refuse(request)
+        needed: dict[str, str] = {}
+        optional: dict[str, None] = {}
+        made: dict[str, pl.DataType] = {}
+        self.own_reads = []
+        written: list[str] = []
+        for step in self.steps:
+            seen = copy(source)  # it is looked at, not read
+            seen.schema = {**source.schema, **made}
+            try:
+                own = step.applier.reads(seen, step.request(request, made))
+            except UsageError as error:
+                message = f"{step.label}: {error}"
+                raise UsageError(message, file=error.file, column=error.column) from None
+            self.own_reads.append(own)
+            written += [step.columns[name] for name in own.written or step.columns]
+            taken = set(needed.values())
+            for role, name in own.needed.items():
+                if name not in made and name not in taken:
+                    needed[role if role not in needed else name] = name
+            optional.update(dict.fromkeys(name for name in own.optional if name not in made))
+            made.update((name, pl.Float64()) for name in step.columns.values())
+        others = tuple(name for name in optional if name not in needed.values())
+        return Reads(needed, others, (*written, ACTION))
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the columns of all parts, and the action."""
+        made = self.made(frame, where, request)
+        action = pl.repeat(PASS, frame.height, dtype=pl.String, eager=True)
+        for step in reversed(self.steps):
+            if step.decides:
+                action = action.set(made[step.columns["decision"]] == 1, str(step.name))
+        return [*made.values(), action.alias(ACTION)]
+
+    def made(self, frame: pl.DataFrame, where: RowFinder, request: Request) -> dict[str, pl.Series]:
+        """Return the columns of all parts."""
+        made: dict[str, pl.Series] = {}
+        for step, own in zip(self.steps, self.own_reads, strict=True):
+            seen = frame.with_columns(**made)
+            columns = step.applier.values(seen, where, own, step.request(request, made))
+            for name, values in zip(step.columns.values(), columns, strict=True):
+                made[name] = values.alias(name)
+        return made
 
 
 def bundle(
@@ -277,11 +342,9 @@ def bundle(
     """
     try:
         steps = [step_of(name, model) for name, model in parts]
+        check_parts(steps)
     except ModelError as error:
         raise UsageError(f"{error}.") from None
-    problem = impossible(steps)
-    if problem is not None:
-        raise UsageError(f"{problem}.")
     check_chain(steps)
     return BundleModel(
         kind=BundleModel.KIND,

@@ -1,6 +1,6 @@
 """Score, label, uncertainty and weight as checked arrays: the columns that nearly every command uses.
 
-`calibkit.columns.numeric` turns one column into an array or refuses it, `calibkit.columns.rows` reads
+`calibkit.columns.rows` turns one column into an array or refuses it, `calibkit.columns.rows` reads
 columns together and drops rows as asked.
 """
 
@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import (
+from calibkit.columns.rows import (
     FloatArray,
+    Remark,
+    RowFinder,
     label_column,
     numeric_column,
-    on_scale,
+    read_rows,
+    score_column,
     weight_column,
 )
-from calibkit.columns.resolution import Resolution
-from calibkit.columns.rows import Remark, RowFinder, read_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.numerics.row_hash import data_hash
+from calibkit.models.model import Resolution
+from calibkit.models.scales import ScoreColumns
+from calibkit.numerics.hashes import data_hash
 from calibkit_kernels.tally import assign_levels
 
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")
 
-#: Scores beyond this are no probabilities that were rounded badly.
-_LEAST_PERCENT: Final = 2
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
 
@@ -67,56 +67,35 @@ class CellGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRows:
-    """The columns of a score file, checked.
+    """The columns of a score file, checked; None: not there, or not asked for.
 
-    Parameters
-    ----------
-    score, uncertainty, label, weight, others
-        Scores and uncertainties are float32 where the column is, else float64 as weights are; labels
-        are 0 and 1 as uint8; others are as they were read.  None: not there, or not asked for.
-    options
-        The options, with the uncertainty column resolved (None: there is none).
-    rows_read, dropped
-        How many rows the inputs have, and how many of them were dropped.
-    warnings, notes
-        What the user has to be told, whatever the verbosity, and what a summary should say; `remarks`
-        are those of the warnings that are about a number of rows or values.
-    level_edges
-        The inner edges of the uncertainty levels, where they are given.
-    cells
-        Of several uncertainties the grid whose cells are the `uncertainty` of rows.
-    times
-        How many rows each of these stands for, where equal rows were counted; `weight` is then that
-        of all of them together.
-    weight_each
-        The weight of each of the rows that a row stands for, where they are weighted.
-    resolution
-        How coarse values became where equal rows were counted; None where results lose nothing.
-    moved
-        Whether values are others than were read: coarser ones, or the edges of levels.
-    hashes
-        Hashes that are known already, by their roles in alphabetical order; where values were `moved`
-        those of the rows as they were.
+    Scores and uncertainties are float32 where the column is, else float64 as weights are; labels are 0
+    and 1.  Where equal rows were counted, `times` is how many rows each of these stands for, `weight`
+    that of all of them together, and `weight_each` that of each of them.
     """
 
     score: FloatArray
     uncertainty: FloatArray | None
     label: NDArray[np.uint8] | None
     weight: NDArray[np.float64] | None
-    options: ScoreColumns
-    rows_read: int
-    dropped: int
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    others: pl.DataFrame | None = None
+    options: ScoreColumns  # with the uncertainty column resolved (None: there is none)
+    rows_read: int  # how many rows the inputs have
+    dropped: int  # and how many of them were dropped
+    warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
+    notes: tuple[str, ...] = ()  # what a summary should say
+    others: pl.DataFrame | None = None  # columns as they were read
     where: RowFinder | None = None
-    remarks: tuple[Remark, ...] = ()
-    level_edges: tuple[float, ...] | None = None
-    cells: CellGrid | None = None
+    remarks: tuple[Remark, ...] = ()  # the warnings that are about a number of rows or values
+    level_edges: tuple[float, ...] | None = (
+        None  # of uncertainty, the inner ones, if they are given
+    )
+    cells: CellGrid | None = None  # of several uncertainties, if `uncertainty` is the cell of a row
     times: NDArray[np.int64] | None = None
     weight_each: NDArray[np.float64] | None = None
-    resolution: Resolution | None = None
-    moved: bool = False
+    resolution: Resolution | None = None  # of rows that were counted; None: results lose nothing
+    moved: bool = False  # whether values are others than were read: coarser, or the edges of levels
+    #: Those that are known already, by their roles in alphabetical order; if `moved`, of the rows as
+    #: they were.
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -173,22 +152,10 @@ class ScoreRows:
 
     def only(self, rows: NDArray[np.int64]) -> ScoreRows:
         """Return some of the rows, named by their place."""
-        where = self.where
-        if where is not None:
-            where = replace(where, kept=rows if where.kept is None else where.kept[rows])
-        found: dict[str, Any] = {
-            name: own[rows]
-            for name in (
-                "score",
-                "uncertainty",
-                "label",
-                "weight",
-                "others",
-                "times",
-                "weight_each",
-            )
-            if (own := getattr(self, name)) is not None
-        }
+        where = None if self.where is None else self.where.only(rows)
+        names = ("score", "uncertainty", "label", "weight", "others", "times", "weight_each")
+        columns = ((name, getattr(self, name)) for name in names)
+        found: dict[str, Any] = {name: own[rows] for name, own in columns if own is not None}
         for name in found.keys() & {"score", "uncertainty", "weight"}:
             found[name].flags.writeable = False  # as they are read: kernels are compiled for that
         return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
@@ -254,18 +221,6 @@ def read_score_rows(
         else None,
         where=where,
     )
-
-
-def score_column(
-    column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
-) -> FloatArray:
-    """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
-    advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-    if scale == "probability":
-        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-        if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
-            advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
-    return on_scale(column, where, scale, advice, finite=finite)
 
 
 def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column
-from calibkit.columns.rows import RowFinder, refuse_missing
+from calibkit.columns.rows import RowFinder, numeric_column, refuse_missing
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 
@@ -31,15 +31,24 @@ class Matched:
     nested: bool = False
 
 
+def _matching(
+    source: Source, pattern: str, option: str, taken: Collection[str] = (), **where: Any
+) -> list[str]:
+    """Return the columns, but those taken, that a glob matches, in natural order; refuse none."""
+    found = [name for name in source.schema if fnmatchcase(name, pattern) and name not in taken]
+    if found:
+        return sorted(found, key=natural_key)
+    raise UsageError(
+        f"{option} {pattern!r} matches no column{nearest(pattern, source.schema)}; "
+        f"the columns are {', '.join(map(repr, source.schema))}.",
+        column=pattern,
+        **where,
+    )
+
+
 def match_columns(source: Source, pattern: str, option: str) -> Matched:
     """Return the columns that a shell glob matches: some, and no column of lists among several."""
-    found = sorted((name for name in source.schema if fnmatchcase(name, pattern)), key=natural_key)
-    if not found:
-        raise UsageError(
-            f"{option} {pattern!r} matches no column{nearest(pattern, source.schema)}; "
-            f"the columns are {', '.join(map(repr, source.schema))}.",
-            column=pattern,
-        )
+    found = _matching(source, pattern, option)
     lists = [name for name in found if isinstance(source.schema[name], pl.List | pl.Array)]
     if lists and len(found) > 1:
         raise UsageError(
@@ -66,19 +75,11 @@ def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def _first_star(name: str, pattern: str) -> str | None:
-    """Return what the first ``*`` of a glob matched."""
-    place = pattern.find("*")
-    if place < 0:
-        return None
-    before, after = pattern[:place], pattern[place + 1 :]
-    found = (  # as short as the rest allows
-        name[start:end]
-        for start in range(len(name) + 1)
-        if fnmatchcase(name[:start], before)
-        for end in range(start, len(name) + 1)
-        if fnmatchcase(name[end:], after)
-    )
-    return next(found, None)
+    """Return what the first ``*`` of a glob matched, as short as the rest allows."""
+    before, star, after = pattern.partition("*")
+    head = translate(before)[:-2]  # without the end of text
+    found = re.match(rf"{head}(.*?){translate(after)}", name, re.DOTALL) if star else None
+    return None if found is None else found[1]
 
 
 def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> NDArray[np.float64]:
@@ -94,8 +95,7 @@ def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> NDAr
     lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
     lengths = lists.list.len()
     width = int(lengths[0]) if lengths.len() else 0
-    if (lengths != width).any():
-        where.refuse(column, (lengths != width).to_numpy(), *odd_length(width))
+    where.check(column, lengths != width, *odd_length(width))
     if width == 0:
         where.refuse(column, None, "empty lists", "give every row one number a class")
     flat = lists.explode()
@@ -103,11 +103,8 @@ def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> NDAr
         problem = f"lists of {flat.dtype} instead of numbers"
         where.refuse(column, None, problem, "give lists of numbers")
     values = flat.cast(pl.Float64).to_numpy(writable=True).reshape(-1, width)
-    bad: NDArray[np.bool_] = ~np.isfinite(values).min(axis=1)
-    if bad.any():
-        where.refuse(
-            column, bad, "a missing or infinite number", f"correct them, or {where.remedy}"
-        )
+    bad = ~np.isfinite(values).all(axis=1)
+    where.check(column, bad, "a missing or infinite number", f"correct them, or {where.remedy}")
     values += 0.0  # -0.0 becomes 0.0
     return values
 
@@ -145,24 +142,15 @@ def find_features(source: Source, patterns: Sequence[str], taken: dict[str, str]
     """
     found: list[str] = []
     for pattern in patterns:
-        if pattern in source.schema:
-            if pattern in taken:
-                raise UsageError(
-                    f"column {pattern!r} is both {taken[pattern]} and --features; leave it out.",
-                    column=pattern,
-                )
+        if pattern not in source.schema:
+            found += _matching(source, pattern, "--features", taken, file=source.parts[0].path)
+        elif pattern not in taken:
             found.append(pattern)
-            continue
-        matched = [name for name in source.schema if fnmatchcase(name, pattern)]
-        matched = sorted((name for name in matched if name not in taken), key=natural_key)
-        if not matched:
+        else:
             raise UsageError(
-                f"--features {pattern!r} matches no column{nearest(pattern, source.schema)}; "
-                f"the columns are {', '.join(map(repr, source.schema))}.",
-                file=source.parts[0].path,
+                f"column {pattern!r} is both {taken[pattern]} and --features; leave it out.",
                 column=pattern,
             )
-        found += matched
     if not found:
         raise UsageError("--features names no column; name at least one.")
     return list(dict.fromkeys(found))

@@ -134,18 +134,14 @@ def in_units(
         units = weight.astype(np.int64)
         if (units == weight).all():
             return units, ROW
-    top, last = bit_range(weight)
-    shift = max(0, -last)
-    if shift + top <= 53:
-        units = np.ldexp(weight, shift).astype(np.int64)
-        if sum(int(part.sum()) for part in np.array_split(units, 1 + units.size // 512)) < 2**53:
-            return units, Unit(2.0**-shift)
-    shift = _safe_shift(weight.size, top)
-    rough = int(np.rint(np.ldexp(weight, shift)).astype(np.int64).sum()) + weight.size
-    unit = _rounded_unit(shift, rough)
-    if kind is not None:
-        return carried(weight, unit, np.arange(weight.size), kind), unit
-    return whole_units(weight, unit), unit
+    from calibkit.numerics.sums import ExactSum  # which loads numba: whole numbers do without
+
+    total = ExactSum()
+    total.add(weight)
+    unit = common_unit(weight.size, total.fraction, *bit_range(weight))
+    if kind is None or unit.exact:
+        return whole_units(weight, unit), unit
+    return carried(weight, unit, np.arange(weight.size), kind), unit
 
 
 def bit_range(weight: NDArray[np.float64]) -> tuple[int, int]:
@@ -164,25 +160,17 @@ def common_unit(rows: int, total: Fraction, top: int, last: int) -> Unit:
     shift = max(0, -last)
     if shift + top <= 53 and total * 2**shift < 2**53:
         return Unit(2.0**-shift)
-    shift = _safe_shift(rows, top)
-    return _rounded_unit(shift, round(total * Fraction(2) ** shift) + rows)
+    # First one that has room if all rows weigh as much as the heaviest, then one for the true total.
+    shift = _MOST_BITS - top - rows.bit_length()
+    rough = round(total * Fraction(2) ** shift) + rows
+    shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)  # 2^-1074: the least float
+    return Unit(float(np.ldexp(1.0, -shift)), exact=False)
 
 
 def whole_units(weight: NDArray[np.float64], unit: Unit) -> NDArray[np.int64]:
     """Return weights in units, each rounded for itself; a positive weight never becomes 0."""
     units = np.rint(np.ldexp(weight, 1 - math.frexp(unit.size)[1]))
     return np.maximum(units, weight > 0).astype(np.int64)
-
-
-def _safe_shift(rows: int, top: int) -> int:
-    """Return the exponent of a unit that has room if all rows weigh as much as the heaviest."""
-    return _MOST_BITS - top - rows.bit_length()
-
-
-def _rounded_unit(shift: int, rough: int) -> Unit:
-    """Return the unit that the true total leaves room for; `rough` bounds it in units of 2^-shift."""
-    shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)  # 2^-1074: the least float
-    return Unit(float(np.ldexp(1.0, -shift)), exact=False)
 
 
 def carried(

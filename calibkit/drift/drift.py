@@ -1,6 +1,6 @@
 """Comparing new rows with those of a fit: shares, stability indices and, with labels, rates.
 
-From the rows, or from states of them: see `calibkit.summaries.runs.Run`.
+From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 """
 
 from __future__ import annotations
@@ -11,39 +11,22 @@ from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 import polars as pl
 
-from calibkit.drift.estimate import Cells, estimate
-from calibkit.drift.psi import stability
-from calibkit.drift.rows import (
-    BOUNDARY,
-    CELL,
-    Counts,
-    Sums,
-    Watched,
-    base_rate,
-    cells,
-    count,
-    fitted_rows,
-    plan_watch,
-    watched_of,
-)
+from calibkit.drift.figures import estimated, figures
+from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
 from calibkit.errors import CalibkitError, ModelError
 from calibkit.files.sources import Source
-from calibkit.measures.influence import Level, wilson
-from calibkit.measures.result import Difference, Interval, Metrics, Number, Values
+from calibkit.measures.result import Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import Shown
-from calibkit.numerics.row_hash import hash_text
-from calibkit.numerics.sums import exact_group_sums
-from calibkit.options.drift import DriftOptions
+from calibkit.numerics.hashes import hash_text
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
+from calibkit.options.watch import DriftOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.runs import Plan
-from calibkit.summaries.states import Shard, State, SummedState, new_header
+from calibkit.summaries.states import Plan, Shard, State, SummedState, from_plain, new_header
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
@@ -131,24 +114,15 @@ class Drift(Shown):
         return found
 
 
-def fit(options: DriftOptions, source: Source, *, batch: int | None = None) -> Drift:
+def fit(options: DriftOptions, source: Source) -> Drift:
     """Compare new rows with those that a boundary, or the boundaries of a bundle, were fitted on.
 
-    Parameters
-    ----------
-    options
-        What they are compared with: a boundary that was fitted on rows, or a bundle with such.
-    source
-        The new rows.  Rows that lack a value the model needs count as missing, and nowhere else.
-    batch
-        How many rows are read at a time, None: as many as memory allows; the result does not depend
-        on it.
-
-    Raises `UsageError`: a model that keeps nothing to compare with, or a column that is not there;
-    `DataError`: values out of range or of the wrong type.
+    Rows that lack a value the model needs count as missing, and nowhere else.  Raises `UsageError`: a
+    model that keeps nothing to compare with, or a column that is not there; `DataError`: values out of
+    range or of the wrong type.
     """
     watch = plan_watch(options, source)
-    counted = count(watch, source, batch)
+    counted = count(watch, source)
     return judged(options, watch.watched, counted, source.rows, source.warnings)
 
 
@@ -163,17 +137,14 @@ def judged(
     metrics = Metrics(signature={}, rows=rows, metrics={}, intervals={})
     certificates, told = {}, [*warnings]
     for one in watched:
-        values, bounds = _figures(one, counts, options)
+        values, bounds = figures(one, counts, options)
         metrics.metrics[one.name] = {ALL: values, **_expected(one.model)}
         metrics.intervals[one.name] = {ALL: bounds}
         if options.estimate:
-            rates = _estimated(one, counts.sums[one.name], options)
-            metrics.metrics[one.name][ESTIMATED] = {
-                name: rate.value for name, rate in rates.items()
-            }
-            metrics.intervals[one.name][ESTIMATED] = {
-                name: Interval(rate.low, rate.high) for name, rate in rates.items()
-            }
+            rates = estimated(one, counts.sums[one.name], options).items()
+            metrics.metrics[one.name][ESTIMATED] = {name: rate.value for name, rate in rates}
+            bounds = {name: Interval(rate.low, rate.high) for name, rate in rates}
+            metrics.intervals[one.name][ESTIMATED] = bounds
             told += _blind(one, options)
         sure = _certificate(one.model)
         if sure is not None and options.label is not None:
@@ -192,108 +163,6 @@ def _blind(one: Watched, options: DriftOptions) -> list[str]:
         "at a score depend on it, the estimated precision and recall are off. Give --calibrator a "
         f"model of `calibkit hetcal` with {own.name!r} among its --features."
     ]
-
-
-def _figures(
-    one: Watched, counts: Counts, options: DriftOptions
-) -> tuple[dict[str, Number], dict[str, Interval]]:
-    """Return the metrics of the new rows, and their intervals."""
-    level, sums = Level(options.confidence), counts.sums[one.name]
-    values: dict[str, Number] = {"count": counts.read}
-    bounds: dict[str, Interval] = {}
-
-    def rate(name: str, part: float, whole: float, rows: float) -> None:
-        """Add a rate, None of nothing; `rows` is how many independent rows it is of."""
-        values[name] = part / whole if whole > 0.0 else None
-        if whole > 0.0:
-            bounds[name] = wilson(min(1.0, part / whole), rows, level)
-
-    rate("missing_share", counts.missing, counts.read, counts.read)
-    total = _total(sums, "rows")
-    thinned = _independent(one, sums)
-    kish = total * thinned
-    for name, part in (("selected_share", "selected"), ("outside_range", "outside")):
-        rate(name, _total(sums, part), total, kish)
-    for role in ("score", "uncertainty"):
-        name = f"psi_{role}"
-        # None where the boundary does not read the column.
-        values |= dict.fromkeys((name, f"{name}_expected", f"{name}_p_value"))
-        if role in one.outline and total:
-            bins = _filled(sums[role], one.outline[role].counts)
-            index = stability(*bins, (kish, fitted_rows(one.model)), options.confidence)
-            values[name], bounds[name] = index.value, index.interval
-            values[f"{name}_expected"] = index.expected
-            values[f"{name}_p_value"] = index.p_value
-    if options.label is not None:
-        names = ("labelled", "positives", "labelled_selected", "hits")
-        rows, positives, selected, hits = (_total(sums, name) for name in names)
-        values["labelled"] = rows
-        for name, own, whole in (
-            ("base_rate", positives, rows),
-            ("precision", hits, selected),
-            ("recall", hits, positives),
-            ("fpr", selected - hits, rows - positives),
-        ):
-            rate(name, own, whole, whole * thinned)
-    return values, bounds
-
-
-def _total(sums: Sums, name: str) -> float:
-    return float(sum(sums.get(name, ())))
-
-
-def _estimated(one: Watched, sums: Sums, options: DriftOptions) -> dict[str, Difference]:
-    """Return the rates of the new rows without their labels."""
-    source = one.model if options.calibrator is None else options.calibrator
-    known_rows = fitted_rows(source)
-    found = cells(sums)
-    places = np.array([cell[:3] for cell in found], np.int64).reshape(-1, 3)
-    rows, means = np.array([cell[3:] for cell in found], np.float64).reshape(-1, 2).T
-    old = np.array(one.outline["score"].counts)
-    # Bins that held no fitting row count with the next that did, as in the index.
-    filled = np.flatnonzero(old)
-    bins = np.minimum(np.searchsorted(filled, places[:, 0]), filled.size - 1)
-    known = known_rows * (old[filled] / old.sum())[bins]
-    own = exact_group_sums(rows, bins, filled.size)[bins]
-    return estimate(
-        Cells(
-            rank=places[:, 1],
-            rows=rows,
-            probability=means / rows,
-            selected=places[:, 2] == 1,
-            known=known,
-            ratio=own / known,
-        ),
-        (known_rows, base_rate(source) or 0.5),
-        str(options.assumed),
-        Level(options.confidence),
-        independent=_independent(one, sums),
-    )
-
-
-def _independent(one: Watched, sums: Sums) -> float:
-    """Return how many independent rows there are in a unit of weight (Kish)."""
-    total, square = _total(sums, "rows"), _total(sums, "squares")
-    return total / square if one.sampled and square else 1.0
-
-
-def _filled(new: Sequence[Fraction], old: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the bins that held fitting rows, each with the new rows of empty ones below it.
-
-    Where many fitting rows share the lowest value, the bins below it are empty; new rows that fall
-    there have drifted and must not be left out.  Rows above the last such bin count in it.
-    """
-    kept_new: list[float] = []
-    kept_old: list[float] = []
-    waiting = 0.0
-    for now, before in zip(new, old, strict=True):
-        waiting += float(now)
-        if before > 0.0:
-            kept_new.append(waiting)
-            kept_old.append(before)
-            waiting = 0.0
-    kept_new[-1] += waiting
-    return kept_new, kept_old
 
 
 def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
@@ -377,20 +246,17 @@ class DriftState(SummedState):
         asked = self.header.options.get("asked")
         try:
             options = options_from_plain(asked, DriftOptions, self.path)
-            watched = watched_of(options.fitted)
+            watched = watched_of(options)
         except CalibkitError as error:
             raise ModelError(f"a damaged state: {error}", file=self.path) from None
         return options, watched, self.summary or self._counts(watched)
 
     def _counts(self, watched: list[Watched]) -> Counts:
         told = [self.header.payload.get(one.name) for one in watched]
-        rows = told[0]
-        if list(self.table.columns) != list(_COLUMNS) or not (
-            isinstance(rows, list) and len(rows) == 2 and all(type(n) is int for n in rows)
-        ):
+        if list(self.table.columns) != list(_COLUMNS) or not told or None in told:
             raise ModelError("a damaged state: it holds no counts", file=self.path)
-        read, missing = rows
-        if not 0 <= missing <= read <= self.rows or any(other != rows for other in told):
+        read, missing = from_plain(told[0], tuple[int, int], self.path)
+        if not 0 <= missing <= read <= self.rows or any(other != told[0] for other in told):
             raise ModelError("a damaged state: impossible numbers of rows", file=self.path)
         sums: dict[str, Sums] = {one.name: {} for one in watched}
         try:

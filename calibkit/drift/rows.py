@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
@@ -13,23 +13,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bundles.application import BundleApplier
-from calibkit.bundles.model import BundleModel
-from calibkit.columns.numeric import as_fitted, label_column, weight_column
-from calibkit.columns.rows import RowFinder, missing_mask, present_in
+from calibkit.bundles.model import BundleApplier, BundleModel
+from calibkit.columns.rows import (
+    RowFinder,
+    as_fitted,
+    label_column,
+    missing_mask,
+    present_in,
+    weight_column,
+)
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.application import ROW_NUMBER
-from calibkit.methods.boundary.problem.quantiles import place_between
-from calibkit.methods.boundary.result.decide import probabilities, spread_of
+from calibkit.methods.boundary.application import ROW_NUMBER, probabilities, spread_of
+from calibkit.methods.boundary.problem.columns import place_between
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.applier import Reads, Request, find_columns
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
-from calibkit.numerics.row_hash import hash_rows
+from calibkit.numerics.hashes import hash_rows
 from calibkit.numerics.sums import ExactSum, group_fractions
-from calibkit.options.drift import DriftOptions
+from calibkit.options.watch import DriftOptions
 
 Floats = NDArray[Any]
 
@@ -38,6 +41,9 @@ _NUMBERS: Final = ("read", "missing", "hash")
 
 #: Sums over the rows of a boundary, by name; see `Counts`.
 Sums = dict[str, list[Fraction]]
+
+#: The places of rows that have a label, and these labels.
+Judged = tuple[NDArray[np.int64], NDArray[np.uint8]]
 
 #: What the only boundary of a model is called.
 BOUNDARY = "boundary"
@@ -84,31 +90,30 @@ class Watched:
 
     name: str
     model: BoundaryModel
-    names: dict[str, str]
+    names: Mapping[str, str]
     outline: dict[str, Outline]
     weight: str | None
 
     @property
-    def sampled(self) -> bool:
-        """Whether a fitting row stood for others like it, and new rows do."""
+    def independent(self) -> bool:
+        """Whether rows count as drawn one by one, though they have weights."""
         fitted = self.model.columns.get("weight")
-        return fitted is not None and fitted.kind == "sampling"
+        return fitted is None or fitted.kind != "sampling"
 
 
 @dataclass(frozen=True)
 class Watch:
     """How rows are read and what is watched in them, settled before any is read.
 
-    `maker` makes their probabilities, from the columns `made_from`; None: their scores are some.
+    `calibrated` makes the probabilities of rows; None: their scores are some.
     """
 
+    options: DriftOptions
     watched: Sequence[Watched]
     reads: Reads
-    bundle: BundleApplier | None
-    apply: Request
-    options: DriftOptions
-    maker: Any = None
-    made_from: Reads | None = None
+    applier: Any
+    request: Request
+    calibrated: Callable[[pl.DataFrame, RowFinder], Floats] | None = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -138,20 +143,17 @@ class Counts:
         """Return what was counted of the rows of all."""
         parts = (self, *others)
         every = {owner: added(part.sums[owner] for part in parts) for owner in self.sums}
-        numbers = (sum(getattr(part, name) for part in parts) for name in _NUMBERS)
-        return Counts(every, *numbers)
+        return Counts(every, *(sum(getattr(part, name) for part in parts) for name in _NUMBERS))
 
 
 def added(parts: Iterable[Sums]) -> Sums:
     """Return the sums over the rows of all parts; a part may lack some."""
-    found: Sums = {}
+    found: dict[str, list[list[Fraction]]] = {}
     for part in parts:
         for name, values in part.items():
-            known = found.get(name)
-            found[name] = (
-                values if known is None else [a + b for a, b in zip(known, values, strict=True)]
-            )
-    return found
+            found.setdefault(name, []).append(values)
+    sums = ((name, zip(*own, strict=True)) for name, own in found.items())
+    return {name: [sum(values, Fraction()) for values in own] for name, own in sums}
 
 
 def cell_sums(
@@ -194,49 +196,47 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     Raises `UsageError` for a boundary that keeps nothing to compare with and for a column that is not
     there, `ModelError` for a model without a boundary, `DataError` for a column of another maker.
     """
-    model, elsewhere = options.fitted, options.elsewhere
+    model = options.fitted
     if options.label is not None:
         source.require([options.label], "--label")
         if options.positive is not None:
             source.as_written([options.label])
-    apply = Request(columns=elsewhere)
-    if isinstance(model, BoundaryModel):
-        used = find_columns(model, source, apply, ("score", *model.spreads))
-        segments = [model.columns["by"].name] if "by" in model.columns else []
-        source.require(segments, "the model's segments (--by)")
-        watched = [_watched(BOUNDARY, model, used, source, options.weight)]
-        reads, applier = Reads(used, tuple(segments)), None
-    elif isinstance(model, BundleModel):
-        applier = BundleApplier(model)
-        if any(step.random for step in applier.steps):
-            apply = replace(apply, key=ROW_NUMBER)
-        reads = applier.reads(source, apply)
-        watched = [
-            _watched(str(step.name), step.model, own.needed, source, options.weight)
-            for step, own in zip(applier.steps, applier.own_reads, strict=True)
-            if isinstance(step.model, BoundaryModel)
-        ]
-    else:
-        watched = []
-    if not watched:
+    boundaries, applier = boundaries_of(model), KINDS[model.kind].applier(model)
+    several = isinstance(applier, BundleApplier)
+    if not boundaries:
         raise ModelError(
-            f"a model of kind {model.kind!r} {'without a boundary ' if model.kind == 'bundle' else ''}"
+            f"a model of kind {model.kind!r} {'without a boundary ' if several else ''}"
             "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
             "boundaries"
         )
-    check_makers(model, elsewhere, source)
-    watch = Watch(watched, reads, applier, apply, options)
+    draws = any(one.randomise is not msgspec.UNSET for one in boundaries.values())
+    request = Request(columns=options.elsewhere, key=ROW_NUMBER if draws else None)
+    reads = applier.reads(source, request)
+    names = {BOUNDARY: reads.needed}
+    if isinstance(applier, BundleApplier):
+        own = zip(applier.steps, applier.own_reads, strict=True)
+        names = {str(step.name): part.needed for step, part in own}
+    watched = watched_of(options, names)
+    for one in watched:
+        if one.weight is not None:
+            source.require([one.weight], "--weight (the model was fitted on weighted rows)")
+    check_makers(model, options.elsewhere, source)
+    watch = Watch(options, watched, reads, applier, request)
     if options.estimate:
         _check_probabilities(options, watched)
-    if not options.estimate or options.calibrator is None:
+    if options.calibrator is None:
         return watch
     maker = KINDS[options.calibrator.kind].applier(options.calibrator)
     made_from = maker.reads(source, Request())
     check_makers(options.calibrator, {}, source)
-    own = {f"calibrator {role}": name for role, name in made_from.needed.items()}
-    more = (*reads.optional, *made_from.optional)
-    reads = replace(reads, needed=reads.needed | own, optional=more)
-    return replace(watch, reads=reads, maker=maker, made_from=made_from)
+
+    def calibrated(frame: pl.DataFrame, where: RowFinder) -> Floats:
+        made: pl.Series = maker.values(frame, where, made_from, Request())[0]
+        return made.to_numpy()
+
+    needed = {f"calibrator {role}": name for role, name in made_from.needed.items()}
+    reads = Reads(reads.needed | needed, (*reads.optional, *made_from.optional))
+    return replace(watch, reads=reads, calibrated=calibrated)
 
 
 def _check_probabilities(options: DriftOptions, watched: Sequence[Watched]) -> None:
@@ -277,109 +277,90 @@ def base_rate(model: Any) -> float | None:
     return float(positives / (positives + (rows - positives) / kept))
 
 
-def _watched(
-    name: str, model: BoundaryModel, used: dict[str, str], source: Source | None, weight: str | None
-) -> Watched:
-    """Return a boundary and its outline; `source` None: its rows were counted elsewhere."""
-    if model.fit.reference is None:
-        raise UsageError(
-            f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; fit "
-            "it on rows."
-        )
-    if model.review_thresholds is not msgspec.UNSET:
-        raise UsageError(
-            f"{name}: drift compares what one threshold a level selects, and this one blocks and "
-            "reviews; judge it by evaluate --boundary."
-        )
-    found = {}
-    for role in ("score", *(role for role in model.spreads if role == "uncertainty")):
-        quantiles, counts, largest = (
-            getattr(model.fit.reference, f"{role}_{part}")
-            for part in ("quantiles", "counts", "max")
-        )
-        if quantiles is not None and counts is not None:
-            ends = np.array([threshold_value(value) for value in quantiles])
-            found[role] = Outline(ends, tuple(counts), threshold_value(largest))
-    fitted = model.columns.get("weight")
-    weight = weight or (None if fitted is None else fitted.name)
-    if weight is not None and source is not None:
-        source.require([weight], "--weight (the model was fitted on weighted rows)")
-    return Watched(name, model, used, found, weight)
-
-
-def watched_of(model: Any) -> list[Watched]:
-    """Return the boundaries of a model whose rows were counted; their columns are not known."""
-    named = {BOUNDARY: model}
+def boundaries_of(model: Any) -> dict[str, BoundaryModel]:
+    """Return a boundary, or those of a bundle, by what they are called."""
+    parts = [(BOUNDARY, model)]
     if isinstance(model, BundleModel):
-        steps = BundleApplier(model).steps
-        named = {str(one.name): one.model for one in steps if isinstance(one.model, BoundaryModel)}
-    return [_watched(name, one, {}, None, None) for name, one in named.items()]
+        parts = [(str(step.name), step.model) for step in model.steps()]
+    return {name: own for name, own in parts if isinstance(own, BoundaryModel)}
 
 
-def count(watch: Watch, source: Source, rows: int | None = None, *, hashed: bool = False) -> Counts:
-    """Return what there is to count, reading so many rows at a time; None: as memory allows.
-
-    With `hashed` the counts have a hash of the rows, which takes as long as the counting.
-    """
-    columns = list(dict.fromkeys([*watch.columns.values(), *watch.reads.optional]))
-    found = Counts({one.name: {} for one in watch.watched}, 0, 0)
-    for window in source.windows(columns, rows=rows):
-        found = found.merge(_count_window(watch, window, columns, hashed))
+def watched_of(
+    options: DriftOptions, names: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Watched]:
+    """Return the boundaries of a model; without the `names` of their columns of rows counted before."""
+    found = []
+    for name, model in boundaries_of(options.fitted).items():
+        if model.fit.reference is None:
+            raise UsageError(
+                f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; "
+                "fit it on rows."
+            )
+        if model.review_thresholds is not msgspec.UNSET:
+            raise UsageError(
+                f"{name}: drift compares what one threshold a level selects, and this one blocks and "
+                "reviews; judge it by evaluate --boundary."
+            )
+        outline = {}
+        for role in ("score", *(role for role in model.spreads if role == "uncertainty")):
+            names_of = (f"{role}_{part}" for part in ("quantiles", "counts", "max"))
+            quantiles, counts, largest = (getattr(model.fit.reference, one) for one in names_of)
+            if quantiles is not None and counts is not None:
+                ends = np.array([threshold_value(value) for value in quantiles])
+                outline[role] = Outline(ends, tuple(counts), threshold_value(largest))
+        fitted = model.columns.get("weight")
+        weight = options.weight or (None if fitted is None else fitted.name)
+        found.append(Watched(name, model, (names or {}).get(name, {}), outline, weight))
     return found
 
 
-def _count_window(watch: Watch, window: Source, columns: list[str], hashed: bool) -> Counts:
-    frame, where = window.read(columns), RowFinder(window)
-    read = frame.height
-    present = present_in([frame[name] for name in watch.reads.needed.values()])
-    if present is not None:
-        frame = frame.filter(pl.Series(present))
-        where = replace(where, kept=np.flatnonzero(present))
-    total_hash = hash_rows(frame) if hashed else 0
-    every: dict[str, Sums] = {one.name: {} for one in watch.watched}
-    if frame.height:
-        judged = _labels(watch.options, frame, where)
-        probability = None
-        if watch.made_from is not None:
-            made: pl.Series = watch.maker.values(frame, where, watch.made_from, Request())[0]
-            probability = made.to_numpy()
-        if watch.bundle is not None:
-            frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
-        for one in watch.watched:
-            every[one.name] = _sums(one, frame, where, judged, probability, watch.options.estimate)
-    return Counts(every, read, read - frame.height, total_hash)
+def count(watch: Watch, source: Source, *, hashed: bool = False) -> Counts:
+    """Return what there is to count; `hashed`: with a hash of the rows, which takes as long."""
+    columns = list(dict.fromkeys([*watch.columns.values(), *watch.reads.optional]))
+    found = Counts({one.name: {} for one in watch.watched}, 0, 0)
+    for window in source.windows(columns):
+        frame, where = window.read(columns), RowFinder(window)
+        read = frame.height
+        present = present_in([frame[name] for name in watch.reads.needed.values()])
+        if present is not None:
+            frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
+        every: dict[str, Sums] = {one.name: {} for one in watch.watched}
+        numbers = read, read - frame.height, hash_rows(frame) if hashed else 0
+        if frame.height:
+            judged = _labels(watch.options, frame, where)
+            probability = None if watch.calibrated is None else watch.calibrated(frame, where)
+            if isinstance(watch.applier, BundleApplier):
+                frame = frame.with_columns(**watch.applier.made(frame, where, watch.request))
+            for one in watch.watched:
+                every[one.name] = _sums(one, frame, where, judged, probability, watch.options)
+        found = found.merge(Counts(every, *numbers))
+    return found
 
 
-def _labels(
-    options: DriftOptions, frame: pl.DataFrame, where: RowFinder
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
+def _labels(options: DriftOptions, frame: pl.DataFrame, where: RowFinder) -> Judged | None:
     """Return the places and the labels of the rows that have one; None where none is asked for."""
     if options.label is None:
         return None
-    column = frame[options.label]
-    places = np.arange(frame.height)
-    if options.unlabelled == "drop":
-        absent = missing_mask(column, empty=True)
-        places = places if absent is None else np.flatnonzero(~absent)
-        column = column.gather(places)
-        where = replace(where, kept=places if where.kept is None else where.kept[places])
+    column, places = frame[options.label], np.arange(frame.height)
+    absent = missing_mask(column, empty=True) if options.unlabelled == "drop" else None
+    if absent is not None:
+        places = np.flatnonzero(~absent)
+        column, where = column.gather(places), where.only(places)
     if not places.size:
         return places, np.empty(0, np.uint8)
-    label, _ = label_column(column, where, positive=options.positive, must_occur=False)
-    return places, label
+    return places, label_column(column, where, positive=options.positive, must_occur=False)[0]
 
 
 def _sums(
     one: Watched,
     frame: pl.DataFrame,
     where: RowFinder,
-    judged: tuple[NDArray[np.int64], NDArray[np.uint8]] | None,
+    judged: Judged | None,
     probability: Floats | None,
-    estimated: bool,
+    options: DriftOptions,
 ) -> Sums:
     """Return the sums over the rows of a window that a boundary sees."""
-    model = one.model
-    heavy = np.ones(frame.height)
+    model, heavy = one.model, np.ones(frame.height)
     if one.weight is not None:
         heavy = weight_column(frame[one.weight], where)
     values = {
@@ -394,26 +375,23 @@ def _sums(
     for role, outline in one.outline.items():
         found[role] = group_fractions(heavy, outline.bins(values[role]), len(outline.counts))
         outside |= outline.outside(values[role])
+    taken = chance * heavy
     columns = {
         "rows": heavy,
         "squares": heavy * heavy,
-        "selected": chance * heavy,
+        "selected": taken,
         "outside": outside * heavy,
     }
     if judged is not None:
         places, label = judged
-        mass, taken = heavy[places], (chance * heavy)[places]
-        columns |= {
-            "labelled": mass,
-            "positives": mass * label,
-            "labelled_selected": taken,
-            "hits": taken * label,
-        }
+        mass, taken = heavy[places], taken[places]
+        columns |= {"labelled": mass, "positives": mass * label}
+        columns |= {"labelled_selected": taken, "hits": taken * label}
     for name, column in columns.items():
         total = ExactSum()
         total.add(column)
         found[name] = [total.fraction]
-    if estimated:
+    if options.estimate:
         own = values["score"] if probability is None else probability
         place = one.outline["score"].bins(values["score"])
         found |= cell_sums(own.astype(np.float64), place, chance, heavy)

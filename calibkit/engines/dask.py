@@ -117,28 +117,39 @@ class DaskEngine:
         work = partial(_of_one_version, function, __version__)
         return Results(self, self._client.map(work, parts, pure=False), parts)
 
-    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
+    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: float = 0) -> R:
         """Return the results of `map` as one.
 
-        Those of no more rows than there is `room` for are merged here; more in a tree on the workers,
-        of which only the last one comes here.
+        They come here while others are still worked on, as long as there is `room` for their rows; the
+        others are merged in a tree on the workers, of which only the last one comes.
         """
         assert isinstance(results, Results)
-        futures, rows = results.futures, 0
-        sizes = self._client.map(attrgetter("rows"), futures, pure=False)
-        part_of = {size.key: part for size, part in zip(sizes, results.parts, strict=True)}
-        watched = self._dask.as_completed(sizes, loop=self._client.loop)
-        for place, size in enumerate(watched, start=1):
-            with self.explained(part_of[size.key]):
-                rows += size.result()
-            tell(rows, rows * len(sizes) // place)
-        while len(futures) > 1 and rows > room:
+        left, here, rows, known = dict(enumerate(results.futures)), dict[int, R](), 0, 0
+        # Ahead of other parts: a worker would tell the rows of all of its parts at its end.
+        sizes = self._client.map(attrgetter("rows"), results.futures, pure=False, priority=1)
+        place_of = {size.key: place for place, size in enumerate(sizes)}
+        for batch in self._dask.as_completed(sizes, loop=self._client.loop).batches():
+            places = [place_of[size.key] for size in batch]
+            for place, size in zip(places, batch, strict=True):
+                with self.explained(results.parts[place]):
+                    rows += size.result()
+            if rows <= room:
+                came = self._gathered([left.pop(place) for place in places])
+                here.update(zip(places, came, strict=True))
+            known += len(batch)
+            tell(rows, rows * len(sizes) // known)
+        futures = list(left.values())
+        while len(futures) > 1:
             groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
             futures = [self._client.submit(merge, group, pure=False) for group in groups]
-        with self.explained():
-            # Rows come straight from the workers; through the scheduler where these are out of reach.
-            found: list[R] = self._client.gather(futures, direct=True)
+        found = [here[place] for place in sorted(here)] + self._gathered(futures)
         return merge(found) if len(found) > 1 else found[0]
+
+    def _gathered(self, futures: Sequence[Any]) -> list[Any]:
+        """Return results straight from workers; through the scheduler where these are out of reach."""
+        with self.explained():
+            found: list[Any] = self._client.gather(futures, direct=True)
+        return found
 
     def finish(self, futures: Sequence[Any]) -> None:
         """Wait until nobody is at work any more: what is written late would stay behind."""

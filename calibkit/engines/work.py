@@ -1,8 +1,8 @@
 """Work on files wherever an engine says: states made and merged, models applied.
 
 A file is a shard, or a large one several: it is cut between row groups, so that its parts can be read
-by themselves.  Nothing of a method is loaded here before its work has begun elsewhere: loading it takes
-as long as a worker needs for a million rows.
+by themselves.  Neither a method nor what reads rows is loaded here before the work has begun elsewhere:
+loading them takes as long as a worker needs for some million rows.
 """
 
 from __future__ import annotations
@@ -16,27 +16,23 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
-from calibkit.apply import apply
 from calibkit.engines.dask import LOCAL, DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.dialect import Dialect, Mark
-from calibkit.files.formats import TEXT_FORMATS, suffix_format
-from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
-from calibkit.files.sinks import Transaction, make_folders, write_frames
-from calibkit.files.sources import Source, open_source
+from calibkit.files.formats import TEXT_FORMATS, Dialect, Mark, suffix_format
+from calibkit.files.paths import STDIN, Named, find_files, is_remote
+from calibkit.files.table import check_rows
 from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
-from calibkit.models.lineage import footer
-from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later, warm_up
 
 if TYPE_CHECKING:
-    from calibkit.summaries.runs import Run
-    from calibkit.summaries.states import State
+    import polars as pl
+
+    from calibkit.files.sources import Source
+    from calibkit.models.model import Model
+    from calibkit.summaries.states import Run, State
 
 #: Files of fewer bytes are read in one piece.
 _SMALL_BYTES: Final = 2**22
@@ -62,7 +58,7 @@ class Shard:
     """A file of the inputs, or a part of one: the rows of a stretch; None: all.
 
     Its name is the one that the user gave it: for messages, and for models that name files; its path
-    is where it is whatever the folder that a worker runs in; see `calibkit.files.inputs.Part`.
+    is where it is whatever the folder that a worker runs in; see `calibkit.files.paths.Part`.
     """
 
     name: str
@@ -76,17 +72,17 @@ class Opening:
     """How shards are opened; see `calibkit.files.sources.open_source`."""
 
     input_format: str | None
-    dtype: str
     memory: Memory
     dialect: Dialect | None = None
 
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
+        from calibkit.files.sources import open_source
+
         try:
             source = open_source(
                 [Named(shard.path, shard.name, shard.relative)],
                 input_format=self.input_format,
-                dtype=self.dtype,
                 memory=self.memory,
                 dialect=self.dialect,
             )
@@ -220,20 +216,6 @@ class StateTask:
         source = self.opening.open(shard)
         return read_so(self.make(source), source.told, source.noted)
 
-    def packed(self, shard: Shard) -> Packed:
-        """Return the file of a state of rows, so packed that it takes no longer than to send it."""
-        state = self(shard)
-        return Packed(state.rows, state.to_bytes("lz4"), state.noted)
-
-
-@dataclass(frozen=True)
-class Packed:
-    """The file of a state."""
-
-    rows: int
-    data: bytes
-    noted: Noted
-
 
 def _state(method: Callable[[], Run[Any, Any]], options: Any, source: Source) -> State:
     return method().state(options, source)
@@ -251,8 +233,8 @@ def state_on_cluster(
 ) -> State:
     """Return the state of the rows of all files; see `state_of_all`.
 
-    `method` loads what makes states: one of `calibkit.registry.fits`.  The memory of the opening is
-    that of this machine; a local cluster has a process for each thread.
+    `method` loads what makes states: `run` of one of `calibkit.registry.methods.STATES`.  The memory of
+    the opening is that of this machine; a local cluster has a process for each thread.
     """
 
     def load() -> None:
@@ -285,19 +267,12 @@ def state_of_all(
     """
 
     def state(task: StateTask, work: Sequence[Shard]) -> State:
-        files = engine.map(task.packed, work) if of_rows else []
-        states = [] if of_rows else engine.map(task, work)
+        states = engine.map(task, work)
         meanwhile()
-        from calibkit.registry.states import state_of
         from calibkit.summaries.states import join_states
 
-        if of_rows:
-            found = join_states(
-                [replace(state_of(f.data, "a shard's rows"), noted=f.noted) for f in files]
-            )
-        else:
-            found = engine.reduce(join_states, states, task.opening.memory.entries)
-        return replace(found, path=shards[0].name)
+        room = inf if of_rows else task.opening.memory.entries
+        return replace(engine.reduce(join_states, states, room), path=shards[0].name)
 
     work = divided(engine, shards, task.opening) if divide else shards
     try:
@@ -338,15 +313,18 @@ class ApplyTask:
 
     def __call__(self, order: Order) -> Told:
         """Write a shard's rows with the added columns; return what is to be told."""
+        from calibkit.apply import apply
+        from calibkit.files.sinks import write_frames
+        from calibkit.models.lineage import footer
+
         source = self.opening.open(order)
         plan = apply.plan_application(self.model, source, self.options)
-        run = apply.Run(plan, source, self.options, self.opening.memory, threads=1)
         said: list[str] = []
         rows = 0
 
         def frames() -> Iterator[pl.DataFrame]:
             nonlocal rows
-            for frame in run.frames(said.append):
+            for frame in plan.frames(self.opening.memory, 1, said.append):
                 rows += frame.height
                 yield frame
 
@@ -368,6 +346,8 @@ def apply_on_cluster(
     The memory of the task is that of this machine; a local cluster has a process for each thread.
     `tell` is called with each warning before a file appears.
     """
+    from calibkit.files.sinks import Transaction, make_folders
+
     own = replace(task, opening=task.opening.of_worker(address, threads))
     with Transaction() as transaction, DaskEngine(address, threads) as cluster:
         make_folders(list(outputs))

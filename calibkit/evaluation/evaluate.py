@@ -1,11 +1,10 @@
 """An evaluation: read the rows, cut them into slices, compute every metric of every score.
 
-As a run it goes from rows, or from states of them, to metrics: see `calibkit.summaries.runs.Run`.
+As a run it goes from rows, or from states of them, to metrics: see `calibkit.summaries.states.Run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -15,37 +14,27 @@ import polars as pl
 
 from calibkit.columns.remarks import of_weights
 from calibkit.errors import ModelError
-from calibkit.evaluation.findings import Evaluated, Findings
-from calibkit.evaluation.rows import (
-    EvaluateRows,
-    columns_used,
-    grid_of,
-    read_evaluate_rows,
-    reading_of,
-    rows_of,
-)
-from calibkit.evaluation.slices import ALL, Slice, check_names, slices_of
+from calibkit.evaluation import rows as reading
+from calibkit.evaluation.findings import ALL, Evaluated, Findings, Slice, check_names, slices_of
+from calibkit.evaluation.rows import EvaluateRows, columns_used, read_evaluate_rows
 from calibkit.files.sources import Source
-from calibkit.measures import cells as cell_metrics
-from calibkit.measures import decisions, net_benefit, registry
-from calibkit.measures.curves import curve_rows
-from calibkit.measures.decisions import confusion_of
-from calibkit.measures.metric import signed
-from calibkit.measures.net_benefit import Flagged
+from calibkit.measures import decisions, metrics
+from calibkit.measures.cells import Cells, mean_gap, stretches
+from calibkit.measures.decisions import NET_BENEFIT, Flagged, confusion_of
 from calibkit.measures.ranking import ranges
-from calibkit.measures.views import View, view_of
+from calibkit.measures.reliability import curve_rows
+from calibkit.measures.views import View, signed, view_of
 from calibkit.models.lineage import model_hash
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.metrics import stem
+from calibkit.options.metrics import OF_CELLS, stem
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.row_states import Reading as RowReading
 from calibkit.summaries.row_states import RowState, options_of, row_state, sources_of
-from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State, from_plain
+from calibkit.summaries.score_summary import rows_of_state, score_state
+from calibkit.summaries.states import Plan, State, from_plain
 
 __all__ = ["Evaluated", "evaluate", "evaluate_rows", "finish", "fit", "plan", "state"]
 
@@ -63,11 +52,11 @@ def evaluate(
     are missing, out of range or of the wrong type.
     """
     if options.counts is not None:
-        from calibkit.evaluation.evaluate_votes import evaluate_votes
+        from calibkit.evaluation.classes import evaluate_votes
 
         return evaluate_votes(options, source, curves=curves)
     if options.patterns:
-        from calibkit.evaluation.evaluate_classes import evaluate_classes
+        from calibkit.evaluation.classes import evaluate_classes
 
         return evaluate_classes(options, source, curves=bool(curves))
     return evaluate_rows(options, read_evaluate_rows(options, source), curves=bool(curves))
@@ -78,32 +67,30 @@ def evaluate_rows(
 ) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
     findings = Findings(asked=options)
-    settings, ranked = options.settings, options.wanted(registry.names(options.settings))
+    settings, ranked = options.settings, options.wanted(metrics.names(options.settings))
     if len(rows.scores) == 1 and options.chosen is None:
         ranked = [name for name in ranked if name != "log_loss_reduction"]
-    compared = [name for name in ranked if registry.METRICS[stem(name)].compared]
+    compared = [name for name in ranked if metrics.METRICS[stem(name)].compared]
     decided = decisions.names(options.chosen)
     check_names(options.tops, rows.segments)
     for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
         small = part.small(options.min_rows, rows.times)
         views: list[View] = []
         for name, score in rows.scores.items():
-            first = views[0] if views else None
-            more = {"base_rate": rows.base_rate, "baseline": first}
+            more = {"base_rate": rows.base_rate, "baseline": views[0] if views else None}
             view = view_of(rows.sample(score, part), name, part.name, settings, **more)
             views.append(view)
-            signature = partial(registry.signature, settings=settings)
-            findings.judge(view, registry.compute(view, ranked), signature, small)
+            findings.judge(view, metrics.compute(view, ranked), small)
             if rows.score_bits is not None and not small:
                 findings.ranges.setdefault(name, {})[part.name] = ranges(view)
         for other in views[1:]:
-            findings.differ(views[0], other, compared)
+            both = (views[0], other)
+            findings.differ(views[0].name, other.name, part.name, compared, both)
         if rows.cells is not None:
             _add_cells(findings, rows.cells, views, part, small)
         for name, taken in rows.decisions.items():
             confusion = confusion_of(rows.sample(taken, part), name, part.name, settings)
-            signature = partial(signed, options={}, settings=settings)
-            findings.judge(confusion, decisions.compute(confusion, decided), signature, small)
+            findings.judge(confusion, decisions.compute(confusion, decided), small)
         if curves and not small:
             findings.drawn += [curve_rows(view, findings.confidence) for view in views]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
@@ -112,15 +99,17 @@ def evaluate_rows(
 
 
 def _add_cells(
-    findings: Findings, cells: cell_metrics.Cells, views: list[View], part: Slice, small: bool
+    findings: Findings, cells: Cells, views: list[View], part: Slice, small: bool
 ) -> None:
+    """Keep ECE@j and cumulative ECE@j of each score in a slice."""
     asked, own = findings.asked, replace(cells, cell=part.of(cells.cell))
-    names = asked.wanted(list(cell_metrics.names(cells)))
+    names = asked.wanted([f"{name}:{j}" for name in OF_CELLS for j in range(cells.columns)])
     for view in views:
-        values = cell_metrics.compute(view.sample, own, asked.settings)
-        findings.add(view.name, part.name, {metric: values[metric] for metric in names}, small)
-    for metric in names:
-        findings.metrics.signature[metric] = cell_metrics.signature(metric, cells, asked.settings)
+        gaps = {name: found for name, found, _ in stretches(view.sample, own, asked.settings)}
+        findings.add(view.name, part.name, {name: mean_gap(gaps[name]) for name in names}, small)
+    shape: dict[str, object] = {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}
+    for name in names:
+        findings.metrics.signature[name] = signed(name, shape, asked.settings)
 
 
 def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
@@ -135,11 +124,9 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
 
 
 def decision_curves(options: EvaluateOptions, rows: EvaluateRows) -> pl.DataFrame:
-    """Return net benefit by threshold and model: see `calibkit.measures.net_benefit`."""
+    """Return net benefit by threshold and model: see `calibkit.measures.decisions`."""
     confidence = options.confidence if options.intervals else None
-    return net_benefit.curves(
-        models_of(options, rows), net_benefit.NET_BENEFIT, confidence, options.seed
-    )
+    return decisions.curves(models_of(options, rows), NET_BENEFIT, confidence, options.seed)
 
 
 #: The name under which the registry of methods looks for it.
@@ -176,17 +163,6 @@ def _options_of(state: ClassesState, threads: int | None = None) -> EvaluateOpti
     return options
 
 
-def _reader_of(options: EvaluateOptions) -> Callable[[Source], object]:
-    """Return what refuses rows of class probabilities that cannot be judged."""
-    if options.counts is not None:
-        from calibkit.evaluation.evaluate_votes import read_votes
-
-        return partial(read_votes, options)
-    from calibkit.evaluation.evaluate_classes import read_classes
-
-    return partial(read_classes, options)
-
-
 def plan(options: EvaluateOptions, source: Source) -> Plan:
     """Return what an evaluation would do."""
     return Plan(columns_used(options, source), options.steps())
@@ -195,11 +171,14 @@ def plan(options: EvaluateOptions, source: Source) -> Plan:
 def state(options: EvaluateOptions, source: Source) -> State:
     """Return the state of a shard: of class probabilities its rows; errors as `evaluate`."""
     if options.patterns:
+        from calibkit.evaluation.classes import read_classes, read_votes
+
         used = list(columns_used(options, source).values())
-        return row_state(ClassesState, options, {}, RowReading(source, used, _reader_of(options)))
+        reader = partial(read_classes if options.counts is None else read_votes, options)
+        return row_state(ClassesState, options, {}, RowReading(source, used, reader))
     memory = source.memory or memory_budget(None)
-    summary = summarise_scores(source, reading_of(options, source), memory)
-    table = grid_of(options.grid)
+    summary = summarise_scores(source, reading.reading_of(options, source), memory)
+    table = reading.grid_of(options.grid)
     left = replace(
         options, boundary=None, grid=None, grid_score=None, uncertainty=None, threads=None
     )
@@ -224,4 +203,4 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
     rows = rows_of_state(state, memory, options.needs_each)
-    return evaluate_rows(options, rows_of(options, rows, problem.shape))
+    return evaluate_rows(options, reading.rows_of(options, rows, problem.shape))

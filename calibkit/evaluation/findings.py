@@ -1,20 +1,33 @@
-"""What an evaluation finds, as it is found slice by slice and as it is handed on."""
+"""What an evaluation finds, slice by slice and as it is handed on; slices of the rows.
+
+Slices are all rows, the top by a column, and the values of a column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from calibkit.columns.resolution import Range
-from calibkit.measures import intervals
+from calibkit.columns.segments import Segments
+from calibkit.errors import UsageError
+from calibkit.measures import metrics
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import IntervalOptions
+from calibkit.measures.metrics import signature
 from calibkit.measures.result import Coarse, Difference, Metrics, Number
-from calibkit.measures.views import View
+from calibkit.measures.views import View, signed
+from calibkit.models.model import Range
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.metrics import Share
+from calibkit.summaries.tally import count_rows
+
+#: Metrics that say how many rows there are.
+_ALWAYS = ("count", "rows_used", "rows_two_raters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,49 +61,47 @@ class Findings:
     drawn: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
-        """Keep the metrics of a score in a slice; where that has too few rows, the count alone."""
+        """Keep the metrics of a score in a slice; where that has too few rows, their number alone."""
         kept = {
-            name: None if small and name != "count" else value for name, value in values.items()
+            name: None if small and name not in _ALWAYS else value for name, value in values.items()
         }
         self.metrics.metrics.setdefault(score, {}).setdefault(part, {}).update(kept)
 
-    def judge(
-        self,
-        data: View | Confusion,
-        values: Mapping[str, Number],
-        signature: Callable[..., str],
-        small: bool,
-    ) -> None:
+    def judge(self, data: View | Confusion, values: Mapping[str, Number], small: bool) -> None:
         """Keep the metrics of a score in a slice with their intervals, and their signatures."""
         self.add(data.name, data.part, values, small)
-        asked = self.asked.intervals
+        asked, settings = self.asked.intervals, self.asked.settings
         if asked:
             kept = self.metrics.metrics[data.name][data.part]
-            found = intervals.intervals(kept, data, self.options)
+            found = metrics.intervals(kept, data, self.options)
             self.metrics.intervals.setdefault(data.name, {})[data.part] = found
         for name in values:
-            how = intervals.method(name, data, self.options) if asked else None
-            self.metrics.signature[name] = signature(name, interval=how)
+            how = metrics.method(name, data, self.options) if asked else None
+            decided = isinstance(data, Confusion)
+            said = signed(name, {}, settings, how) if decided else signature(name, settings, how)
+            self.metrics.signature[name] = said
 
-    def gaps(
-        self, baseline: str, score: str, part: str, names: Sequence[str]
-    ) -> dict[str, float | None]:
-        """Return by how much the metrics of a score differ from the baseline's in a slice."""
-        base, own = self.metrics.metrics[baseline][part], self.metrics.metrics[score][part]
+    def differ(
+        self,
+        baseline: str,
+        other: str,
+        part: str,
+        names: Sequence[str],
+        views: tuple[View, View] | None = None,
+    ) -> None:
+        """Keep by how much metrics of two scores of the same rows differ in a slice.
+
+        With intervals, where the `views` of both are given.
+        """
+        base, own = (self.metrics.metrics[score][part] for score in (baseline, other))
         known = {name: (base[name], own[name]) for name in names}
-        return {n: None if a is None or b is None else b - a for n, (a, b) in known.items()}
-
-    def differ(self, baseline: View, other: View, names: Sequence[str]) -> None:
-        """Keep by how much metrics of two scores of the same rows differ, with intervals."""
-        values = self.gaps(baseline.name, other.name, other.part, names)
+        gaps = {n: None if a is None or b is None else b - a for n, (a, b) in known.items()}
         found = {}
-        if self.asked.intervals:
-            found = intervals.differences(values, baseline, other, self.options)
-        self.metrics.differences.setdefault(f"{other.name}-{baseline.name}", {})[other.part] = {
-            metric: Difference(
-                value, *((found[metric].low, found[metric].high) if metric in found else ())
-            )
-            for metric, value in values.items()
+        if views and self.asked.intervals:
+            found = metrics.differences(gaps, *views, self.options)
+        ends = {name: (one.low, one.high) for name, one in found.items()}
+        self.metrics.differences.setdefault(f"{other}-{baseline}", {})[part] = {
+            name: Difference(value, *ends.get(name, ())) for name, value in gaps.items()
         }
 
     @property
@@ -120,3 +131,75 @@ class Findings:
             self.metrics.resolution = Coarse(score_bits, self.ranges)
         curves = pl.concat(self.drawn) if self.drawn else None
         return Evaluated(metrics=self.metrics, curves=curves, warnings=warnings, notes=notes)
+
+
+#: The slice of all rows.
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some of the rows."""
+
+    name: str  # ``all``, ``top:SHARE`` or ``COLUMN:VALUE``
+    rows: NDArray[Any] | None  # which rows, by number or as a mask; None is all
+    segment: bool = False  # whether it is the value of a column, which may have too few rows
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the slice of a column."""
+        return values if self.rows is None else values[self.rows]
+
+    def small(self, least: int, times: NDArray[np.int64] | None = None) -> bool:
+        """Return whether it is a segment with fewer rows than `least`, each once or so many times."""
+        if not self.segment or self.rows is None:
+            return False
+        return int(self.rows.size if times is None else times[self.rows].sum()) < least
+
+
+def top_rows(
+    values: NDArray[Any], weight: NDArray[np.float64] | None, shares: Sequence[Share]
+) -> list[NDArray[np.bool_]]:
+    """Return where values are among the largest, for each share of the rows.
+
+    The fewest whole groups of equal values that hold the share: all values at or above the k-th
+    largest, k the share times the rows, rounded up from its decimal; of weights likewise.
+    """
+    nothing = np.zeros(values.size, np.uint8)
+    tally = count_rows(values, np.zeros(values.size, np.uint16), nothing, 1, weight=weight)
+    reached = np.cumsum(tally.count, dtype=np.int64)
+    total, found = int(reached[-1]), []
+    for share in shares:
+        least = -(-total * share.bound.numerator // share.bound.denominator)
+        found.append(values >= tally.score[np.searchsorted(reached, max(1, least))])
+    return found
+
+
+def slices_of(
+    segments: Segments | None,
+    shares: Sequence[Share] = (),
+    top: NDArray[Any] | None = None,
+    weight: NDArray[np.float64] | None = None,
+) -> Iterator[Slice]:
+    """Yield all rows, the shares with the largest values, and the values of a column, in order."""
+    yield Slice(ALL, None)
+    if top is not None:
+        for share, mask in zip(shares, top_rows(top, weight, shares), strict=True):
+            yield Slice(f"top:{share.text}", mask)
+    if segments is None:
+        return
+    code = segments.code
+    order = np.argsort(
+        code.astype(np.uint16) if len(segments.names) < 2**16 else code, kind="stable"
+    )
+    ends = np.cumsum(np.bincount(code, minlength=len(segments.names)))
+    for place, name in enumerate(segments.names):
+        start = int(ends[place - 1]) if place else 0
+        yield Slice(f"{segments.column}:{name}", order[start : int(ends[place])], segment=True)
+
+
+def check_names(shares: Sequence[Share], segments: Segments | None) -> None:
+    """Refuse a column whose slices would have the names of others."""
+    if segments is not None and shares and segments.column == "top":
+        clash = {share.text for share in shares} & set(segments.names)
+        if clash:
+            raise UsageError(f"--by top and --top both make a slice top:{min(clash)}; drop one.")

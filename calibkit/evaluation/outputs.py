@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import polars as pl
 
 from calibkit.errors import UsageError
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
 from calibkit.files.formats import SEPARATORS, suffix_format
-from calibkit.files.outputs import is_stream
+from calibkit.files.paths import is_stream
 from calibkit.measures.result import Interval, Metrics, Number, alike
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
@@ -27,13 +27,14 @@ _PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.
 _MARKUP = re.compile(r"[\\`*|\[\]]")
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = r"^([=+\-@\t\r])"
-#: Characters that LaTeX takes for commands.
+#: Characters that LaTeX takes for commands, and those that Prometheus writes with a backslash.
 _TEX = {
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
+    **{ord(character): f"\\{character}" for character in "&%$#_{}"},
+    ord("\\"): r"\textbackslash{}",
+    ord("~"): r"\textasciitilde{}",
+    ord("^"): r"\textasciicircum{}",
 }
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -51,7 +52,9 @@ def prometheus(metrics: Metrics) -> bytes:
         labels = {"score": line.score, "slice": line.slice, "at": pieces["at"]}
         labels["class"] = pieces["class"]
         shown = ",".join(
-            f'{name}="{_escaped(text)}"' for name, text in labels.items() if text is not None
+            f'{name}="{text.translate(_ESCAPED)}"'
+            for name, text in labels.items()
+            if text is not None
         )
         stem = "calibkit_" + _NOT_IN_NAMES.sub("_", pieces["name"])
         stem += "_difference" if line.part else ""
@@ -194,13 +197,9 @@ WRITERS: dict[str, Callable[[Metrics], bytes]] = {
 }
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
 def _tex(text: str) -> str:
     """Return a name as LaTeX prints it."""
-    return "".join(_TEX.get(character, character) for character in " ".join(text.split()))
+    return " ".join(text.split()).translate(_TEX)
 
 
 def _tex_number(value: Number) -> str:

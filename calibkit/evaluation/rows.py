@@ -13,25 +13,28 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve, score_column
-from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import label_column, numeric_column
+from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
+from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.rows import RowFinder, missing_mask
+from calibkit.columns.rows import (
+    RowFinder,
+    label_column,
+    missing_mask,
+    numeric_column,
+    score_column,
+)
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.evaluation.slices import Slice
+from calibkit.evaluation.findings import Slice
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
 from calibkit.measures.views import Sample
-from calibkit.models.applier import ACTIONS, Applier, Request
-from calibkit.models.kinds import KINDS
+from calibkit.models.kinds import ACTIONS, KINDS, Applier, Request
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
-from calibkit.models.scales import measure
+from calibkit.models.scales import ScoreColumns, measure
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import FrameLike
 from calibkit.summaries.score_batches import Reading, rows_within
@@ -69,7 +72,7 @@ class EvaluateRows:
     @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
-        return int(self.label.size if self.times is None else self.times.sum())
+        return self.sample(self.label).rows
 
     def sample(self, score: Floats, part: Slice | None = None) -> Sample:
         """Return the rows, or those of a slice, with one of their scores or decisions."""
@@ -101,11 +104,11 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
     if columns.weight is not None:
         found["weight"] = columns.weight
     beside: dict[str, list[str]] = {}
-    for role, one in _beside(options, source).items():
+    for role, (one, _) in _beside(options, source).items():
         if role in options.thresholds:  # the score, once more
             continue
         shown = "scores" if role.startswith(_SCORE) else "grid" if role == "cell" else role
-        beside.setdefault(shown, []).extend(one.columns)
+        beside.setdefault(shown, []).extend(one)
     for role, names in beside.items():
         for number, column in enumerate(names, 1):
             found[f"{role} {number}" if len(names) > 1 else role] = column
@@ -135,12 +138,8 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     return named
 
 
-@dataclass(frozen=True)
-class _Beside:
-    """Columns that are read beside score, label and weight, and what makes one column of them."""
-
-    columns: list[str]
-    make: Callable[[pl.DataFrame, RowFinder], Any]
+#: Columns that are read beside score, label and weight, and what makes one column of them.
+_Beside = tuple[list[str], Callable[[pl.DataFrame, RowFinder], Any]]
 
 
 def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows:
@@ -176,16 +175,13 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
 
 def _read(source: Source, columns: ScoreColumns, beside: Mapping[str, _Beside]) -> ScoreRows:
     """Return score, label and weight of some rows, and beside them a column for each role."""
+    others = [name for names, _ in beside.values() for name in names]
     rows = read_score_rows(
-        source,
-        columns,
-        uncertainty=False,
-        positive_must_occur=False,
-        others=[name for one in beside.values() for name in one.columns],
+        source, columns, uncertainty=False, positive_must_occur=False, others=others
     )
     where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
     assert where is not None  # `read_score_rows` finds its rows
-    made = {role: one.make(frame, where) for role, one in beside.items()}
+    made = {role: make(frame, where) for role, (_, make) in beside.items()}
     return replace(rows, others=pl.DataFrame(made) if made else None)
 
 
@@ -242,6 +238,11 @@ def _decisions(options: EvaluateOptions, decision: Floats) -> dict[str, Floats]:
 def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
     """Return what is read beside the first score, by role, for the roles that there are."""
     others, score = options.ranked[1:], partial(score_column, scale=options.scale)
+
+    def reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
+        """Return which values reach a threshold, compared as the column holds numbers."""
+        return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
+
     source.require(others, "--score")
     found = {_SCORE + name: _one(name, score) for name in others}
     for role, flag, named, make in (
@@ -254,7 +255,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
             source.require([named], flag)
             found[role] = _one(named, make)
     for name, lowest in options.thresholds.items():
-        found[name] = _one(options.ranked[0], partial(_reaches, lowest=lowest))
+        found[name] = _one(options.ranked[0], partial(reaches, lowest=lowest))
     if options.model is not None:
         found["decision"] = _boundary(options, source, options.model)
     table = grid_of(options.grid)
@@ -265,12 +266,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
 
 def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
     """Return what is made of one column."""
-    return _Beside([name], lambda frame, where: make(frame[name], where))
-
-
-def _reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
-    """Return which values reach a threshold, compared as the column holds numbers."""
-    return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
+    return [name], lambda frame, where: make(frame[name], where)
 
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
@@ -291,9 +287,8 @@ def _segments(column: pl.Series, where: RowFinder) -> pl.Series:
 
 def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside:
     """Return what reads the columns of a model, and decides."""
-    file = (
-        str(options.boundary) if isinstance(options.boundary, str | os.PathLike) else "--boundary"
-    )
+    given = options.boundary
+    file = str(given) if isinstance(given, str | os.PathLike) else "--boundary"
     applier: Applier = KINDS[model.kind].applier(model)
     if model.kind == "bundle":
         raise ModelError(
@@ -309,9 +304,8 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
             "judge its decisions by --decision decision.",
             file=file,
         )
-    elsewhere = options.uncertainty
-    moved = elsewhere is not None and "uncertainty" in model.columns
-    apply = Request(columns={"uncertainty": str(elsewhere)} if moved else {})
+    moved = options.uncertainty is not None and "uncertainty" in model.columns
+    apply = Request(columns={"uncertainty": str(options.uncertainty)} if moved else {})
     reads = applier.reads(source, apply)
     check_makers(model, apply.columns, source)
 
@@ -321,7 +315,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
             found = found.replace_strict(ACTIONS, range(len(ACTIONS)))
         return found.cast(pl.UInt8)
 
-    return _Beside([*reads.needed.values(), *reads.optional], decide)
+    return [*reads.needed.values(), *reads.optional], decide
 
 
 def grid_of(grid: FrameLike | None) -> GridTable | None:
@@ -353,7 +347,7 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         spreads = None if spread is None else numeric_column(frame[spread], where)
         return place(found.grid, scores, spreads).cell
 
-    return _Beside([score] if spread is None else [score, spread], cells)
+    return [score] if spread is None else [score, spread], cells
 
 
 def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64] | None:

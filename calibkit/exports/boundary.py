@@ -8,34 +8,14 @@ from collections.abc import Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.writing import Request
-from calibkit.expressions.nodes import (
-    MISSING,
-    NAN,
-    NO,
-    ONE,
-    YES,
-    ZERO,
-    Case,
-    Draw,
-    Every,
-    IsNan,
-    Log,
-    Node,
-    Number,
-    Ref,
-    Text,
-    Words,
-    chosen,
-    node_of,
-    steps,
-    when,
-)
-from calibkit.expressions.program import Program, Rising, at_least, bind_input, near_knots
-from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
+from calibkit.exports.export import Request
+from calibkit.expressions import nodes
+from calibkit.expressions.nodes import MISSING, NAN, NO, ONE, YES, ZERO, Node, Number, Ref, when
+from calibkit.expressions.program import Program, Rising
+from calibkit.methods.boundary.application import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.applier import ACTIONS
+from calibkit.models.kinds import ACTIONS
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:
@@ -51,23 +31,23 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
-    probability = model.columns["score"].measure == "probability"
     decision: Node = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     if model.review_thresholds is not msgspec.UNSET:
         lower = [list(map(threshold_value, model.review_thresholds))]
         reach = rows.level_value("review_threshold", lower)
-        passed, review, blocked = map(Text, ACTIONS)
+        passed, review, blocked = map(nodes.Text, ACTIONS)
         below = passed if reach == NAN else when(rows.reaches(reach, lower), review, passed)
         decision = below if decision == NO else when(decision.equals(1.0), blocked, below)
+    probability = model.columns["score"].measure == "probability"
     needed = [rows.score, *rows.uncertainties]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
         assert request.key is not None
-        key = program.bind("key", Words(request.key))
+        key = program.bind("key", nodes.Words(request.key))
         chance = _chance(rows, cut, cuts)
         seed = model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # the model was checked
-        draw = program.bind("draw", Draw(key, seed))
+        draw = program.bind("draw", nodes.Draw(key, seed))
         found["decision"] = when(draw < chance, YES, NO)
         found["decision_probability"] = chance
         needed.append(key)
@@ -84,12 +64,11 @@ class _Rows:
         """Bind the columns."""
         self.program, self.model = program, model
         name, column = request.column(model, "score"), model.columns["score"]
-        self.score = bind_input(program, "score", name, column, finite=False)
+        self.score = program.bind_input("score", name, column, finite=False)
         self.uncertainties = [
-            bind_input(program, role, request.column(model, role), model.columns[role])
+            program.bind_input(role, request.column(model, role), model.columns[role])
             for role in model.spreads
         ]
-        self.uncertainty = self.uncertainties[0] if self.uncertainties else None
         self.rises: Rising | None = None
         if model.order == "uncertainty-score" and column.dtype != "float32":
             self.rises = program.inverses.get(name)
@@ -107,12 +86,12 @@ class _Rows:
     def _of_rule(self, rule: BoundaryModel, values: Sequence[float]) -> Node:
         """Return the value of the row's uncertainty level, of which each score bin may have its own."""
         if rule.partition is not msgspec.UNSET:  # steps along each uncertainty in turn
-            found: list[Node] = [node_of(values[leaf]) for leaf in rule.partition.leaves]
+            found: list[Node] = [nodes.node_of(values[leaf]) for leaf in rule.partition.leaves]
             columns = zip(self.uncertainties, rule.partition.edges, strict=True)
             for x, edges in reversed(list(columns)):
-                size, knots = len(edges) + 1, near_knots(self.program, x, edges)
+                size, knots = len(edges) + 1, self.program.near_knots(x, edges)
                 starts = range(0, len(found), size)
-                found = [steps(x, knots, found[start : start + size]) for start in starts]
+                found = [nodes.steps(x, knots, found[start : start + size]) for start in starts]
             return found[0]
         if rule.order != "score-uncertainty":
             return self._of_level(rule.uncertainty_min, rule.uncertainty_edges, values)
@@ -121,15 +100,14 @@ class _Rows:
         bins = zip(rule.uncertainty_min, rule.uncertainty_edges, strict=True)
         found = [self._of_level(least, edges, values) for least, edges in bins]
         below = sum(edge <= rule.score_min for edge in rule.score_edges)
-        return steps(self.score, rule.score_edges[below:], found[below:])
+        return nodes.steps(self.score, rule.score_edges[below:], found[below:])
 
     def _of_level(self, least: object, edges: object, values: Sequence[float]) -> Node:
         """Return the value of a level; what lies below the least uncertainty counts as it."""
-        x = self.uncertainty
-        if x is None or not isinstance(least, float) or not isinstance(edges, list) or not edges:
-            return node_of(values[0])
-        below = sum(edge <= least for edge in edges)
-        return steps(x, near_knots(self.program, x, edges[below:]), values[below:])
+        if self.uncertainties and isinstance(least, float) and isinstance(edges, list) and edges:
+            x, below = self.uncertainties[0], sum(edge <= least for edge in edges)
+            return nodes.steps(x, self.program.near_knots(x, edges[below:]), values[below:])
+        return nodes.node_of(values[0])
 
     def reaches(self, cut: Node, values: Sequence[Sequence[float]]) -> Node:
         """Return whether the score reaches its threshold.
@@ -138,14 +116,14 @@ class _Rows:
         threshold there: a logarithm may not be the same everywhere, a comparison is.
         """
         if self.rises is None:
-            return at_least(self.program, self.score, cut)
+            return self.program.at_least(self.score, cut)
         limits = [value for own in values for value in own if math.isfinite(value)]
         found = []
         for inverse in self.rises.inverses:
             inverse.learn(limits)
             moved = [[inverse.known.get(value, value) for value in own] for own in values]
             found.append(self.level_value("limit", moved))
-        limit = found[0] if self.rises.segment is None else chosen(self.rises.segment, found)
+        limit = found[0] if self.rises.segment is None else nodes.chosen(self.rises.segment, found)
         return self.rises.inverses[0].x >= limit
 
 
@@ -159,7 +137,7 @@ def _margin(
     cuts = {cut.value} if isinstance(cut, Number) else {value for own in levels for value in own}
     branches: list[tuple[Node, Node]] = []
     if any(map(math.isnan, cuts)):
-        branches.append((IsNan(cut), MISSING))
+        branches.append((nodes.IsNan(cut), MISSING))
     if -math.inf in cuts:
         branches.append((cut.equals(-math.inf), MISSING))
     cuts = {value for value in cuts if value > -math.inf}
@@ -167,30 +145,31 @@ def _margin(
         return MISSING
     branches.append((score.equals(cut), ZERO))
     if not probability:
-        return Case(tuple(branches), score - cut)
+        return nodes.Case(tuple(branches), score - cut)
     low, high = Number(-math.inf), Number(math.inf)
     if min(cuts) < 0.0:  # beyond what a fit gives: both logits may be infinite
-        branches.append((Every((score <= 0.0, cut <= 0.0)), MISSING))
+        branches.append((nodes.Every((score <= 0.0, cut <= 0.0)), MISSING))
     if max(cuts) > 1.0:
-        branches.append((Every((score >= 1.0, cut >= 1.0)), MISSING))
+        branches.append((nodes.Every((score >= 1.0, cut >= 1.0)), MISSING))
     branches += [(score <= 0.0, low), (score >= 1.0, high)]
     if min(cuts) <= 0.0:
         branches.append((cut <= 0.0, high))
     if max(cuts) >= 1.0:
         branches.append((cut >= 1.0, low))
     if not any(0.0 < value < 1.0 for value in cuts):
-        return Case(tuple(branches), MISSING)
+        return nodes.Case(tuple(branches), MISSING)
     between = [score > 0.0, score < 1.0]
     if isinstance(cut, Number):
         level: Node = Number(math.log(cut.value / (1.0 - cut.value)))
     else:
-        level = Log(cut / (1.0 - cut))
+        level = nodes.Log(cut / (1.0 - cut))
         between += [cut > 0.0, cut < 1.0]
     # The difference of two logits is missing where one is infinite.
-    gap = program.bind("gap", when(Every(tuple(between)), Log(score / (1.0 - score)) - level))
+    logit = nodes.Log(score / (1.0 - score))
+    gap = program.bind("gap", when(nodes.Every(tuple(between)), logit - level))
     program.optional.add(gap.name)
     branches.append((gap.equals(0.0), (score - cut) / (cut * (1.0 - cut))))
-    return Case(tuple(branches), gap)
+    return nodes.Case(tuple(branches), gap)
 
 
 def _chance(rows: _Rows, cut: Node, cuts: Sequence[Sequence[float]]) -> Node:

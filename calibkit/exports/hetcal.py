@@ -8,36 +8,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.writing import Request
-from calibkit.expressions.nodes import (
-    MISSING,
-    ONE,
-    ZERO,
-    Between,
-    Lacks,
-    Node,
-    Number,
-    OneOf,
-    Ref,
-    Some,
-    Whole,
-    when,
-)
-from calibkit.expressions.preimages import Floats, Inverse
-from calibkit.expressions.program import (
-    Program,
-    bind_input,
-    expit,
-    inside,
-    line,
-    link,
-    log_parts,
-    near_knots,
-    scores_of,
-)
+from calibkit.exports.export import Request
+from calibkit.expressions import nodes
+from calibkit.expressions.nodes import MISSING, ONE, ZERO, Node, Number, Ref, line, when
+from calibkit.expressions.program import Floats, Inverse, Program, Scores
 from calibkit.maps.formulas import Maker
 from calibkit.maps.methods import METHODS
-from calibkit.methods.hetcal.first import moved
+from calibkit.methods.hetcal.maps import moved
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,
     FirstMap,
@@ -67,19 +44,19 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
     request.refuse_key(model)
     rows = _Rows(program, model, request.column(model, "score"))
     parts = model.parts()
-    leaf = program.bind("leaf", rows.tree(parts[0], Whole))
+    leaf = program.bind("leaf", rows.tree(parts[0], nodes.Whole))
     if model.final is not msgspec.UNSET:
         total = _in_turn(rows, parts)
-        total = expit(program, line(model.final.a, total, model.final.b))
+        total = program.expit(line(model.final.a, total, model.final.b))
     else:
         total = ZERO
         for place, part in enumerate(parts):
-            own = leaf if place == 0 else program.bind("leaf", rows.tree(part, Whole))
+            own = leaf if place == 0 else program.bind("leaf", rows.tree(part, nodes.Whole))
             probability = program.bind("part", _leaf_maps(rows, part.maps, own))
             total = probability if place == 0 else program.bind("sum", total + probability)
         if len(parts) > 1:
             total /= float(len(parts))
-    calibrated = inside(program, total, model.clip, "total")
+    calibrated = program.inside(total, model.clip, "total")
     return {
         "calibrated": program.result([rows.score], calibrated),
         "leaf": program.result([rows.score], leaf),
@@ -106,27 +83,29 @@ class _Rows:
         for feature in model.features():
             own = described[feature]
             if own.kind == "category":
-                self.features[feature] = program.bind("feature", program.words(feature))
+                self.features[feature] = program.bind(
+                    "feature", program.available.get(feature, nodes.Words(feature))
+                )
                 continue
-            raw = program.bind("read", Between(program.number(feature), -math.inf, math.inf))
+            raw = program.bind("read", nodes.Between(program.number(feature), -math.inf, math.inf))
             infinite += [raw.equals(limit) for limit in (-math.inf, math.inf)]
-            self.features[feature] = bind_input(program, "feature", feature, own, value=raw)
-        usable = program.bind("usable", when(Some(tuple(infinite)), MISSING, ONE))
+            self.features[feature] = program.bind_input("feature", feature, own, value=raw)
+        usable = program.bind("usable", when(nodes.Some(tuple(infinite)), MISSING, ONE))
         program.lenient = False
-        score = bind_input(program, "score", name, column)
+        score = program.bind_input("score", name, column)
         if infinite:
-            whole = when(Lacks((usable.name,)), MISSING, score)
+            whole = when(nodes.Lacks((usable.name,)), MISSING, score)
             usable_score = program.bind("usable_score", whole)
             if score.name in program.inputs:
                 program.inputs[usable_score.name] = program.inputs[score.name]
             score = usable_score
         scale = column.measure
-        linear, slope = _moved(program, link(program, score, scale), model.precalibrate)
+        linear, slope = _moved(program, program.link(score, scale), model.precalibrate)
 
         def function(scores: Floats) -> Floats:
             return moved(model.precalibrate, linear_scores(scores, scale)[0])
 
-        self.inverse = Inverse(score, function, slope, scores_of(column))
+        self.inverse = Inverse(score, function, slope, Scores.of(column))
         knots: list[float] = []
         for part in model.parts():
             on_score = [node.cut for node in part.tree if node.feature == SCORE_FEATURE]
@@ -173,7 +152,7 @@ class _Rows:
             listed = node.right_categories if missing_left else node.left_categories
             if not listed:
                 return kept
-            return when(OneOf(self.features[str(node.feature)], tuple(listed)), other, kept)
+            return when(nodes.OneOf(self.features[str(node.feature)], tuple(listed)), other, kept)
         by_score = node.feature == SCORE_FEATURE and node.feature not in self.features
         if by_score and isinstance(node.cut, float):
             return self.inverse.steps([_above(node.cut)], [left, right])
@@ -182,7 +161,7 @@ class _Rows:
         feature = self.features[str(node.feature)]
         if not isinstance(node.cut, float):  # every value goes left
             return left if missing_left else when(feature <= math.inf, left, right)
-        cut = near_knots(self.program, feature, [node.cut], above=True)[0]
+        cut = self.program.near_knots(feature, [node.cut], above=True)[0]
         return when(feature > cut if missing_left else feature <= cut, other, kept)
 
 
@@ -196,7 +175,7 @@ def _moved(program: Program, linear: Node, first: FirstMap | None) -> tuple[Node
         return line(one.a, logit, one.b), one.a
     maker = Maker(program, logit, Column("logit", scale="logit"), [one], None)
     (value,) = METHODS[first.name].program(maker)
-    return link(program, program.bind("first", value), "probability"), 1.0
+    return program.link(program.bind("first", value), "probability"), 1.0
 
 
 def _above(cut: float) -> float:
@@ -213,12 +192,12 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
         return program.choose(name, leaf, [float(getattr(one, name)) for one in maps])
 
     if any(isinstance(one.c, float) for one in maps):
-        low, high = log_parts(program, rows.linear)
+        low, high = program.log_parts(rows.linear)
         a, b, c = (parameter(name) for name in "abc")
-        return expit(program, a * low + b * high + c)
+        return program.expit(a * low + b * high + c)
     if not any(isinstance(one.knots, list) for one in maps):
-        return expit(program, line(parameter("a"), rows.linear, parameter("b")))
-    whole = expit(program, line(pooled.a, rows.linear, pooled.b))
+        return program.expit(line(parameter("a"), rows.linear, parameter("b")))
+    whole = program.expit(line(pooled.a, rows.linear, pooled.b))
     found, shares = [], []
     for one in maps:
         assert isinstance(one.knots, list) and isinstance(one.values, list)  # as the fit writes

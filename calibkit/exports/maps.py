@@ -10,33 +10,15 @@ import msgspec
 import numpy as np
 
 from calibkit.errors import UsageError
-from calibkit.exports.writing import Request
-from calibkit.expressions.nodes import (
-    ONE,
-    Clamped,
-    Descending,
-    Element,
-    Every,
-    Exp,
-    Item,
-    Log,
-    Node,
-    Number,
-    Ref,
-    clipped,
-    steps,
-    when,
-)
-from calibkit.expressions.preimages import Function, Inverse
-from calibkit.expressions.program import Program, Rising, as_fitted, bind_input, expit, line, link
-from calibkit.maps.calibrator import CalibratorModel
-from calibkit.maps.class_rows import SUM_SLACK
+from calibkit.exports.export import Request
+from calibkit.expressions import nodes
+from calibkit.expressions.nodes import Clamped, Item, Node, Number, Ref, clipped, line, total, when
+from calibkit.expressions.program import Function, Program, Rising
+from calibkit.maps.class_rows import LEAST_PROBABILITY, SUM_SLACK
 from calibkit.maps.formulas import Maker
-from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
-from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
-from calibkit.methods.raters.alpha import LARGEST_LOG
+from calibkit.maps.model import CalibratorModel, LogitMapModel, ScoreMap
+from calibkit.methods.raters.application import LARGEST_LOG
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.models.model import Column, Model
@@ -62,16 +44,14 @@ def translate_calibrator(
     name = request.column(model, "score")
     maker, outputs = _score_map(program, model, name)
     method = METHODS[model.method]
-    rises = method.rises
-    if name not in program.available and rises is not None and all(map(rises, maker.maps)):
+    program.exact = method.rises is None
+    if name not in program.available and method.rises and all(map(method.rises, maker.maps)):
 
         def function(one: ScoreMap) -> Function:
-            return lambda scores: mapped(method, one, np.ascontiguousarray(scores), maker.scale, 1)[
-                0
-            ]
+            return lambda scores: method.mapped(one, scores, maker.scale, 1)[0]
 
-        inverses = [Inverse(maker.score, function(one), 1.0, maker.scores) for one in maker.maps]
-        program.rising = Rising(maker.segment, tuple(inverses))
+        inverses = tuple(maker.inverse(function(one), 1.0) for one in maker.maps)
+        program.rising = Rising(maker.segment, inverses)
     return {column: program.result([maker.score], value) for column, value in outputs.items()}
 
 
@@ -81,10 +61,10 @@ def _score_map(
     """Return what writes the map of the score in a column, and the columns that it adds."""
     column = model.columns["score"]
     if model.out_of_range == "clip":
-        raw = bind_input(program, "score", name, Column(column.name, column.dtype, "raw"))
+        raw = program.bind_input("score", name, Column(column.name, column.dtype, "raw"))
         score = program.bind("score", clipped(raw, 0.0, 1.0))
     else:
-        score = bind_input(program, "score", name, column)
+        score = program.bind_input("score", name, column)
     maps, segment = [model.own_map], None
     if model.groups is not msgspec.UNSET:
         maps = [*model.groups.values(), model.own_map]
@@ -107,25 +87,18 @@ def _read_classes(
     scale = column.scale or "probability"
     described = Column(column.name, column.dtype, scale if scale == "probability" else "logit")
     read = [
-        bind_input(program, "given", name, described)
+        program.bind_input("given", name, described)
         if isinstance(name, str)
-        else program.bind("given", as_fitted(program, name, described))
+        else program.bind("given", program.as_fitted(name, described))
         for name in _class_columns(column.name, classes, request)
     ]
     if scale == "logit":
         return read, [program.bind("score", Clamped(value)) for value in read]
-    total = program.bind("total", _sum(read))
-    off = total - 1.0
-    near = Every((off <= SUM_SLACK, off >= -SUM_SLACK))
-    total = program.bind("total", when(near, total))
-    return [*read, total], [program.bind("share", value / total) for value in read]
-
-
-def _sum(values: Sequence[Node]) -> Node:
-    total = values[0]
-    for value in values[1:]:
-        total += value
-    return total
+    mass = program.bind("total", total(read))
+    off = mass - 1.0
+    near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK))
+    mass = program.bind("total", when(near, mass))
+    return [*read, mass], [program.bind("share", value / mass) for value in read]
 
 
 def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> list[str | Item]:
@@ -155,20 +128,20 @@ def _logits_of(program: Program, model: Model, prediction: Sequence[Ref]) -> Seq
 def _logarithm(program: Program, value: Node) -> Ref:
     """Return the logarithm of a probability that is lifted to the least one first."""
     least = Number(LEAST_PROBABILITY)
-    return program.bind("log", Log(when(value < least, least, value)))
+    return program.bind("log", nodes.Log(when(value < least, least, value)))
 
 
 def _moved(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
     """Return logits after a linear map."""
     weights, intercept = one.arrays(len(logits))
     if weights.ndim < 2:
-        scale = weights.tolist() * (len(logits) if weights.size == 1 else 1)
+        scale = np.broadcast_to(weights, len(logits)).tolist()
         return [
             Number(factor) * value + shift
             for factor, value, shift in zip(scale, logits, intercept.tolist(), strict=True)
         ]
     return [
-        _sum([Number(shift), *map(operator.mul, map(Number, own), logits)])
+        total([Number(shift), *map(operator.mul, map(Number, own), logits)])
         for own, shift in zip(weights.tolist(), intercept.tolist(), strict=True)
     ]
 
@@ -179,8 +152,8 @@ def _softmax(program: Program, logits: Sequence[Node]) -> list[Ref]:
     top: Node = bound[0]
     for value in bound[1:]:
         top = program.bind("top", when(value > top, value, top))
-    powers = [program.bind("power", Exp(value - top)) for value in bound]
-    mass = program.bind("mass", _sum(powers))
+    powers = [program.bind("power", nodes.Exp(value - top)) for value in bound]
+    mass = program.bind("mass", total(powers))
     return [program.bind("class_probability", power / mass) for power in powers]
 
 
@@ -190,7 +163,7 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
     column, name = model.columns["score"], request.column(model, "score")
     scale = column.measure
     if model.calibrator is None:
-        score = bind_input(program, "score", name, column)
+        score = program.bind_input("score", name, column)
         value: Node = score
     else:
         inner = model.inner()
@@ -199,9 +172,9 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
         score, first = maker.score, next(iter(outputs.values()))
         value, scale = program.bind("calibrated", first), "probability"
     if model.link != "identity" or scale == "raw":
-        value = link(program, value, scale)
+        value = program.link(value, scale)
     elif scale == "logit":
-        value = expit(program, value)
+        value = program.expit(value)
     linked = program.bind("link", value)
     lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
     segment = None
@@ -212,7 +185,7 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
     offset = program.choose("offset", segment, [(1.0 - factor) * mean for factor, mean in lines])
     shrunk = program.bind("shrunk", line(factor, linked, offset))
     if model.link == "logit":
-        found = expit(program, shrunk)
+        found = program.expit(shrunk)
     else:
         found = shrunk if scale == "raw" else clipped(shrunk, 0.0, 1.0)
     return {"calibrated": program.result([score], found)}
@@ -247,13 +220,13 @@ def _features(program: Program, model: AlphaModel, probabilities: list[Ref]) -> 
         return []
     if isinstance(model.features, list):
         return [
-            bind_input(program, "feature", name, Column(name, "float64")) for name in model.features
+            program.bind_input("feature", name, Column(name, "float64")) for name in model.features
         ]
     logs: list[Node] = [_logarithm(program, value) for value in probabilities]
     if model.features == "probs":
         return logs
-    ordered = program.bind("falling", Descending(tuple(logs)))
-    return [Element(ordered, place) for place in range(len(logs))]
+    ordered = program.bind("falling", nodes.Descending(tuple(logs)))
+    return [nodes.Element(ordered, place) for place in range(len(logs))]
 
 
 def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node:
@@ -261,13 +234,12 @@ def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node
     weights, intercept = model.strength()
     if not weights.size:
         return Number(float(np.exp(intercept)))
-    total: Node = Number(intercept)
-    for value, weight in zip(features, weights.tolist(), strict=True):
-        own = value if isinstance(model.features, str) else program.bind("feature", Clamped(value))
-        total += own * weight
-    log = program.bind("log_strength", total)
+    if isinstance(model.features, list):
+        features = [program.bind("feature", Clamped(value)) for value in features]
+    terms = map(operator.mul, features, weights.tolist())
+    log = program.bind("log_strength", total([Number(intercept), *terms]))
     limited = program.bind("log_strength", clipped(log, -LARGEST_LOG, LARGEST_LOG))
-    return program.bind("strength", Exp(limited))
+    return program.bind("strength", nodes.Exp(limited))
 
 
 def _disagreements(
@@ -275,12 +247,12 @@ def _disagreements(
 ) -> list[Node]:
     """Return the probability that two raters differ: at all, and about each class."""
     raw = [
-        1.0 - _sum([value * value for value in small]),
+        1.0 - total([value * value for value in small]),
         *(Number(2.0) * own * (1.0 - own) for own in small),
     ]
     if isinstance(alpha0, Number):
         whole = alpha0.value
-        ratio: Node = ONE if math.isinf(whole) else Number(whole / (whole + 1.0))
+        ratio: Node = nodes.ONE if math.isinf(whole) else Number(whole / (whole + 1.0))
     else:
         ratio = program.bind("ratio", Clamped(alpha0 / (alpha0 + 1.0), _SMALL))
     found: list[Node] = []
@@ -290,7 +262,8 @@ def _disagreements(
     steps_map = model.disagreement_map
     if steps_map is None:
         return found
-    moved = program.bind("moved", steps(found[0], steps_map.knots[1:], steps_map.values))
+    step = nodes.steps(found[0], steps_map.knots[1:], steps_map.values)
+    moved = program.bind("moved", step)
     factor = program.bind("factor", when(found[0] > 0.0, moved / found[0], 0.0))
     after: list[Node] = [moved]
     for part in found[1:]:

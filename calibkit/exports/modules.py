@@ -10,21 +10,15 @@ from typing import ClassVar
 
 from calibkit.exports.printer import Printer
 from calibkit.expressions import nodes
-from calibkit.expressions.program import Program, layers
-
-_FUNCTION = '''def apply({argument}):
-    """Return {what} with the columns of the model added.
-
-    They are {nothing} row lacks a value that the model needs, or has one that the model
-    does not take, as a probability outside [0, 1].
-    """'''
+from calibkit.expressions.program import Program
 
 
 class Module(Printer):
     """Writes modules; names of columns are texts in them."""
 
-    #: What the function is, its argument, what it returns and what stands for no value.
-    about: ClassVar[dict[str, str]]
+    #: What the module has, and the function with its docstring, up to its first line.
+    kind: ClassVar[str]
+    function: ClassVar[str]
     #: What the function calls, each written only where it is used, before those that call it.
     helpers: ClassVar[dict[str, str]]
     modules: ClassVar[tuple[str, ...]]  # what may be imported of the standard library
@@ -43,17 +37,16 @@ class Module(Printer):
 
     def module(self, about: str, body: list[str]) -> str:
         """Return the text of a module; `body`: the lines of the function."""
-        helpers: list[str] = []
-        called = "\n".join(body)
+        function = "\n".join([self.function, *body])
+        helpers, called = list[str](), "\n".join(body)
         for name, code in reversed(self.helpers.items()):
             if f"{name}(" in called:
                 helpers.insert(0, code)
                 called += code
-        function = "\n".join([_FUNCTION.format(**self.about), *body])
         constants = "\n".join(f"{name} = {text}" for text, name in self.constants.items())
         code = "\n".join([constants, *helpers, function])
         imports = "\n".join(f"import {name}" for name in self.modules if f"{name}." in code)
-        top = [f'"""{about}, as {self.about["kind"]}."""', imports, *self.imports, constants]
+        top = [f'"""{about}, as {self.kind}."""', imports, *self.imports, constants]
         return "\n\n\n".join(["\n\n".join(filter(None, top)), *helpers, function]) + "\n"
 
     def constant(self, text: str) -> str:
@@ -120,12 +113,13 @@ _PYTHON_HELPERS = {
 class Python(Module):
     """Bindings are local variables; conditions of several are in brackets."""
 
-    about: ClassVar = {
-        "kind": "a function of one row",
-        "argument": "row",
-        "what": "a row (a dictionary)",
-        "nothing": "None where the",
-    }
+    kind = "a function of one row"
+    function = '''def apply(row):
+    """Return a row (a dictionary) with the columns of the model added.
+
+    They are None where the row lacks a value that the model needs, or has one that the model
+    does not take, as a probability outside [0, 1].
+    """'''
     helpers: ClassVar = _PYTHON_HELPERS
     modules = ("bisect", "hashlib", "math", "struct")
     signs: ClassVar = {"=": "==", "and": "and", "or": "or"}
@@ -147,22 +141,20 @@ class Python(Module):
     def file(self, program: Program, about: str, table: str) -> str:
         """Return a module with the function ``apply``."""
         self.program = program
-        body = [self.binding(name) for layer in layers(program.bindings) for name in layer]
-        body += ["    return {", "        **row,"]
-        body += [
+        bound = [self._binding(name) for layer in program.layers() for name in layer]
+        added = [
             f"        {self.text(name)}: {self.write(value)},"
             for name, value in program.outputs.items()
         ]
-        return self.module(about, [*body, "    }"])
+        return self.module(about, [*bound, "    return {", "        **row,", *added, "    }"])
 
-    def binding(self, name: str) -> str:
+    def _binding(self, name: str) -> str:
         """Return the line that computes a binding: None where one that it needs is None."""
-        value = self.program.bindings[name]
-        used = {part.name: None for part in nodes.every_node(value) if isinstance(part, nodes.Ref)}
-        needed = [used_name for used_name in used if used_name not in self.program.optional]
-        code = self.write(value)
-        if needed and not isinstance(value, nodes.Between):
-            lacks = " or ".join(f"{one} is None" for one in needed)
+        value, optional = self.program.bindings[name], self.program.optional
+        code, parts = self.write(value), nodes.every_node(value)
+        used = dict.fromkeys(part.name for part in parts if isinstance(part, nodes.Ref))
+        lacks = " or ".join(f"{one} is None" for one in used if one not in optional)
+        if lacks and not isinstance(value, nodes.Between):
             code = f"None if {lacks} else {code}"
         return f"    {name} = {code}"
 
@@ -242,12 +234,13 @@ _POLARS_HELPERS = {
 class Polars(Module):
     """Every expression is one that methods can be called on."""
 
-    about: ClassVar = {
-        "kind": "polars expressions",
-        "argument": "frame",
-        "what": "a frame (also a lazy one)",
-        "nothing": "null where a",
-    }
+    kind = "polars expressions"
+    function = '''def apply(frame):
+    """Return a frame (also a lazy one) with the columns of the model added.
+
+    They are null where a row lacks a value that the model needs, or has one that the model
+    does not take, as a probability outside [0, 1].
+    """'''
     helpers: ClassVar = _POLARS_HELPERS
     modules = ("hashlib", "math")
     imports = ("import polars as pl",)
@@ -275,24 +268,20 @@ class Polars(Module):
 
     def file(self, program: Program, about: str, table: str) -> str:
         """Return a module with the function ``apply``."""
-        body = []
-        for layer in layers(program.bindings):
-            body += self.with_columns({_PREFIX + name: program.bindings[name] for name in layer})
-        body += self.with_columns(program.outputs)
+        layers = [
+            {_PREFIX + name: program.bindings[name] for name in layer} for layer in program.layers()
+        ]
+        body: list[str] = []
+        for columns in [*layers, program.outputs]:
+            lines = [
+                f"        {self.write(value)}.alias({self.text(name)}),"
+                for name, value in columns.items()
+            ]
+            body += ["    frame = frame.with_columns(", *lines, "    )"] if lines else []
         if "schema[" in "\n".join(body):
             body.insert(0, "    schema = frame.collect_schema()")
         hidden = self.listed(self.text(_PREFIX + name) for name in program.bindings)
         return self.module(about, [*body, f"    return frame.drop({hidden})"])
-
-    def with_columns(self, columns: dict[str, nodes.Node]) -> list[str]:
-        """Return the lines that add columns."""
-        if not columns:
-            return []
-        lines = [
-            f"        {self.write(value)}.alias({self.text(name)}),"
-            for name, value in columns.items()
-        ]
-        return ["    frame = frame.with_columns(", *lines, "    )"]
 
     def write(self, node: nodes.Node) -> str:
         """Return an expression; what is divided by a number polars would multiply by its inverse."""

@@ -70,11 +70,10 @@ class Printer(ABC):
                 long = self.is_long(node)
                 return self.table(node) if long else self.case(node.comparisons(self.most))
             case Lacks(names):
-                return self._joined("or", map(self.ref, names), self.absent)
-            case Every(conditions):
-                return self._joined("and", map(self.write, conditions), self.each)
-            case Some(conditions):
-                return self._joined("or", map(self.write, conditions), self.each)
+                return self._joined("or", [self.absent.format(self.ref(name)) for name in names])
+            case Every(conditions) | Some(conditions):
+                sign = "and" if isinstance(node, Every) else "or"
+                return self._joined(sign, [self.each.format(self.write(one)) for one in conditions])
             case _:
                 fields = {
                     name: self.field(name, getattr(node, name)) for name in node.__struct_fields__
@@ -111,5 +110,5 @@ class Printer(ABC):
             case _:
                 return str(value)
 
-    def _joined(self, sign: str, parts: Iterable[str], each: str) -> str:
-        return self.whole.format(f" {self.signs[sign]} ".join(map(each.format, parts)))
+    def _joined(self, sign: str, parts: Iterable[str]) -> str:
+        return self.whole.format(f" {self.signs[sign]} ".join(parts))

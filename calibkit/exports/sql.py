@@ -15,18 +15,17 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from msgspec.structs import astuple
 from msgspec.structs import replace as with_fields
 
 from calibkit.errors import UsageError
 from calibkit.exports.printer import Printer
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Node, Number, Steps, Table
-from calibkit.expressions.program import Program, layers
+from calibkit.expressions.program import Program
 
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16
@@ -160,23 +159,20 @@ class DuckDb(Sql):
     def statement(self, program: Program, table: str) -> str:
         """Return nested selects."""
         program = _tabled(program, self.longest)
-        joins = {
-            name: value for name, value in program.bindings.items() if isinstance(value, Table)
-        }
-        source = [table]
-        more = [f"ROW_NUMBER() OVER () AS {_ROW}"] * bool(joins)
-        for layer in layers(program.bindings):
-            plain = [name for name in layer if name not in joins]
+        tables = [name for name, value in program.bindings.items() if isinstance(value, Table)]
+        source, more = [table], [f"ROW_NUMBER() OVER () AS {_ROW}"] * bool(tables)
+        for layer in program.layers():
+            plain = {self.ref(one): program.bindings[one] for one in layer if one not in tables}
             if plain:
-                values = {self.ref(name): program.bindings[name] for name in plain}
-                source, more = _inner(_select("*", self.columns(values, more), source)), []
+                source, more = _inner(_select("*", self.columns(plain, more), source)), []
             for name in layer:
-                if name in joins:
-                    source = _inner(self._joined_steps(name, joins[name], source))
-        hidden = [self.ref(name) for name in program.bindings] + ([_ROW] if joins else [])
+                value = program.bindings[name]
+                if isinstance(value, Table):
+                    source = _inner(self._joined_steps(name, value, source))
+        hidden = [*map(self.ref, program.bindings), *[_ROW] * bool(tables)]
         added = {identifier(name): value for name, value in program.outputs.items()}
         everything = f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
-        order = [f"ORDER BY {_ROW}"] if joins else []
+        order = [f"ORDER BY {_ROW}"] * bool(tables)
         return "\n".join([*_select(everything, self.columns(added), source), *order])
 
     def _joined_steps(self, name: str, node: Table, source: list[str]) -> list[str]:
@@ -187,10 +183,12 @@ class DuckDb(Sql):
             for knot, value in zip((-math.inf, *knots), values, strict=True)
         ]
         columns = zip(*rows, strict=True)
-        place, knot, value = (f"'[{', '.join(map(repr, own))}]'::DOUBLE[]" for own in columns)
-        read, same = [f'UNNEST({knot}) AS "knot"', f'UNNEST({value}) AS "value"'], ""
+        place, knot, value = (
+            f"UNNEST('[{', '.join(map(repr, own))}]'::DOUBLE[])" for own in columns
+        )
+        read, same = f'{knot} AS "knot", {value} AS "value"', ""
         if node.index is not None:
-            read.append(f'UNNEST({place}) AS "place"')
+            read += f', {place} AS "place"'
             same = f'{self.write(node.index)} = "_calibkit_steps"."place" AND '
         top, *below = source
         return [
@@ -198,7 +196,7 @@ class DuckDb(Sql):
             f"FROM {top}",
             *below[:-1],
             f'{below[-1]} AS "_calibkit_rows"',
-            f'ASOF LEFT JOIN (SELECT {", ".join(read)}) AS "_calibkit_steps"',
+            f'ASOF LEFT JOIN (SELECT {read}) AS "_calibkit_steps"',
             f"  ON {same}{self.write(node.x)} {'>' if node.strict else '>='} "
             '"_calibkit_steps"."knot"',
         ]
@@ -236,27 +234,20 @@ def _inner(lines: list[str]) -> list[str]:
 
 
 def _tabled(program: Program, longest: int) -> Program:
-    """Return a program in which each long step function is a binding, and so is its x.
+    """Return a program in which bindings that are long step functions are tables, over names.
 
-    Equal ones share a binding.  `longest`: a table has more steps than that.
+    `longest`: a table has more steps than that.  Those within an expression are few.
     """
-    made = replace(program, bindings=dict(program.bindings), names=dict(program.names), outputs={})
-
-    def moved(node: Node) -> Node:
-        found = unbound(node)
-        return made.bind("steps", found) if isinstance(found, Table) else found
-
-    def unbound(node: Node) -> Node:
-        table = _table(node, longest)
-        if table is None:
-            return type(node)(*_changed(astuple(node), moved))
-        x, index = moved(table.x), table.index and made.short("index", moved(table.index))
-        return with_fields(table, x=made.short("x", x), index=index)
-
-    for name, value in program.bindings.items():
-        made.bindings[name] = unbound(value)
-    for name, value in program.outputs.items():
-        made.outputs[name] = moved(value)
+    made = replace(program, bindings=dict(program.bindings), names=dict(program.names))
+    waiting = list(program.bindings)
+    for name in waiting:
+        table = _table(made.bindings[name], longest)
+        if table is not None:
+            x, index = made.short("x", table.x), table.index
+            if index is not None:
+                index = made.bind("index" if _table(index, longest) is None else "steps", index)
+                waiting.append(index.name)
+            made.bindings[name] = with_fields(table, x=x, index=index)
     return made
 
 
@@ -280,13 +271,6 @@ def _table(node: Node, longest: int) -> Table | None:
         return None
     index = with_fields(node, values=tuple(Number(float(place)) for place in range(len(values))))
     return Table(index, first.x, tuple(knots), tuple(values), first.strict)
-
-
-def _changed(value: Any, change: Callable[[Node], Node]) -> Any:
-    """Return a field of an expression with the expressions directly within it changed."""
-    if isinstance(value, Node):
-        return change(value)
-    return tuple(_changed(item, change) for item in value) if isinstance(value, tuple) else value
 
 
 #: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
@@ -328,7 +312,7 @@ class Postgres(Sql):
 
     def statement(self, program: Program, table: str) -> str:
         """Return one select from a table and its layers."""
-        found = layers(program.bindings)
+        found = program.layers()
         self.layer = {name: place for place, layer in enumerate(found) for name in layer}
         joins = [f"CROSS JOIN (SELECT NULL::json AS {_FENCE} OFFSET 0) AS {_FENCE}"]
         for place, layer in enumerate(found):
@@ -336,17 +320,15 @@ class Postgres(Sql):
             joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
             joins[-1] += ","
             joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f') AS "layer_{place + 1}"']
-        added = self.columns({self._added(name): node for name, node in program.outputs.items()})
+        for name in program.outputs:
+            if len(name.encode()) > _LONGEST:
+                raise UsageError(
+                    f"the added column {name!r} has a name longer than the {_LONGEST} bytes that "
+                    "PostgreSQL keeps; fit on columns with shorter names."
+                )
+        added = self.columns({identifier(name): node for name, node in program.outputs.items()})
         first = ['SELECT "calibkit".*,', *(f"  {line}" for line in added)]
         return "\n".join([*first, f'FROM {table} AS "calibkit"', *joins])
-
-    def _added(self, name: str) -> str:
-        if len(name.encode()) > _LONGEST:
-            raise UsageError(
-                f"the added column {name!r} has a name longer than the {_LONGEST} bytes that "
-                "PostgreSQL keeps; fit on columns with shorter names."
-            )
-        return identifier(name)
 
     def number(self, value: float) -> str:
         """Return a typed literal."""

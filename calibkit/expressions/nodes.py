@@ -300,6 +300,20 @@ def clipped(value: Node, low: Operand, high: Operand) -> Case:
     return when(value < low, low, when(value > high, high, value))
 
 
+def line(a: Operand, x: Node, b: Operand) -> Node:
+    """Return a x + b."""
+    a, b = node_of(a), node_of(b)
+    return b if a == ZERO else a * x + b
+
+
+def total(values: Sequence[Node]) -> Node:
+    """Return the sum of some numbers, added in their order."""
+    found = values[0]
+    for value in values[1:]:
+        found += value
+    return found
+
+
 def steps(
     x: Node, knots: Sequence[float], values: Sequence[Operand], *, strict: bool = False
 ) -> Node:

@@ -13,9 +13,9 @@ from typing import IO, Any, Final
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
-from calibkit.files.dialect import Dialect
 from calibkit.files.explain import repeated_name
-from calibkit.files.inputs import Part
+from calibkit.files.formats import Dialect
+from calibkit.files.paths import Part
 from calibkit.files.table import Table
 from calibkit.files.values import counts_of, floats_of, kinds_of
 
@@ -67,12 +67,12 @@ def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Tab
     frame = pl.read_excel(file, infer_schema_length=None, raise_if_empty=False)
     frame = frame.with_columns(pl.col(pl.Float64).cast(floats_of(dialect)))
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    seen = counts_of(frame.lazy(), texts, dialect)
+    seen = counts_of(frame.lazy(), texts, dialect, {})
     votes = {one.decimal for one in kinds_of(seen, dialect).values() if one.voting}
     table = Table.of(part, frame)
     for name, one in kinds_of(seen, dialect, votes).items():
         if one.kind not in (pl.String, pl.Null):
-            table = table.as_read(name, partial(one.read, dialect=dialect))
+            table = table.read_as(name, partial(one.read, dialect=dialect), one.kind)
     return table
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.files.dialect import Dialect
+from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
 
 
@@ -52,19 +52,16 @@ _STEMS = {
 _PATTERNS = ("counts", "probs")
 
 
-def open_frame(
-    frame: Frame, name: str = "frame", *, dtype: str = "float64", dialect: Dialect | None = None
-) -> Source:
+def open_frame(frame: Frame, name: str = "frame", *, dialect: Dialect | None = None) -> Source:
     """Return rows as the functions of the library read them.
 
-    Messages call a frame `name`.  `dtype` is what numbers of a text file become; `dialect` how it is
-    written, None tells it from the text.
+    Messages call a frame `name`.  `dialect` is how a text file is written, None tells it from the text.
 
     Raises `UsageError` for something that polars cannot read, or a file that is not there;
     `DataError` for no rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
-        return open_source([os.fspath(frame)], dtype=dtype, dialect=dialect)
+        return open_source([os.fspath(frame)], dialect=dialect)
     if is_array("score", frame) and not isinstance(frame, list):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name, dialect)

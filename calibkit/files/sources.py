@@ -1,33 +1,137 @@
-"""Inputs: files, globs, folders and standard input of one schema, read as one table.
-
-`opening` opens each of them.
-"""
+"""Inputs: files, globs, folders and standard input of one schema, read as one table."""
 
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.dates import Texts
-from calibkit.files.dialect import AS_TEXT, Dialect
-from calibkit.files.explain import reading
-from calibkit.files.formats import named_format
-from calibkit.files.inputs import Part, check_rows, find_files
-from calibkit.files.opening import open_part
+from calibkit.files import formats
+from calibkit.files.excel import excel_table
+from calibkit.files.explain import reading, repeated_name
+from calibkit.files.formats import Dialect
+from calibkit.files.paths import STDIN, Part, find_files, is_remote
+from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
-from calibkit.files.text import settled
+from calibkit.files.text import settled, text_table
 from calibkit.files.told import Noted, Told, together
+from calibkit.files.values import Texts
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.progress import tell
+
+#: What stands for null in the name of a folder.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _open(
+    path: str, relative: str, forced: str | None, memory: Memory | None, dialect: Dialect
+) -> Table:
+    """Open one input of `find_files`, of the format `forced`; else see `open_source`."""
+    large = None if memory is None else memory.text
+    with reading(path):
+        source = _where(path, large)
+        head = formats.head_of(source)
+        known = forced or formats.suffix_format(path)
+        if known is None and isinstance(source, bytes | ScratchPath):
+            known = formats.sniff_format(head)
+        if known is None:
+            raise formats.unknown_suffix(path, "--input-format")
+        if not head and not isinstance(source, str):
+            raise DataError.of(path, "the file is empty (0 bytes); write it again")
+        named = (folder.partition("=") for folder in Path(relative).parts[:-1])
+        keys = {
+            unquote(key): None if unquote(value) == _HIVE_NULL else unquote(value)
+            for key, equals, value in named
+            if equals and key
+        }
+        part = Part(path, known, relative, keys)
+        if known in formats.TEXT_FORMATS and not isinstance(source, str):
+            table = text_table(source, part, large, dialect)
+        elif known == "xlsx":
+            table = excel_table(source, part, dialect)
+        elif known == "parquet":
+            scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
+            table = replace(Table.of(part, scan), source=source)
+        elif isinstance(source, str):
+            table = Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
+        else:
+            table = _arrow_table(source, part, large, stream=head.startswith(formats.ARROW_STREAM))
+        if isinstance(source, ScratchPath) and isinstance(table.frame, pl.LazyFrame):
+            table = replace(table, source=table.source or source)
+    if not table.rows:
+        raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
+    return replace(table, part=replace(part, path=getattr(path, "known_as", path)))
+
+
+def _where(path: str, large: int | None) -> Path | bytes | str:
+    """Return where an input can be read as often as need be.
+
+    A file is that itself, and so is an address that polars reads parts of.  All else comes but once,
+    and is held, from so many bytes on (`large`) in a file of its own.
+    """
+    if path == STDIN:
+        return held(decompressed(sys.stdin.buffer, path), large)
+    if is_remote(path):
+        if formats.suffix_format(path) not in formats.TEXT_FORMATS:
+            return path
+        batches = pl.scan_lines(path).collect_batches(maintain_order=True)
+        return held(("\n".join([*rows["line"], ""]).encode() for rows in batches), large)
+    if path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
+        with Path(path).open("rb") as stream:
+            return held(decompressed(stream, path), large)
+    return Path(path)
+
+
+def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream: bool) -> Table:
+    """Open Arrow data, checked first: polars panics at repeated names and at damage.
+
+    A large stream becomes a file of the run's own, which can be read in parts.
+    """
+    import pyarrow as pa
+
+    big = large is not None and isinstance(source, Path) and source.stat().st_size >= large
+    kept = Scratch() if stream and big else None
+    try:
+        with ExitStack() as opened:
+            file = (
+                pa.memory_map(str(source)) if isinstance(source, Path) else pa.BufferReader(source)
+            )
+            data = opened.enter_context(file)
+            found = pa.ipc.open_stream(data) if stream else pa.ipc.open_file(data)
+            if len(set(found.schema.names)) < len(found.schema.names):
+                raise repeated_name(found.schema.names, part.path)
+            if kept is not None:
+                opened.enter_context(closing(kept))
+                made = opened.enter_context(pa.ipc.new_file(kept, found.schema))
+            numbered = () if stream else map(found.get_batch, range(found.num_record_batches))
+            for batch in found if stream else numbered:
+                batch.validate(full=True)
+                if kept is not None:
+                    made.write_batch(batch)
+    except (ValueError, NotImplementedError) as error:
+        if kept is not None:  # what Arrow files cannot hold is read as a whole; or it is damaged
+            return _arrow_table(source, part, None, stream=True)
+        if isinstance(error, NotImplementedError):  # such types come of damage
+            raise ValueError(str(error)) from error
+        raise
+    if kept is not None:
+        return replace(Table.of(part, pl.scan_ipc(kept.path, glob=False)), source=kept.path)
+    if stream:
+        return Table.of(part, pl.read_ipc_stream(source))
+    return Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
 
 
 class Source:
@@ -72,11 +176,6 @@ class Source:
         return [part.path for part in self.parts]
 
     @property
-    def format(self) -> str:
-        """The format of the first part: that of an output to standard output."""
-        return self.parts[0].format
-
-    @property
     def rows(self) -> int:
         """The number of rows of all parts."""
         return self._ends[-1]
@@ -108,7 +207,6 @@ class Source:
         return open_source(
             [os.fspath(rows)] if one else rows,
             input_format=self.input_format,
-            dtype=self.dialect.dtype,
             memory=self.memory,
             dialect=self.dialect,
         )
@@ -169,32 +267,35 @@ class Source:
             return ""
         return f"; columns of 0 and 1: {', '.join(map(repr, found))} (use --label {found[0]})"
 
-    def _put(self, tables: Iterator[Table]) -> None:
+    def _put(self, tables: Iterable[Table]) -> None:
         self._tables = tuple(tables)
         self.schema = self._tables[0].schema
 
     def as_written(self, names: Sequence[str]) -> None:
         """Take columns as the text that they are written as, where they might be numbers."""
         for name in names:
-            if any(name in table.readings for table in self._tables):
+            if any(name in table.texts for table in self._tables):
                 self._put(table.as_text(name) for table in self._tables)
 
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.
 
-        Raises what `calibkit.files.dates.Texts.way` says.
+        Raises what `Texts.way` says.
         """
         for name in names:
             if not isinstance(self.schema[name], pl.String | pl.Categorical | pl.Enum):
                 continue
-            tables = [table.as_text(name) for table in self._tables]
             way = None
-            if self.dialect.date_format != AS_TEXT:
-                way = Texts(name, tables, self.dialect).way()
-            self._dates = AS_TEXT if way is None else way.name
+            if self.dialect.date_format != formats.AS_TEXT:
+                texts = (table.as_text(name).select([name]) for table in self._tables)
+                inputs = zip(
+                    self.paths, (rows.rename({name: "text"}) for rows in texts), strict=True
+                )
+                way = Texts(name, [*inputs], self.dialect).way()
+            self._dates = formats.AS_TEXT if way is None else way.name
             if way is not None:
                 read = partial(way.read, dialect=self.dialect)
-                self._put(table.as_read(name, read) for table in tables)
+                self._put(table.read_as(name, read) for table in self._tables)
 
     @property
     def told(self) -> Told | None:
@@ -225,11 +326,7 @@ class Source:
         be read.
         """
         names = self._names(columns)
-        frames = list[pl.DataFrame]()
-        for table in self._tables:
-            with reading(table.part.path):
-                frames.append(table.read(names))
-            check_rows(table.part.path, frames[-1].height, table.rows)
+        frames = [table.read(names) for table in self._tables]
         if len(frames) > 1:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
@@ -247,12 +344,10 @@ class Source:
         told = 0
         for table in self._tables:
             done = 0
-            with reading(table.part.path):
-                for frame in table.batches(names, rows):
-                    yield self._only(Table.of(table.part, frame), done)
-                    done, told = done + frame.height, told + frame.height
-                    tell(told, self.rows)
-            check_rows(table.part.path, done, table.rows)
+            for frame in table.batches(names, rows):
+                yield self._only(Table.of(table.part, frame), done)
+                done, told = done + frame.height, told + frame.height
+                tell(told, self.rows)
 
     def stretch(self, first: int, rows: int) -> Source:
         """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
@@ -278,8 +373,7 @@ class Source:
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of the first part's footer; only Parquet files have any."""
-        with reading(self.parts[0].path):
-            return self._tables[0].metadata()
+        return self._tables[0].metadata()
 
     def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """Return where rows stand, for messages; they are numbered from 0 over all parts, as read.
@@ -301,7 +395,7 @@ class Source:
 
 def _misread(names: Sequence[str]) -> str:
     """Return what may be wrong with a text file whose header has these names, or nothing."""
-    if all(map(_is_number, names)):
+    if not pl.Series(names).cast(pl.Float64, strict=False).null_count():
         return "; is the header line missing?"
     if len(names) == 1 and "\t" in names[0]:
         return "; if tabs separate the columns, add --input-format tsv"
@@ -310,19 +404,10 @@ def _misread(names: Sequence[str]) -> str:
     return ""
 
 
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
-
-
 def open_source(
     inputs: Sequence[str],
     *,
     input_format: str | None = None,
-    dtype: str = "float64",
     memory: Memory | None = None,
     dialect: Dialect | None = None,
 ) -> Source:
@@ -335,23 +420,18 @@ def open_source(
         left out) or ``-`` for standard input.  Messages and models call a `Named` one as it says.
     input_format
         The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
-    dtype
-        The type of fractional numbers in CSV and NDJSON: ``"float64"`` or ``"float32"``.
     memory
         A budget beyond which text files are parsed in batches; None holds their rows.
     dialect
-        How text is written; None tells it from the text.
+        How text is written, and the type of its fractional numbers; None tells it from the text.
 
     Raises `UsageError`: no such file, an unreadable file or one of unknown format; `DataError`: an
     empty, truncated or corrupt file, or files of different schemas; `ResourceError`: the machine
     could not read.
     """
-    found = find_files(inputs)
-    if dtype not in ("float64", "float32"):
-        raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
-    forced = None if input_format is None else named_format(input_format, "--input-format")
-    asked = replace(dialect or Dialect(), dtype=dtype)
-    tables = [open_part(path, relative, forced, memory, asked) for path, relative in found]
+    found, asked = find_files(inputs), dialect or Dialect()
+    forced = None if input_format is None else formats.named_format(input_format, "--input-format")
+    tables = [_open(path, relative, forced, memory, asked) for path, relative in found]
     return Source(
         settled(tables, asked.marks), input_format=input_format, memory=memory, dialect=asked
     )

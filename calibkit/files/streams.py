@@ -1,18 +1,20 @@
-"""Inputs that come packed, or but once: unpacked, held to be read again, refused if without an end."""
+"""Bytes that come packed, or but once: unpacked, held to be read again, refused if without an end."""
 
 from __future__ import annotations
 
 import gzip
+import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader, BytesIO
 from itertools import chain
-from pathlib import Path
-from typing import Any, Final, NoReturn
+from pathlib import Path, PosixPath
+from typing import IO, Any, Final
 
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.formats import GZIP, HEAD_BYTES, head_of, is_compressed
-from calibkit.files.scratch import Scratch
 
 #: Bytes that are decompressed at a time.
 _CHUNK: Final = 2**20
@@ -64,20 +66,20 @@ def content_of(source: Path | bytes, path: str) -> Iterator[bytes]:
         yield from decompressed(file, path)
 
 
-def held(chunks: Iterator[bytes], large: int | None) -> tuple[bytes | Path, Scratch | None]:
-    """Return all bytes; from so many on (`large`, None: never) a file with them, and its owner."""
+def held(chunks: Iterator[bytes], large: int | None) -> bytes | ScratchPath:
+    """Return all bytes; from so many on (`large`, None: never) a file with them."""
     memory = BytesIO()
     for chunk in chunks:
         memory.write(chunk)
         if large is not None and memory.tell() >= large:
             break
     else:
-        return memory.getvalue(), None
+        return memory.getvalue()
     scratch = Scratch()
     for chunk in chain((memory.getvalue(),), chunks):
         scratch.write(chunk)
     scratch.close()
-    return scratch.path, scratch
+    return scratch.path
 
 
 def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> None:
@@ -94,13 +96,23 @@ def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> No
     expansion = (_GZIP_EXPANSION if head.startswith(GZIP) else _ZSTD_EXPANSION) if packed else 1
     if size * expansion <= longest:
         return
-    start = done = 0
-    inside = False  # of quotation marks
+    start, line = 0, 1  # of a row
+    done, feeds, inside = 0, 0, False  # bytes and line feeds so far, and whether in quotation marks
     for chunk in content_of(source, path):
         ends, inside = _row_ends(chunk, inside) if quoted else (_ends(chunk), False)
         if (done + ends[0] if ends else done + len(chunk)) - start > longest:
-            _refuse_row(source, path, start, longest, inside=inside)
-        start, done = done + ends[1] + 1 if ends else start, done + len(chunk)
+            what, advice = f"line that begins at byte {start:,}", "end the lines by a line feed"
+            if inside:
+                what = f"row that begins in line {line:,}, at byte {start:,},"
+                advice = "close the quotation mark that is open there"
+            raise ResourceError.of(
+                path,
+                f"the {what} has more than {longest:,} bytes, for which --memory leaves no room; "
+                f"{advice}, or raise --memory",
+            )
+        if ends:
+            start, line = done + ends[1] + 1, feeds + chunk.count(b"\n", 0, ends[1]) + 2
+        done, feeds = done + len(chunk), feeds + chunk.count(b"\n")
         if packed and done > max(_MOST_EXPANSION * size, longest):
             raise ResourceError.of(
                 path,
@@ -127,16 +139,77 @@ def _row_ends(chunk: bytes, inside: bool) -> tuple[tuple[int, int] | None, bool]
     return ((int(ends[0]), int(ends[-1])) if ends.size else None), bool(marks.size % 2) != inside
 
 
-def _refuse_row(source: Path, path: str, start: int, longest: int, *, inside: bool) -> NoReturn:
-    what, advice = f"line that begins at byte {start:,}", "end the lines by a line feed"
-    if inside:
-        left, line = start, 1
-        for chunk in content_of(source, path):
-            line, left = line + chunk.count(b"\n", 0, max(left, 0)), left - len(chunk)
-        what = f"row that begins in line {line:,}, at byte {start:,},"
-        advice = "close the quotation mark that is open there"
-    raise ResourceError.of(
-        path,
-        f"the {what} has more than {longest:,} bytes, for which --memory leaves no room; {advice}, "
-        "or raise --memory",
-    )
+class ScratchPath(PosixPath):
+    """The path of a file of the run's own, which is there as long as this object is held."""
+
+
+class Scratch:
+    """A file in the temporary folder (``TMPDIR``), open for writing at first.
+
+    It is at `path` as long as that is held, or until `remove` is called.  A `ResourceError` says what
+    the disk refuses, now or while it is written.
+    """
+
+    def __init__(self) -> None:
+        with disk_room():
+            self._file = tempfile.NamedTemporaryFile(  # noqa: SIM115 (closed by `close`)
+                prefix="calibkit-", buffering=0, delete=False
+            )
+        self.path = ScratchPath(self._file.name)
+        self.remove = weakref.finalize(self.path, Path(self.path).unlink, missing_ok=True)
+        _HELD.add(self.path)
+
+    def write(self, data: Any) -> int:
+        """Write bytes, all of them, as files do."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest:
+            with disk_room():
+                rest = rest[self._file.write(rest) :]
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: nothing waits in memory."""
+
+    def close(self) -> None:
+        """End writing."""
+        with disk_room():
+            self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether writing has ended."""
+        return self._file.closed
+
+
+#: Those that there are.
+_HELD: weakref.WeakSet[ScratchPath] = weakref.WeakSet()
+
+
+def unnamed_file() -> IO[bytes]:
+    """Return a file in the temporary folder that has no name: it is gone once it is closed."""
+    return tempfile.TemporaryFile()
+
+
+@contextmanager
+def disk_room(size: int = 0) -> Iterator[None]:
+    """Say of what the disk refuses what to do; `size`: for how many bytes, where that is known."""
+    try:
+        yield
+    except ResourceError:
+        raise
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        needed = f", {size:,} bytes are needed" if size else ""
+        raise ResourceError.of(
+            folder,
+            f"what does not fit into --memory cannot be written there "
+            f"({error.strerror or error}{needed}); name a folder with more room by TMPDIR, or raise "
+            "--memory",
+        ) from error
+
+
+def remove_all() -> None:
+    """Remove all files that are still there, for a process that ends without Python's own end."""
+    for path in list(_HELD):
+        path.unlink(missing_ok=True)

@@ -17,15 +17,11 @@ import polars as pl
 from calibkit.errors import DataError, nearest
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
-from calibkit.files.inputs import Part
-from calibkit.files.scratch import Scratch
+from calibkit.files.paths import Part
 from calibkit.files.told import Told
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE, exactly
 
 Schema = dict[str, pl.DataType]
-
-#: Returns how a column of some name is read.
-Reading = Callable[[str], pl.Expr]
 
 
 @dataclass(frozen=True)
@@ -36,11 +32,11 @@ class Table:
     frame: pl.DataFrame | pl.LazyFrame  # the rows, or the scan that reads them
     schema: Schema  # names and types, in the order of the file
     rows: int
-    stored: Path | str | bytes | None = None  # a Parquet file, or its bytes, for `metadata`
-    kept: Scratch | None = None  # the file that is scanned, where it is the run's own
-    #: How columns are read that `frame` holds as text, though `schema` says otherwise: where text
-    #: stands for missing values, and numbers are written otherwise than here.
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    source: Path | str | bytes | None = None  # where they come from, to be kept and for `metadata`
+    #: How columns are read, if not as `frame` holds them; and the text that some of them are read
+    #: from: dates, and numbers with text for missing values, or written otherwise than here.
+    columns: Mapping[str, pl.Expr] = field(default_factory=dict)
+    texts: Mapping[str, pl.Expr] = field(default_factory=dict)
     undecided: object = None  # columns of text it is made of, for `calibkit.files.text.settled`
     told: Callable[[Collection[str]], Told | None] | None = None  # how columns of text were read
     remarks: tuple[str, ...] = ()  # what is unusual about how it is written
@@ -55,66 +51,87 @@ class Table:
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""
-        if self.stored is None:
+        if self.part.format != "parquet" or self.source is None:
             return {}
-        source = BytesIO(self.stored) if isinstance(self.stored, bytes) else self.stored
-        with warnings.catch_warnings():
+        source = BytesIO(self.source) if isinstance(self.source, bytes) else self.source
+        with reading(self.part.path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls the function experimental
             return pl.read_parquet_metadata(source)
 
+    def column(self, name: str) -> pl.Expr:
+        """Return how a column is read."""
+        return self.columns.get(name, exactly(name))
+
     def as_text(self, name: str) -> Table:
         """Return the table with a column as it is written."""
-        others = {key: one for key, one in self.readings.items() if key != name}
-        frame = self.frame
-        if name not in self.readings:
-            frame = frame.with_columns(exactly(name).cast(pl.String))
-        return replace(self, frame=frame, readings=others, schema=self.schema | {name: pl.String()})
+        text = self.texts.get(name, self.column(name).cast(pl.String))
+        texts = {key: one for key, one in self.texts.items() if key != name}
+        columns, schema = {**self.columns, name: text}, {**self.schema, name: pl.String()}
+        return replace(self, columns=columns, texts=texts, schema=schema)
 
-    def as_read(self, name: str, reading: Reading) -> Table:
-        """Return the table with a column that is read from its text."""
-        kinds = self.frame.lazy().select(reading(name).alias(name)).collect_schema()
-        readings, schema = {**self.readings, name: reading}, self.schema | dict(kinds)
-        return replace(self, readings=readings, schema=schema)
+    def read_as(
+        self, name: str, read: Callable[[pl.Expr], pl.Expr], kind: pl.DataType | None = None
+    ) -> Table:
+        """Return the table with a column that is read from its text; `kind`: its type, if known."""
+        text = self.as_text(name).column(name)
+        columns = {**self.columns, name: read(text)}
+        made = replace(self, columns=columns, texts={**self.texts, name: text})
+        found = kind or made.select([name]).collect_schema()[name]
+        return replace(made, schema={**self.schema, name: found})
 
     def renamed(self, old: str, new: str) -> Table:
         """Return the table with a column of another name."""
         schema = {new if name == old else name: kind for name, kind in self.schema.items()}
-        readings = {new if name == old else name: one for name, one in self.readings.items()}
-        return replace(self, frame=self.frame.rename({old: new}), schema=schema, readings=readings)
+        texts = {new if name == old else name: one for name, one in self.texts.items()}
+        columns = {**self.columns, new: self.column(old)}
+        return replace(self, columns=columns, texts=texts, schema=schema)
 
     def stretch(self, first: int, rows: int) -> Table:
         """Return some rows from number `first` (from 0) on; of a scan they alone are read."""
         return replace(self, frame=self.frame.slice(first, rows), rows=rows)
 
-    def _columns(self, names: Sequence[str]) -> Iterator[pl.Expr]:
-        for name in names:
-            found = self.readings.get(name)
-            yield exactly(name) if found is None else found(name).alias(name)
+    def select(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Return some columns, in this order, still to be read."""
+        return self.frame.lazy().select(self.column(name).alias(name) for name in names)
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
-        return self.frame.lazy().select(self._columns(columns)).collect()
+        with reading(self.part.path):
+            frame = self.select(columns).collect()
+        check_rows(self.part.path, frame.height, self.rows)
+        return frame
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
         """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
-        frame = self.frame.select(self._columns(columns))
-        if isinstance(frame, pl.DataFrame):
-            yield from frame.iter_slices(rows)
+        if isinstance(self.frame, pl.DataFrame):
+            yield from self.select(columns).collect().iter_slices(rows)
             return
         # Batches as polars reads them, small ones together: to cut all to a size costs time and memory.
-        held: list[pl.DataFrame] = []
-        count = 0
-        for batch in frame.collect_batches(maintain_order=True):
-            if held and count + batch.height > rows:
+        held, count, done = list[pl.DataFrame](), 0, 0
+        with reading(self.part.path):
+            for batch in self.select(columns).collect_batches(maintain_order=True):
+                if held and count + batch.height > rows:
+                    yield pl.concat(held, rechunk=True)
+                    held, count = [], 0
+                if batch.height > rows:
+                    yield from batch.iter_slices(rows)
+                elif batch.height:
+                    held.append(batch)
+                    count += batch.height
+                done += batch.height
+            if held:
                 yield pl.concat(held, rechunk=True)
-                held, count = [], 0
-            if batch.height > rows:
-                yield from batch.iter_slices(rows)
-            elif batch.height:
-                held.append(batch)
-                count += batch.height
-        if held:
-            yield pl.concat(held, rechunk=True)
+        check_rows(self.part.path, done, self.rows)
+
+
+def check_rows(path: str, rows: int, expected: int) -> None:
+    """Raise a `DataError` where a file gave another number of rows than it had."""
+    if rows != expected:
+        raise DataError.of(
+            path,
+            f"{rows} rows instead of {expected}: the file changed while it was read; "
+            "run again when it is complete",
+        )
 
 
 def in_one_schema(tables: Sequence[Table]) -> tuple[Table, ...]:
@@ -133,30 +150,23 @@ def in_one_schema(tables: Sequence[Table]) -> tuple[Table, ...]:
         fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
         keys[key] = next(fitting, pl.String())
     tables = list(tables)
-    for name in {name for table in tables for name in table.readings}:
+    for name in {name for table in tables for name in table.texts}:
         if any(table.schema.get(name) == pl.String for table in tables):
-            tables = [one.as_text(name) if name in one.readings else one for one in tables]
+            tables = [one.as_text(name) if name in one.texts else one for one in tables]
     schema = one_schema(tables, keys)
     keys = {name: kind for name, kind in keys.items() if name not in schema}
     shaped = []
     for table in tables:
-        frame = table.frame
-        if list(table.schema.items()) != list(schema.items()):
-            frame = frame.select(
-                exactly(name) if name in table.readings else exactly(name).cast(kind)
-                for name, kind in schema.items()
-            )
+        frame, columns = table.frame, dict(table.columns)
+        for name, kind in schema.items():
+            if table.schema[name] != kind:
+                columns[name] = table.column(name).cast(kind)
         if keys:
             frame = frame.with_columns(
                 pl.lit(table.part.keys[name], kind).alias(name) for name, kind in keys.items()
             )
-        readings = {name: _as(one, schema[name]) for name, one in table.readings.items()}
-        shaped.append(replace(table, frame=frame, schema=schema | keys, readings=readings))
+        shaped.append(replace(table, frame=frame, columns=columns, schema=schema | keys))
     return tuple(shaped)
-
-
-def _as(reading: Reading, kind: pl.DataType) -> Reading:
-    return lambda name: reading(name).cast(kind)
 
 
 def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
@@ -171,15 +181,10 @@ def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
     for table in tables[1:]:
         part, schema = table.part, table.schema
         for name in [*common, *schema]:
-            if name not in schema or name not in common:
-                having, lacking = (first, part) if name in common else (part, first)
-                near = nearest(name, common if having is part else schema)
-                raise DataError.of(
-                    lacking.path,
-                    f"no column {name!r}, which {having.path} has{near}; all "
-                    "inputs need the same columns",
-                    column=name,
-                )
+            if name not in common:
+                _refuse_lack(first, part, name, f"column {name!r}", nearest(name, common))
+            if name not in schema:
+                _refuse_lack(part, first, name, f"column {name!r}", nearest(name, schema))
             inferred = part.format in LOOSE_FORMATS or first.format in LOOSE_FORMATS
             kind = _common_type(common[name], schema[name], inferred)
             if kind is None:
@@ -187,13 +192,14 @@ def one_schema(tables: Sequence[Table], keys: Schema) -> Schema:
             common[name] = kind
         for key in keys:
             if (key in part.keys) != (key in first.keys) and key not in common:
-                having, lacking = (first, part) if key in first.keys else (part, first)
-                raise DataError.of(
-                    lacking.path,
-                    f"no folder {key}=…, which {having.path} has; all inputs need the same columns",
-                    column=key,
-                )
+                lacking, having = (part, first) if key in first.keys else (first, part)
+                _refuse_lack(lacking, having, key, f"folder {key}=…")
     return common
+
+
+def _refuse_lack(lacking: Part, having: Part, name: str, what: str, near: str = "") -> NoReturn:
+    problem = f"no {what}, which {having.path} has{near}; all inputs need the same columns"
+    raise DataError.of(lacking.path, problem, column=name)
 
 
 def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:
@@ -218,8 +224,7 @@ def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> N
     table = other if kind == pl.String else one
     culprit = table.part.path
     if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
-        with reading(culprit):
-            text = table.read([name]).to_series().cast(pl.String)
+        text = table.read([name]).to_series().cast(pl.String)
         odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
         rows = [int(row) + 1 for row in odd.arg_true()]
         path = culprit if rows else path

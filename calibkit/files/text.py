@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -18,18 +19,10 @@ from typing import Any, Final, NoReturn
 import polars as pl
 
 from calibkit.errors import DataError
-from calibkit.files.dialect import SAMPLE_BYTES, UTF8, Dialect, in_utf8, said, western
+from calibkit.files import formats
 from calibkit.files.explain import repeated_name
-from calibkit.files.formats import (
-    HEAD_BYTES,
-    SEPARATORS,
-    TEXT_FORMATS,
-    UTF8_BOM,
-    head_of,
-    is_compressed,
-    sniff_format,
-)
-from calibkit.files.inputs import Part
+from calibkit.files.formats import Dialect
+from calibkit.files.paths import Part
 from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
@@ -56,146 +49,147 @@ def text_table(source: Path | bytes, part: Part, large: int | None, asked: Diale
     Raises `DataError` for duplicate column names, rows with too many or too few fields, lines that
     are no JSON objects, unreadable text, no rows; `ResourceError` for text without an end.
     """
-    sample = next(content_of(source, part.path), b"")
-    dialect = asked.settled(sample[:SAMPLE_BYTES], part.format)
+    dialect = asked.settled(next(content_of(source, part.path), b""), part.format)
     if large is not None and isinstance(source, Path):
-        quoted = part.format in SEPARATORS and dialect.encoding == UTF8
+        quoted = part.format in formats.SEPARATORS and dialect.encoding == formats.UTF8
         refuse_endless(source, part.path, large, quoted=quoted)
     try:
         return _table_in(source, part, large, dialect)
     except pl.exceptions.ComputeError:
-        if asked.encoding is not None or dialect.encoding != UTF8:
+        if asked.encoding is not None or dialect.encoding != formats.UTF8:
             raise
-        encodings = {western(chunk) for chunk in content_of(source, part.path)}
-        if len(encodings) != 1 or UTF8 in encodings:
+        encodings = {formats.western(chunk) for chunk in content_of(source, part.path)}
+        if len(encodings) != 1 or formats.UTF8 in encodings:
             raise
         return _table_in(source, part, large, replace(dialect, encoding=encodings.pop()))
 
 
 def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dialect) -> Table:
     """Return the rows of text whose encoding is known."""
-    kept, path = None, part.path
-    if dialect.encoding != UTF8:
-        source, kept = held(in_utf8(content_of(source, path), str(dialect.encoding)), large)
+    path = part.path
+    if dialect.encoding != formats.UTF8:
+        source = held(formats.in_utf8(content_of(source, path), str(dialect.encoding)), large)
         if large is not None and isinstance(source, Path):
-            refuse_endless(source, path, large, quoted=part.format in SEPARATORS)
-    head = head_of(source)
-    shown = sniff_format(head)
-    if shown not in TEXT_FORMATS:
+            refuse_endless(source, path, large, quoted=part.format in formats.SEPARATORS)
+    head = formats.head_of(source)
+    shown = formats.sniff_format(head)
+    if shown not in formats.TEXT_FORMATS:
         raise DataError.of(
             path, f"it holds {shown} data, not text; name the format by --input-format"
         )
-    if not is_compressed(head) and not head.strip() and len(head) < HEAD_BYTES:
+    if not formats.is_compressed(head) and not head.strip() and len(head) < formats.HEAD_BYTES:
         raise DataError.of(path, "the file is empty (nothing but white space)")
     size = source.stat().st_size if isinstance(source, Path) else 0
     tell(0, size, "bytes")
-    size *= _EXPANSION if is_compressed(head) else 1
+    size *= _EXPANSION if formats.is_compressed(head) else 1
     hold = large is None or isinstance(source, bytes) or size < large
     try:
         if part.format == "ndjson":
-            hold = hold or head.startswith(UTF8_BOM)
+            hold = hold or head.startswith(formats.UTF8_BOM)
             table = _json_table(source, part, floats_of(dialect), hold=hold)
-            return replace(table, remarks=tuple(said(dialect, None)), kept=kept)
-        text = _Text(source, part, dialect, hold)
-        columns = text.columns(guess=dialect.decimal != "." and dialect.null_values is None)
-        return replace(columns.table(columns.votes), kept=kept)
+            return replace(table, remarks=tuple(dialect.unusual(None)))
+        guess = dialect.decimal != "." and dialect.null_values is None
+        text = _Text(source, part, dialect, hold=hold, guess=guess)
+        return text.table(text.votes)
     except pl.exceptions.NoDataError as error:
         raise DataError.of(path, "the file is empty (0 rows)") from error
 
 
-@dataclass(frozen=True)
 class _Text:
-    """Text with fields between delimiters, under a header; `hold`: whether its rows are held."""
+    """Text with fields between delimiters, under a header, before it is settled what its texts are."""
 
-    source: Path | bytes
-    part: Part
-    dialect: Dialect
-    hold: bool
+    rows: pl.LazyFrame
+    count: int  # of the rows
+    nulls: dict[str, int]  # of each column
+    commas: list[str]  # columns of numbers with decimal commas, which polars read
 
-    def scan(self, **options: Any) -> pl.LazyFrame:
-        separator = str(self.dialect.delimiter)
-        return pl.scan_csv(self.source, separator=separator, glob=False, **options)
-
-    def columns(self, *, guess: bool) -> _Columns:
-        """Return the rows; `guess`: the first ones tell types where they can."""
-        head = self.scan(has_header=False, n_rows=1, infer_schema=False, truncate_ragged_lines=True)
+    def __init__(
+        self, source: Path | bytes, part: Part, dialect: Dialect, *, hold: bool, guess: bool
+    ) -> None:
+        """Parse it; `hold`: whether its rows are held; `guess`: the first ones tell types."""
+        self.source, self.part, self.dialect, self.hold = source, part, dialect, hold
+        head = self._scan(
+            has_header=False, n_rows=1, infer_schema=False, truncate_ragged_lines=True
+        )
         # As they stand: polars would rename duplicates.
         names = ["" if name is None else str(name) for name in head.collect().row(0)]
         if len(set(names)) < len(names):
-            raise repeated_name(names, self.part.path)
+            raise repeated_name(names, part.path)
         try:
-            rows, count, nulls, commas = self._parsed(guess=guess)
+            self._parse(guess=guess)
         except pl.exceptions.ComputeError:
             # Either a late value of another type, or a malformed row, which fails again here.
             try:
-                rows, count, nulls, commas = self._parsed(guess=False)
+                self._parse(guess=False)
             except pl.exceptions.ComputeError:
                 self._refuse_ragged(len(names))
                 raise
-        if len(nulls) > 1 and nulls[next(reversed(nulls))]:
+        if len(self.nulls) > 1 and self.nulls[next(reversed(self.nulls))]:
             # Polars reads a missing field, and every field of a blank line, as null.
-            blank = self._refuse_ragged(len(nulls))
-            rows, count = rows.head(count - blank), count - blank
-            nulls = {name: number - blank for name, number in nulls.items()}
-        empty = frozenset(name for name, number in nulls.items() if number == count)
-        texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
-        seen = dict[str, Counts]()
-        for first in (one for one in _FIRST_ROWS if one < count):
-            seen = counts_of(rows.head(first), texts, self.dialect)
-            texts = list(self._maybe(seen))
-        seen = counts_of(rows, texts, self.dialect, seen)
-        return _Columns(self, rows, count, empty, seen, commas)
+            blank = self._refuse_ragged(len(self.nulls))
+            self.count -= blank
+            self.rows = self.rows.head(self.count)
+            self.nulls = {name: number - blank for name, number in self.nulls.items()}
+        texts = [name for name, kind in self.rows.collect_schema().items() if kind == pl.String]
+        texts, first = self._promising(self.rows, texts, self.count)
+        #: Of the columns whose texts may be something else.
+        self.seen = counts_of(self.rows, texts, dialect, first)
 
-    def _parsed(self, *, guess: bool) -> tuple[pl.LazyFrame, int, dict[str, int], frozenset[str]]:
-        """Parse all rows once; return them, their number, nulls by column, and which `_commas`."""
-        commas, rows = frozenset[str](), self.scan(infer_schema=False)
+    def _scan(self, **options: Any) -> pl.LazyFrame:
+        separator = str(self.dialect.delimiter)
+        return pl.scan_csv(self.source, separator=separator, glob=False, **options)
+
+    def _parse(self, *, guess: bool) -> None:
+        """Parse all rows once."""
+        self.commas, rows = [], self._scan(infer_schema=False)
         if guess:
-            floats, kinds = floats_of(self.dialect), self.scan(infer_schema_length=_GUESS_ROWS)
+            floats, kinds = floats_of(self.dialect), self._scan(infer_schema_length=_GUESS_ROWS)
             found = dict(kinds.collect_schema())
-            commas = self._commas([name for name, kind in found.items() if kind == pl.String])
-            if commas:
+            self.commas = self._commas([name for name, kind in found.items() if kind == pl.String])
+            if self.commas:
                 found |= {name: pl.String() for name, kind in found.items() if kind.is_float()}
-                found |= dict.fromkeys(commas, floats)
-                rows = self.scan(schema_overrides=found, decimal_comma=True)
+                found |= dict.fromkeys(self.commas, floats)
+                rows = self._scan(schema_overrides=found, decimal_comma=True)
             elif self.dialect.decimal is None:
                 narrow = {name: floats for name, kind in found.items() if kind.is_float()}
-                rows = self.scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
-        rows = rows.collect().lazy() if self.hold else rows
+                rows = self._scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
+        self.rows = rows.collect().lazy() if self.hold else rows
         # Both in one pass: for the rows alone polars would map the whole file.
-        seen = rows.select(pl.len().alias("rows"), pl.struct(pl.all().null_count()).alias("nulls"))
-        count, nulls = seen.collect(engine="streaming").row(0)
-        return rows, count, nulls, commas
+        nulls = pl.struct(pl.all().null_count()).alias("nulls")
+        seen = self.rows.select(pl.len().alias("rows"), nulls)
+        self.count, self.nulls = seen.collect(engine="streaming").row(0)
 
-    def _commas(self, names: Sequence[str]) -> frozenset[str]:
+    def _commas(self, names: list[str]) -> list[str]:
         """Return the columns in which polars may read decimal commas: all values are such numbers.
 
         Polars would read points as decimal marks there too, and text for missing values as NaN.
         """
-        rows, kinds = self.scan(infer_schema=False), dict[str, Kind]()
-        for first in _FIRST_ROWS:
-            kinds = self._maybe(counts_of(rows.head(first), names, self.dialect))
-            names = list(kinds)
-        certain = Kind(floats_of(self.dialect), ",", voting=True)
-        found = [name for name, one in kinds.items() if one == certain]
+        rows = self._scan(infer_schema=False)
+        names, seen = self._promising(rows, names)
+        kinds = kinds_of(seen, self.dialect)
+        found = [name for name in names if kinds[name] == self._with_comma]
         if not found or self.dialect.delimiter == ",":
-            return frozenset()
+            return []
         odd = rows.select(exactly(name).str.contains("[.nN]").any() for name in found)
         known = odd.collect(engine="streaming").row(0, named=True)
-        return frozenset(name for name in found if not known[name])
+        return [name for name in found if not known[name]]
 
-    def _maybe(self, seen: Mapping[str, Counts]) -> dict[str, Kind]:
-        """Return the kinds of those columns that may be something else than text."""
-        kinds = kinds_of(seen, self.dialect)
-        return {n: one for n, one in kinds.items() if one.kind != pl.String or not one.sure}
+    @property
+    def _with_comma(self) -> Kind:
+        return Kind(floats_of(self.dialect), ",", voting=True)
 
-    def marked(self, names: Sequence[str], count: int) -> dict[str, Kind]:
-        """Return what columns of so many rows tell whose points polars took for decimal marks."""
-        found: dict[str, Kind] = {}
-        rows = self.scan(infer_schema=False)
-        for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows):
-            names = [name for name in names if name not in found or not found[name].voting]
-            found |= points_of(part, names, self.dialect)
-        return found
+    def _promising(
+        self, rows: pl.LazyFrame, names: list[str], count: float = math.inf
+    ) -> tuple[list[str], dict[str, Counts]]:
+        """Return those of some columns that may be something else than text, and of the first rows."""
+        seen = dict[str, Counts]()
+        for first in (one for one in _FIRST_ROWS if one < count):
+            seen = counts_of(rows.head(first), names, self.dialect, {})
+            kinds = kinds_of(seen, self.dialect)
+            names = [
+                name for name in names if kinds[name].kind != pl.String or not kinds[name].sure
+            ]
+        return names, seen
 
     def _refuse_ragged(self, width: int) -> int:
         """Refuse rows with another number of fields than the header; return the last blank lines."""
@@ -231,22 +225,10 @@ class _Text:
             )
         return int(lines - filled)
 
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a text, parsed, before it is settled what their texts are."""
-
-    text: _Text
-    rows: pl.LazyFrame
-    count: int  # of the rows
-    empty: frozenset[str]  # columns without any text
-    seen: Mapping[str, Counts]  # of the columns whose texts may be something else
-    commas: frozenset[str]  # columns of numbers with decimal commas, which polars read
-
     def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
-        dialect = self.text.dialect
-        found = kinds_of(self.seen, dialect, votes)
-        found |= dict.fromkeys(self.commas, Kind(floats_of(dialect), ",", voting=True))
+        found = kinds_of(self.seen, self.dialect, votes) | dict.fromkeys(
+            self.commas, self._with_comma
+        )
         return {name: found[name] for name in self.rows.collect_schema() if name in found}
 
     @property
@@ -258,37 +240,43 @@ class _Columns:
     @property
     def votes(self) -> set[str]:
         """The decimal marks that columns have for certain, and those that polars took for such."""
-        certain = [one.decimal for one in self._kinds(()).values() if one.voting]
+        certain = {one.decimal for one in self._kinds(()).values() if one.voting}
         return {*certain, "."} if self.guessed else {*certain}
 
     def table(self, votes: Collection[str]) -> Table:
         """Return the rows, where other columns have such decimal marks."""
-        dialect, kinds = self.text.dialect, self._kinds(votes)
+        kinds = self._kinds(votes)
         known = {name: one for name, one in kinds.items() if one.kind != pl.String}
         rows = self.rows.with_columns(
-            one.read(name, dialect)
+            one.read(exactly(name), self.dialect)
             for name, one in known.items()
-            if one.plain and (one.kind != pl.Null or name in self.empty)  # else all are empty text
+            # A column of empty texts, not of none, stays one of text.
+            if one.plain and (one.kind != pl.Null or self.nulls[name] == self.count)
         )
-        count = None if self.text.hold else self.count
-        made = Table.of(self.text.part, rows.collect() if self.text.hold else rows, count)
-        odd = {n: one for n, one in known.items() if not one.plain and n not in self.commas}
+        made = Table.of(self.part, rows.collect() if self.hold else rows, self.count)
+        for name, one in known.items():
+            if not one.plain and name not in self.commas:
+                made = made.read_as(name, partial(one.read, dialect=self.dialect), one.kind)
         return replace(
             made,
-            schema=made.schema | {name: one.kind for name, one in odd.items()},
-            readings={name: partial(one.read, dialect=dialect) for name, one in odd.items()},
+            source=None if self.hold else self.source,
             undecided=self,
             told=partial(self.told, votes),
-            remarks=(*said(dialect, SEPARATORS[self.text.part.format]), *_remarks(known)),
+            remarks=(
+                *self.dialect.unusual(formats.SEPARATORS[self.part.format]),
+                *_remarks(known),
+            ),
         )
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:
         """Return how columns were read, where others have such decimal marks."""
-        kinds = self._kinds(votes) | self.text.marked(self.guessed, self.count)
+        kinds, names, rows = self._kinds(votes), self.guessed, self._scan(infer_schema=False)
+        for part in (*(rows.head(first) for first in _FIRST_ROWS if first < self.count), rows):
+            names = [name for name in names if name not in kinds or not kinds[name].voting]
+            kinds |= points_of(part, names, self.dialect)
         marks = {one.decimal for one in kinds.values() if one.voting}
         taken = {kinds[name].decimal for name in columns if name in kinds and kinds[name].open}
-        null_values = self.text.dialect.null_values
-        return Told(tuple(sorted(marks)), next(iter(taken), None), null_values)
+        return Told(tuple(sorted(marks)), next(iter(taken), None), self.dialect.null_values)
 
 
 def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
@@ -296,19 +284,15 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
 
     `known`: the marks that further inputs have.
     """
-    undecided = ((place, one.undecided) for place, one in enumerate(tables))
-    texts = {place: one for place, one in undecided if isinstance(one, _Columns)}
+    texts = {n: one.undecided for n, one in enumerate(tables) if isinstance(one.undecided, _Text)}
     found = list(tables)
     if "," in known or any("," in one.votes for one in texts.values()):
-        # As text, where points were taken for decimal marks.
-        texts = {
-            place: one.text.columns(guess=False) if one.guessed else one
-            for place, one in texts.items()
-        }
+        for place, one in texts.items():
+            if one.guessed:  # as text, where points were taken for decimal marks
+                texts[place] = _Text(one.source, one.part, one.dialect, hold=one.hold, guess=False)
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
-            part, kept = tables[place].part, tables[place].kept
-            found[place] = replace(one.table(votes), part=part, kept=kept)
+            found[place] = replace(one.table(votes), part=tables[place].part)
     return found
 
 
@@ -332,13 +316,14 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
     """
     if hold or any(sign in str(source) for sign in "*?["):  # a pattern to polars
         hold, data = True, source.read_bytes() if isinstance(source, Path) else source
-        source = data.removeprefix(UTF8_BOM)
+        source = data.removeprefix(formats.UTF8_BOM)
     try:
         rows = pl.scan_ndjson(source, infer_schema_length=None)
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
         if floats == pl.Float32:
             rows = pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
-        return Table.of(part, rows.collect() if hold else rows)
+        table = Table.of(part, rows.collect() if hold else rows)
+        return replace(table, source=None if hold else source)
     except pl.exceptions.PolarsError:
         with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
             _refuse_json(lines, part.path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from calibkit.errors import DataError
-from calibkit.files.dialect import NULL_VALUES, YEAR_FIRST, Mark
+from calibkit.files.formats import NULL_VALUES, YEAR_FIRST, Mark
 
 
 class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

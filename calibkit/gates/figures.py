@@ -1,11 +1,18 @@
-"""The numbers of a result by their addresses: of metrics, models, differences, any JSON object.
+"""Gates: what must not hold of a result, such as ``auc<0.8`` or ``new/auc < old/auc``.
+
+    EXPRESSION = ADDRESS (< | <= | > | >=) (NUMBER | ADDRESS)
+    ADDRESS    = [SCORE/][SLICE/]METRIC[.low | .high | .delta]      in metrics
+               = NAME/NAME/…                                       in models and other results
+
+``*`` stands for any text within a segment.  Text in double quotes is taken as it is (``""`` within
+them is one quote).
 
 In metrics (``metrics.json``) a number stands at SCORE/SLICE/METRIC.  An address without a score means
 all scores, without a slice the slice ``all``; one name before the metric may be either.  ``.low`` and
 ``.high`` are the ends of its interval.  Differences stand at B-A/SLICE/METRIC; ``.delta`` reaches them
 whatever the scores, and by B alone.  In what `calibkit diff` writes of metrics, ``.delta`` is the
-difference and no part the second file's number.  Anywhere else an address is the path of names and list
-places from the top, and ``.low``, ``.high``, ``.delta`` one more name of it.
+difference and no part the second file's number.  Anywhere else an address is the path of names and
+list places from the top, and ``.low``, ``.high``, ``.delta`` one more name of it.
 
 To the right of a comparison ``*`` stands for what the left has in that place, and a missing score for
 the left's, where that exists.
@@ -14,16 +21,158 @@ the left's, where that exists.
 from __future__ import annotations
 
 import difflib
+import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.files.inputs import read_bytes
-from calibkit.gates.expressions import ANY, COMPARISONS, Address, Expression, Segment, address_text
+from calibkit.files.paths import read_bytes
 from calibkit.models.model import Shown, decode, decode_object
+
+#: What may follow a metric's name after a dot.
+PARTS = ("low", "high", "delta")
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_QUOTES = re.compile(r'"((?:[^"]|"")*)"')
+_SPECIAL = re.compile(r'[/<>"*]|^=')
+
+#: While an expression is taken apart, a character that no text has stands for each text in quotes.
+_QUOTED = 0xD800
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One name of an address: the texts between its stars (one text: no star)."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str) -> Segment:
+        """Return the segment that is exactly one name."""
+        return cls((name,))
+
+    @property
+    def wild(self) -> bool:
+        """Whether it has a star."""
+        return len(self.texts) > 1
+
+    def matches(self, name: str) -> bool:
+        """Return whether a name is meant."""
+        return re.fullmatch(".*".join(map(re.escape, self.texts)), name, re.DOTALL) is not None
+
+    def __str__(self) -> str:
+        return "*".join(quoted(text) if text else "" for text in self.texts)
+
+
+#: A lone star.
+ANY = Segment(("", ""))
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a number stands in a result; `part` is one of `PARTS`, or empty."""
+
+    segments: tuple[Segment, ...]
+    part: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self.segments)) + (f".{self.part}" if self.part else "")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What makes a gate fail: a comparison that must not hold."""
+
+    left: Address
+    comparison: str
+    right: float | Address
+
+    def __str__(self) -> str:
+        right = self.right if isinstance(self.right, Address) else repr(self.right)
+        return f"{self.left}{self.comparison}{right}"
+
+
+def quoted(name: str) -> str:
+    """Return a name as it has to be typed in an address."""
+    ending = name.rpartition(".")[2] if "." in name else ""
+    if _SPECIAL.search(name) or ending in PARTS or name != name.strip() or not name:
+        return '"' + name.replace('"', '""') + '"'
+    return name
+
+
+def address_text(place: Sequence[str], part: str = "") -> str:
+    """Return the address of one place, as it has to be typed."""
+    return str(Address(tuple(map(Segment.of, place)), part))
+
+
+def parse_all(texts: Sequence[str]) -> tuple[Expression, ...]:
+    """Return the expressions of a gate; `UsageError` if there are none, else see `parse`."""
+    if not texts:
+        raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
+    return tuple(map(parse, texts))
+
+
+def parse(text: str) -> Expression:
+    """Return the expression that was typed; a `UsageError` says where text is none."""
+    quotes: dict[int, str] = {}
+
+    def taken(found: re.Match[str]) -> str:
+        place = _QUOTED + len(quotes)
+        quotes[place] = found[1].replace('""', '"')
+        return chr(place) if found[1] else ""
+
+    plain = _QUOTES.sub(taken, text)
+    if '"' in plain:
+        raise _refuse(text, "a double quote is not closed")
+    found = re.search("[<>]=?", plain)
+    if found is None:
+        raise _refuse(text, "it has no comparison <, <=, > or >=")
+    comparison = found[0]
+    before, after = plain[: found.start()].strip(), plain[found.end() :].strip()
+    if re.search("[<>]", after):
+        raise _refuse(text, "it has more than one comparison; repeat --fail-if instead")
+    if not before or not after:
+        side = "right" if before else "left"
+        raise _refuse(text, f"nothing is to the {side} of {comparison}")
+    left = _address(before, quotes, text)
+    if _NUMBER.fullmatch(after):
+        if abs(float(after)) == float("inf"):
+            raise _refuse(text, f"{after} is beyond the range of numbers")
+        return Expression(left, comparison, float(after) + 0.0)  # -0 is 0
+    if after.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
+        raise _refuse(text, f"{after} is no number to compare with")
+    return Expression(left, comparison, _address(after, quotes, text))
+
+
+def _address(plain: str, quotes: dict[int, str], text: str) -> Address:
+    *pieces, last = (piece.strip() for piece in plain.split("/"))
+    part = next((part for part in PARTS if last.endswith(f".{part}")), "")
+    pieces.append(last.removesuffix(f".{part}") if part else last)
+    if not all(pieces):
+        raise _refuse(text, "a name is empty; an address is [SCORE/][SLICE/]METRIC")
+    # Stars beside each other mean no more than one.
+    names = (re.sub(r"\*+", "*", piece).split("*") for piece in pieces)
+    segments = (Segment(tuple(part.translate(quotes) for part in name)) for name in names)
+    return Address(tuple(segments), part)
+
+
+def _refuse(text: str, why: str) -> UsageError:
+    return UsageError(
+        f"--fail-if {text!r}: {why}. Expected [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
+        "< <= > >=, then a number or an address; names with / < > in double quotes."
+    )
+
 
 Place = tuple[str, ...]
 Value = float | None
@@ -322,22 +471,16 @@ def side_by_side(first: Content, second: Content) -> Content:
     merged: Content = {}
     for path in dict.fromkeys([*known[0], *known[1]]):
         a, b = (side.get(path) for side in known)
+        numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b)]
+        delta: Any = b - a if all(numbers) else None  # type: ignore[operator]
+        finite = delta is not None and abs(delta) < float("inf")
         place = merged
         for name in path[:-1]:
             place = place.setdefault(name, {})
-        place[path[-1]] = {"a": a, "b": b, "delta": _difference(a, b)}
+        place[path[-1]] = {"a": a, "b": b, "delta": delta if finite else None}
     return merged
 
 
 def _described(kind: str) -> str:
     known = {"metrics": "metrics", "result": "no metrics or model", "diff": "a comparison"}
     return known.get(kind, f"a model of kind {kind!r}")
-
-
-def _difference(a: object, b: object) -> float | None:
-    if isinstance(a, bool) or isinstance(b, bool):
-        return None
-    if not isinstance(a, int | float) or not isinstance(b, int | float):
-        return None
-    difference = b - a
-    return difference if abs(difference) < float("inf") else None

@@ -9,19 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import FloatArray, as_fitted, as_single, numeric_column
 from calibkit.columns.patterns import Matched, match_columns
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import FloatArray, RowFinder, as_fitted, as_single, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.calibrator import SEGMENTS, CalibratorModel
-from calibkit.maps.class_rows import read_predictions
-from calibkit.maps.logit_maps import logits_of
-from calibkit.maps.method import mapped
+from calibkit.maps.class_rows import logits_of, mapped_logits, read_predictions, softmax
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
-from calibkit.models.applier import Applier, Reads, Request, find_columns
+from calibkit.maps.model import SEGMENTS, CalibratorModel
+from calibkit.models.kinds import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
 Floats = NDArray[np.float64]
@@ -51,21 +47,20 @@ class CalibratorApplier:
     ) -> list[pl.Series]:
         """Return the calibrated probabilities."""
         score = self._scores(frame[reads.needed["score"]], where)
+        scale, threads = self.model.columns["score"].measure, pl.thread_pool_size()
         if self.model.groups is msgspec.UNSET:
-            return [pl.Series(column) for column in self._mapped(self.model.own_map, score)]
+            out = self.method.mapped(self.model.own_map, score, scale, threads)
+            return [pl.Series(column) for column in out]
         groups = self.model.groups
+        maps = [self.model.own_map, *groups.values()]
         place = known_codes(frame[reads.optional[0]], tuple(groups)) + 1
-        return self._by_segment(score, place, [self.model.own_map, *groups.values()])
-
-    def _by_segment(
-        self, score: FloatArray, place: NDArray[np.int64], maps: list[ScoreMap]
-    ) -> list[pl.Series]:
         order = np.argsort(place.astype(np.uint16), kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=len(maps)))
-        out = [np.empty(score.size) for _ in self.added]
-        for one, start, end in zip(maps, [0, *ends[:-1]], ends, strict=True):
-            own = order[start:end]
-            for column, found in zip(out, self._mapped(one, score[own]), strict=True):
+        out = tuple(np.empty(score.size) for _ in self.added)
+        for one, own in zip(maps, np.split(order, ends[:-1]), strict=True):
+            for column, found in zip(
+                out, self.method.mapped(one, score[own], scale, threads), strict=True
+            ):
                 column[own] = found
         return [pl.Series(column) for column in out]
 
@@ -77,10 +72,6 @@ class CalibratorApplier:
         if column.dtype == "float32":
             array = as_single(array, values, where, finite=False)
         return into_unit_interval(array)[0]
-
-    def _mapped(self, one: ScoreMap, score: FloatArray) -> tuple[Floats, ...]:
-        scale = self.model.columns["score"].measure
-        return mapped(self.method, one, score, scale, pl.thread_pool_size())
 
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
@@ -117,7 +108,7 @@ class ClassApplier:
         prediction = read_classes(self.model, width, frame, self.matched, where)
         scale = self.model.columns["probs"].scale
         logits = prediction if scale == "logit" else logits_of(prediction)
-        found = self.model.logit_map.probabilities(logits)
+        found = softmax(mapped_logits(logits, *self.model.logit_map.arrays(width)))
         return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]
 
 

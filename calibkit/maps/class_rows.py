@@ -1,9 +1,10 @@
-"""Class probabilities and votes as checked arrays, in the order of the inputs."""
+"""Class probabilities and votes as checked arrays, in the order of the inputs; and their logits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.columns.rows import Remark, RowFinder, read_rows, shown
-from calibkit.columns.segments import segment_name
+from calibkit.columns.segments import known_codes, segment_name
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 
@@ -19,8 +20,10 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 #: How far the probabilities of a row may be from summing to 1.
-SUM_SLACK = 1e-4
-_SCALES = ("probability", "logit")
+SUM_SLACK: Final = 1e-4
+#: Probabilities below this count as it before their logarithm is taken.
+LEAST_PROBABILITY: Final = 1e-12
+_SCALES: Final = ("probability", "logit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,11 @@ class RaterOptions:
 class RaterRows:
     """Rows with class probabilities and votes, at least one a row: rows x classes.
 
-    `predictions` has probabilities that sum to 1, or logits, for each pattern, `matched` its columns;
-    `remarks` say what was left out and why.
+    `predictions` has probabilities that sum to 1, or logits, for each pattern; `remarks` say what was
+    left out and why.
     """
 
     predictions: dict[str, Floats]
-    matched: dict[str, Matched]
     counts: Counts
     classes: tuple[str, ...]
     others: pl.DataFrame
@@ -81,21 +83,24 @@ class RaterRows:
         return total
 
 
-def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
-    """Return each role and its column; a pattern has one role for each class."""
-    patterns = [(f"--probs {pattern}", pattern, "--probs") for pattern in options.probs]
-    if options.counts is not None:
-        patterns.append((f"--counts {options.counts}", options.counts, "--counts"))
-    found: dict[str, str] = {}
-    for shown_as, pattern, name in patterns:
-        matched = match_columns(source, pattern, name)
-        keys = matched.keys or ("lists",)
-        found |= {
-            f"{shown_as} [{key}]": column for key, column in zip(keys, matched.columns, strict=True)
-        }
+def _matched(source: Source, options: RaterOptions) -> list[tuple[str, Matched]]:
+    """Return the option and the columns of each pattern, those of votes last."""
+    patterns = [("--probs", pattern) for pattern in options.probs]
+    patterns += [] if options.counts is None else [("--counts", options.counts)]
+    found = [(name, match_columns(source, pattern, name)) for name, pattern in patterns]
     if options.counts is None and options.label is not None:
         source.require([options.label], "--label")
         source.as_written([options.label])  # the names of classes
+    return found
+
+
+def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
+    """Return each role and its column; a pattern has one role for each class."""
+    found: dict[str, str] = {}
+    for name, matched in _matched(source, options):
+        for key, column in zip(matched.keys or ("lists",), matched.columns, strict=True):
+            found[f"{name} {matched.pattern} [{key}]"] = column
+    if options.counts is None and options.label is not None:
         found["label"] = options.label
     return found | {f"feature {place}": name for place, name in enumerate(options.others)}
 
@@ -111,38 +116,27 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
         raise UsageError(
             f"--scale {options.scale} is not for class probabilities; use one of {', '.join(_SCALES)}."
         )
-    matched = {pattern: match_columns(source, pattern, "--probs") for pattern in options.probs}
-    first = next(iter(matched.values()))
-    pairs = ("--probs", "--probs")
-    matched = {pattern: paired(first, found, pairs) for pattern, found in matched.items()}
-    votes = None
-    if options.counts is not None:
-        votes = match_columns(source, options.counts, "--counts")
-        votes = paired(first, votes, ("--probs", "--counts"))
-    elif options.label is not None:
-        source.require([options.label], "--label")
-        source.as_written([options.label])  # the names of classes
+    found = _matched(source, options)
+    matched = [paired(found[0][1], one, ("--probs", name)) for name, one in found]
     source.require(options.others, "option")
-    named = [name for found in matched.values() for name in found.columns]
-    named += list(votes.columns) if votes else []
-    label = options.label if votes is None else None
+    named = [column for one in matched for column in one.columns]
+    label = options.label if options.counts is None else None
     rows = read_rows(
         source,
         [*named, *([label] if label else []), *options.others],
         missing=[*named, *options.others] if options.on_missing == "drop" else (),
         unlabelled=label if label and options.unlabelled == "drop" else None,
     )
-    where = rows.where
+    frame, where = rows.frame, rows.where
     predictions = {
-        pattern: read_predictions(rows.frame, found, where, options.scale)
-        for pattern, found in matched.items()
+        one.pattern: read_predictions(frame, one, where, options.scale)
+        for one in matched[: len(options.probs)]
     }
-    classes = class_keys(first, next(iter(predictions.values())).shape[1])
-    if votes is not None:
-        counts = _votes(rows.frame, votes, where)
+    classes = class_keys(matched[0], predictions[matched[0].pattern].shape[1])
+    if label is None:
+        counts = _votes(frame, matched[-1], where)
     else:
-        assert label is not None
-        codes = class_codes(rows.frame[label], classes, where)
+        codes = class_codes(frame[label], classes, where)
         counts = np.zeros((codes.size, len(classes)), np.int64)
         counts[np.arange(codes.size), codes] = 1
     for pattern, matrix in predictions.items():
@@ -151,19 +145,23 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
                 f"--probs {pattern!r} has {matrix.shape[1]} classes, but "
                 f"--counts {options.counts!r} has {counts.shape[1]}."
             )
-    return _with_votes(
-        RaterRows(
-            predictions=predictions,
-            matched=matched,
-            counts=counts,
-            classes=classes,
-            others=rows.frame.select(rows.frame[name] for name in options.others),
-            remarks=rows.remarks,
-            where=where,
-            source=source,
-        ),
-        options.counts or "",
+    read = RaterRows(
+        predictions=predictions,
+        counts=counts,
+        classes=classes,
+        others=frame.select(frame[name] for name in options.others),
+        remarks=rows.remarks,
+        where=where,
+        source=source,
     )
+    voted = read.votes > 0
+    if voted.all():
+        return read
+    if source.whole and not voted.any():  # a window may hold no vote
+        series = pl.Series(options.counts or "", read.votes)
+        where.refuse(series, None, "no vote", "name the columns of votes by --counts")
+    lost = Remark("", "row", "without a vote left out", int(np.count_nonzero(~voted)))
+    return replace(read.taken(np.flatnonzero(voted)), remarks=(*rows.remarks, lost))
 
 
 def read_predictions(
@@ -179,31 +177,24 @@ def read_predictions(
         )
     if scale == "logit":
         return np.ascontiguousarray(matrix)
-    _refuse(
-        frame, matched, matrix, (matrix < 0.0) | (matrix > 1.0), where, "not in [0, 1]",
-        "class probabilities lie there; use --scale logit for logits",
-    )  # fmt: skip
+    said = "not in [0, 1]", "class probabilities lie there; use --scale logit for logits"
+    _refuse(frame, matched, matrix, (matrix < 0.0) | (matrix > 1.0), where, *said)
     total = np.zeros(matrix.shape[0])
     for place in range(matrix.shape[1]):  # in order: the same sum whatever the layout
         total += matrix[:, place]
     off = np.abs(total - 1.0) > SUM_SLACK
     if off.any():
-        where.refuse(
-            pl.Series(matched.pattern, total),
-            off,
-            "class probabilities that do not sum to 1 (within 0.0001)",
-            "name all classes' columns by --probs, or normalise them",
-        )
+        problem = "class probabilities that do not sum to 1 (within 0.0001)"
+        advice = "name all classes' columns by --probs, or normalise them"
+        where.refuse(pl.Series(matched.pattern, total), off, problem, advice)
     return np.ascontiguousarray(matrix / total[:, None])
 
 
 def _votes(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Counts:
     matrix = read_matrix(frame, matched, where)
     wrong = (matrix < 0.0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)
-    _refuse(
-        frame, matched, matrix, wrong, where, "not a number of votes",
-        "votes are whole numbers, from 0 to 2^31",
-    )  # fmt: skip
+    said = "not a number of votes", "votes are whole numbers, from 0 to 2^31"
+    _refuse(frame, matched, matrix, wrong, where, *said)
     return np.ascontiguousarray(matrix.astype(np.int64))
 
 
@@ -216,12 +207,12 @@ def _refuse(
     *said: str,
 ) -> None:
     """Refuse the first column with a value that is wrong; lists are shown by the value."""
-    if not wrong.any():
-        return
-    place = int(np.flatnonzero(wrong.any(axis=0))[0])
-    name = matched.columns[0] if matched.nested else matched.columns[place]
-    column = pl.Series(name, matrix[:, place]) if matched.nested else frame[name]
-    where.refuse(column, wrong[:, place], *said)
+    if wrong.any():
+        place = int(np.flatnonzero(wrong.any(axis=0))[0])
+        column = frame[matched.columns[0 if matched.nested else place]]
+        if matched.nested:
+            column = pl.Series(column.name, matrix[:, place])
+        where.refuse(column, wrong[:, place], *said)
 
 
 def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> NDArray[np.int64]:
@@ -230,38 +221,41 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
     Indices are taken where no class has one for a name.
     """
     if column.null_count():
-        where.refuse(
-            column,
-            column.is_null().to_numpy(),
-            "no label",
-            "label these rows, or leave them out by --unlabelled drop",
-        )
-    place: dict[str, int] = {name: code for code, name in enumerate(classes)}
-    distinct = column.unique()
-    names = [segment_name(value) for value in distinct.to_list()]
-    indices = {str(code): code for code in range(len(classes))}
+        missing, advice = column.is_null().to_numpy(), "or leave them out by --unlabelled drop"
+        where.refuse(column, missing, "no label", f"label these rows, {advice}")
+    names = map(segment_name, column.unique().to_list())
+    indices = tuple(str(code) for code in range(len(classes)))
     # Where a name is an index too, what a label means must not depend on the rows beside it.
-    if not any(name in place for name in [*names, *indices]):
-        place = indices
-    codes = pl.Series([place.get(name, -1) for name in names], dtype=pl.Int64)
-    found: NDArray[np.int64] = column.replace_strict(
-        distinct, codes, return_dtype=pl.Int64
-    ).to_numpy()
+    named = any(name in classes for name in (*names, *indices))
+    found = known_codes(column, tuple(classes) if named else indices)
     if (found < 0).any():
         listed = ", ".join(shown(name) for name in classes[:10])
         where.refuse(column, found < 0, "a label that is no class", f"the classes are {listed}")
     return found
 
 
-def _with_votes(rows: RaterRows, pattern: str) -> RaterRows:
-    """Leave out the rows without a vote in the columns of a pattern."""
-    voted = rows.votes > 0
-    if voted.all():
-        return rows
-    lost = int(np.count_nonzero(~voted))
-    if lost == voted.size and rows.source.whole:  # a window may hold no vote
-        series = pl.Series(pattern, rows.votes)
-        rows.where.refuse(series, None, "no vote", "name the columns of votes by --counts")
-    kept = np.flatnonzero(voted)
-    remark = Remark("", "row", "without a vote left out", lost)
-    return replace(rows.taken(kept), remarks=(*rows.remarks, remark))
+def logits_of(probabilities: Floats) -> Floats:
+    """Return logarithms of probabilities, each at least `LEAST_PROBABILITY`."""
+    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return the probabilities that logits stand for, each row with the sum 1."""
+    from calibkit_kernels.classes import softmax_rows
+
+    out = np.empty_like(logits)
+    softmax_rows(np.ascontiguousarray(logits), out)
+    return out
+
+
+def mapped_logits(logits: Floats, weights: Floats, intercept: Floats) -> Floats:
+    """Return logits after a map: weights are classes x classes, a diagonal, or one for all."""
+    from calibkit_kernels.classes import affine_rows
+
+    out = np.empty_like(logits)
+    if weights.ndim == 2:
+        affine_rows(logits, weights, intercept, out)
+    else:
+        np.multiply(logits, weights, out=out)
+        out += intercept
+    return out

@@ -1,96 +1,476 @@
-"""Linear maps of logits that calibrate class probabilities: temperature, vector and matrix scaling.
+"""Linear maps of logits that calibrate class probabilities, fitted to votes: see `fit_logit_map`.
 
-C. Guo et al., "On calibration of modern neural networks"; M. Kull et al., "Beyond temperature
-scaling"; Mimori et al., "Diagnostic uncertainty calibration", appendix D.1.
+C. Guo et al., "On calibration of modern neural networks" (temperature, vector and matrix scaling);
+M. Kull et al., "Beyond temperature scaling"; Mimori et al., "Diagnostic uncertainty calibration",
+appendix D.1.
+
+The rows of a fit are arrays in one order, in memory or mapped.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.errors import ModelError
-from calibkit.options.maps import CLASS_METHODS
+from calibkit.columns.patterns import match_columns, odd_length
+from calibkit.columns.rows import Remark, merge_remarks, numeric_column
+from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
+from calibkit.maps.class_rows import (
+    LEAST_PROBABILITY,
+    Counts,
+    Floats,
+    RaterOptions,
+    RaterRows,
+    logits_of,
+    mapped_logits,
+    read_window,
+    softmax,
+    used_roles,
+)
+from calibkit.maps.model import LogitMapModel
+from calibkit.models.lineage import makers_in
+from calibkit.models.model import Column
+from calibkit.numerics.hashes import data_hash, folds_of_keys, hash_text, merge_hashes, row_hashes
+from calibkit.numerics.solve import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton, rising_root
+from calibkit.options.alpha_cal import AlphaOptions
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_states import Reading, RowState, row_state
+from calibkit.summaries.row_store import Arrays, RowStore
+from calibkit.summaries.states import State
+from calibkit_kernels.classes import BLOCK_ROWS, NO_ROWS, column_sums, outer_sums, softmax_residuals
 
-Floats = NDArray[np.float64]
+Folds = NDArray[np.integer]
 
-#: Probabilities below this count as it before their logarithm is taken.
-LEAST_PROBABILITY: Final = 1e-12
+#: Rows that are worked on at a time.
+_BLOCK_ROWS: Final = 8192
+
+#: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
+MOST_INVERSE_TEMPERATURE: Final = 1e6
+
+#: What cross-validation tries, for the intercept and for the weights off the diagonal.
+GRID: Final = (0.01, 0.1, 1.0, 10.0)
+#: Into how many parts rows are dealt for it.
+FOLDS: Final = 3
+#: Classes of matrix scaling up to which cross-validation ends within minutes.
+_MOST_CLASSES: Final = 100
 
 
-class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A linear map of logits: softmax(weights u + intercept).
+@dataclass(frozen=True, kw_only=True)
+class StoredRows:
+    """Rows of one predictor for a fit, in an order that depends on nothing but the rows."""
 
-    `temperature` divides the logits (null: infinite, all classes alike); `weights` is one number a
-    class (vector) or one list a class (matrix).
+    #: Rows x classes: probabilities or logits, as `scale` says, and votes; rows x further columns.
+    prediction: Floats
+    counts: Counts
+    features: Floats
+    #: A word for each row, of which folds are made (`calibkit.numerics.hashes`).
+    key: NDArray[np.uint64]
+    scale: str
+    #: What a model says of the columns of the prediction, and the hash of the rows as read.
+    column: Column
+    hash: str
+    clipped: int  # how many rows have a probability that counts as another before its logarithm
+    classes: tuple[str, ...]
+    remarks: tuple[Remark, ...]
+    source: Source
+    arrays: Arrays  # makes further arrays as long as the rows
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told of the rows."""
+        said = (remark.text for remark in self.remarks)
+        return (*self.source.warnings, *self.arrays.warnings, *said)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.counts.shape[0])
+
+    @property
+    def blocks(self) -> Iterator[slice]:
+        """Rows that are worked on at a time."""
+        for low in range(0, self.rows, _BLOCK_ROWS):
+            yield slice(low, low + _BLOCK_ROWS)
+
+    @property
+    def votes(self) -> int:
+        """How many votes there are."""
+        return sum(int(self.counts[block].sum()) for block in self.blocks)
+
+    def fit_map(self, method: str, penalties: tuple[float, float] | None, seed: int) -> LogitMap:
+        """Fit a map of the logits to the votes; `penalties` None: chosen by cross-validation."""
+        folds = folds_of_keys(self.key, FOLDS, seed)
+        return fit_logit_map(self.logits, self.counts, method, penalties, folds=folds)
+
+    def made(self, width: int, of: Callable[[slice], Floats]) -> Floats:
+        """Return rows x `width` numbers that a function gives for each block."""
+        found: Floats = self.arrays.empty((self.rows, width), np.float64)
+        for block in self.blocks:
+            found[block] = of(block)
+        return found
+
+    @cached_property
+    def logits(self) -> Floats:
+        """The logits of the prediction."""
+        if self.scale == "logit":
+            return self.prediction
+        return self.made(self.counts.shape[1], lambda block: logits_of(self.prediction[block]))
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """The probabilities of the prediction."""
+        if self.scale == "probability":
+            return self.prediction
+        return self.made(self.counts.shape[1], lambda block: softmax(self.prediction[block]))
+
+
+def read_rater_rows(
+    source: Source, options: RaterOptions, memory: Memory | None = None
+) -> StoredRows:
+    """Read and check the rows of a fit, and put them into the order of their hash.
+
+    There is one pattern of class probabilities; `others` are numbers.  Raises as `read_window`, and for
+    a feature without a number.
+    """
+    columns = list(used_roles(source, options).values())
+    passes = Passes(source, columns, window_reader(options), memory)
+    arrays = Arrays(None if passes.whole else memory)
+    store: RowStore | None = None
+    remarks: list[Remark] = []
+    classes: tuple[str, ...] = ()
+    total, clipped = hash_text(0), 0
+    for window, features in passes:
+        remarks += window.remarks
+        (prediction,), counts = window.predictions.values(), window.counts
+        if not counts.shape[0]:
+            continue
+        classes = window.classes
+        used = _columns({"p": prediction, "c": counts, "f": features})
+        total = merge_hashes([total, data_hash(used)])
+        if options.scale == "probability":
+            clipped += int((prediction < LEAST_PROBABILITY).any(axis=1).sum())
+            prediction = logits_of(prediction) if options.logits else prediction
+        matrices = {"prediction": prediction, "counts": counts, "features": features}
+        if store is None:
+            kinds = {name: (own.dtype.type, own.shape[1]) for name, own in matrices.items()}
+            store = RowStore(kinds, source.rows, arrays)
+        own = _columns({f"{place}.": one for place, one in enumerate(matrices.values())})
+        store.add({**matrices, "hash": _hashes(own)})
+    passes.release()
+    matched = match_columns(source, options.probs[0], "--probs")
+    single = {str(source.schema[name]) for name in matched.columns} == {"Float32"}
+    dtype = "float32" if single else "float64"
+    column = Column(options.probs[0], dtype=dtype, scale=options.scale)
+    places = {f"column {name!r}: ": place for place, name in enumerate(columns)}
+    found = sorted(
+        merge_remarks([*remarks, *passes.remarks]),
+        key=lambda one: places.get(one.before, len(places)),
+    )
+    if store is None:
+        said = "; ".join(remark.text for remark in found)
+        raise DataError(
+            f"{source.parts[0].path}: no row is left to fit on: {said}; name the columns of votes by "
+            "--counts",
+            file=source.parts[0].path,
+        )
+    return StoredRows(
+        **store.finish(),
+        scale="logit" if options.logits else options.scale,
+        column=column,
+        hash=total,
+        clipped=clipped,
+        classes=classes,
+        remarks=tuple(found),
+        source=source,
+        arrays=arrays,
+    )
+
+
+def class_state(
+    kind: type[RowState],
+    options: AlphaOptions | CalibrateOptions,
+    source: Source,
+    columns: RaterOptions,
+) -> State:
+    """Return the state of the rows of a shard; see `calibkit.summaries.row_states.row_state`."""
+    makers = makers_in(source, {"probs": options.pattern})
+    files = source.paths if options.provenance == "names" else ()
+    used = list(used_roles(source, columns).values())
+    return row_state(kind, options, makers, Reading(source, used, window_reader(columns), files))
+
+
+def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, Floats]]:
+    """Return what reads windows of a fit's rows: with the features, and lists of one length."""
+    width: list[int] = []
+
+    def read(window: Source) -> tuple[RaterRows, Floats]:
+        rows = read_window(window, options)
+        (matrix,) = rows.predictions.values()
+        features = np.empty((matrix.shape[0], len(options.others)))
+        if not matrix.shape[0]:  # no row of this window has a vote
+            return rows, features
+        width.append(matrix.shape[1])
+        if width[-1] != width[0]:
+            name = match_columns(window, options.probs[0], "--probs").columns[0]
+            lists = pl.Series(name, matrix.tolist())
+            rows.where.refuse(lists, None, *odd_length(width[0]))
+        for place, name in enumerate(options.others):
+            features[:, place] = numeric_column(rows.others[name], rows.where)
+        return rows, features
+
+    return read
+
+
+def _columns(matrices: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of matrices by the name of the matrix and their place."""
+    return {
+        f"{name}{place:x}": values
+        for name, matrix in matrices.items()
+        for place, values in enumerate(matrix.T)
+    }
+
+
+def _hashes(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+    """Return a hash of each row, block by block so that it stays in the cache."""
+    rows = range(0, next(iter(columns.values())).size, _BLOCK_ROWS)
+    return np.concatenate([row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitMap:
+    """A fitted map z = softmax(W u + b) of logits u.
+
+    `weights` are classes x classes, a diagonal as one number a class, or one number for a temperature;
+    `objective` is the minimised loss, penalties included, `loss` the mean negative log-likelihood of a
+    vote, and `loss_before` that of the logits themselves; `regularization` has the penalties of
+    intercept and of weights off the diagonal.  How the minimisation ended is as in
+    `calibkit.numerics.solve.Minimum`.
     """
 
     method: str
-    temperature: float | msgspec.UnsetType | None = msgspec.UNSET
-    weights: list[float | list[float]] | msgspec.UnsetType = msgspec.UNSET
-    intercept: list[float] | msgspec.UnsetType = msgspec.UNSET
-    loss: float | None = None
-    regularization: list[float] | None = None
-
-    def check(self, classes: int) -> None:
-        """Raise `ModelError` where the fields contradict each other or the number of classes."""
-        if self.method not in CLASS_METHODS:
-            raise ModelError(
-                f"unknown map of logits {self.method!r}; known: {', '.join(CLASS_METHODS)}"
-            )
-        if self.method == "none":
-            return
-        if self.method == "temperature":
-            if self.temperature is msgspec.UNSET or (self.temperature or 1.0) <= 0.0:
-                raise ModelError("a temperature must be positive, or null for an infinite one")
-            return
-        shape = (classes,) if self.method == "vector" else (classes, classes)
-        try:
-            found = np.array(self.weights, np.float64).shape, np.array(self.intercept).shape
-        except (TypeError, ValueError):
-            found = ((), ())
-        if found != (shape, (classes,)):
-            raise ModelError(f"weights and intercept do not fit {classes} classes")
-
-    def arrays(self, classes: int) -> tuple[Floats, Floats]:
-        """Return weights (of a temperature one number) and intercept."""
-        if self.method in ("none", "temperature"):
-            beta = 1.0 if self.method == "none" else 0.0
-            if isinstance(self.temperature, float):
-                beta = 1.0 / self.temperature
-            return np.array([beta]), np.zeros(classes)
-        return np.array(self.weights, np.float64), np.array(self.intercept, np.float64)
+    weights: Floats
+    intercept: Floats
+    objective: float
+    loss: float
+    loss_before: float = 0.0
+    regularization: tuple[float, float] = (0.0, 0.0)
+    gradient: float = 0.0
+    iterations: int = 0
+    converged: bool = True
 
     def probabilities(self, logits: Floats) -> Floats:
         """Return the class probabilities of rows of logits."""
-        return softmax(mapped_logits(logits, *self.arrays(logits.shape[1])))
+        return softmax(mapped_logits(logits, self.weights, self.intercept))
+
+    def stored(self) -> LogitMapModel:
+        """Return the map as a model holds it."""
+        if self.method == "none":
+            return LogitMapModel(method="none", loss=self.loss)
+        if self.method == "temperature":
+            beta = float(self.weights[0])
+            temperature = None if beta == 0.0 else 1.0 / beta
+            return LogitMapModel(method="temperature", temperature=temperature, loss=self.loss)
+        return LogitMapModel(
+            method=self.method,
+            weights=self.weights.tolist(),
+            intercept=self.intercept.tolist(),
+            loss=self.loss,
+            regularization=list(self.regularization),
+        )
 
 
-def logits_of(probabilities: Floats) -> Floats:
-    """Return logarithms of probabilities, each at least `LEAST_PROBABILITY`."""
-    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
+def fit_logit_map(
+    logits: Floats,
+    counts: Counts,
+    method: str,
+    regularization: tuple[float, float] | None = (0.0, 0.0),
+    *,
+    folds: Folds | None = None,
+    chosen: NDArray[np.bool_] | None = None,
+) -> LogitMap:
+    """Fit a map of logits to votes by penalised maximum likelihood.
+
+    Parameters
+    ----------
+    logits, counts
+        Rows x classes; every row has a vote.  Sums run in the order of the rows.
+    method
+        ``temperature`` (one inverse temperature, at least 0), ``vector`` (a diagonal and an
+        intercept), ``matrix`` or ``none``.
+    regularization
+        Penalties of the mean squared intercept and the mean squared weight off the diagonal, not
+        divided by the number of votes; None chooses both by cross-validation over `GRID`.
+    folds
+        The fold of each row, below `FOLDS`, where penalties are to be chosen.
+    chosen
+        Which rows count; None: all.
+
+    Notes
+    -----
+    The loss is the mean over all votes.  All three problems are convex.  Without a penalty the
+    intercept is known up to a constant: its sum is made 0.
+    """
+    classes, votes = logits.shape[1], VotedLogits(logits, counts, chosen)
+    identity = {"vector": np.ones(classes), "matrix": np.eye(classes)}.get(method, np.ones(1))
+    before = votes.likelihood(identity, np.zeros(classes))
+    loss = before.loss / before.votes
+    if method in ("temperature", "none"):
+        found = LogitMap(
+            method=method,
+            weights=identity,
+            intercept=np.zeros(classes),
+            objective=loss,
+            loss=loss,
+            loss_before=loss,
+        )
+        return found if method == "none" else _temperature(votes, found)
+    start = np.concatenate([identity.ravel(), np.zeros(classes)])
+    if regularization is None:
+        assert folds is not None  # who asks for a choice has dealt the rows
+        regularization = _chosen(votes, method, folds, start)
+    found = _penalised(votes, method, regularization, start)
+    after = votes.likelihood(found.weights, found.intercept)
+    return replace(found, loss=after.loss / after.votes, loss_before=loss)
 
 
-def softmax(logits: Floats) -> Floats:
-    """Return the probabilities that logits stand for, each row with the sum 1."""
-    from calibkit_kernels.dense import softmax_rows
+class Likelihood(NamedTuple):
+    """The number of votes, minus their log-likelihood at a map, and its derivatives.
 
-    out = np.empty_like(logits)
-    softmax_rows(np.ascontiguousarray(logits), out)
-    return out
+    `rise` is that in the intercept, `products` in the weights: one number a class for a diagonal and
+    for a temperature.
+    """
+
+    votes: int
+    loss: float
+    rise: Floats
+    products: Floats
 
 
-def mapped_logits(logits: Floats, weights: Floats, intercept: Floats) -> Floats:
-    """Return logits after a map: weights are classes x classes, a diagonal, or one for all."""
-    from calibkit_kernels.dense import affine_rows
+@dataclass(frozen=True)
+class VotedLogits:
+    """Rows x classes of logits and votes, and which rows count (None: all)."""
 
-    out = np.empty_like(logits)
-    if weights.ndim == 2:
-        affine_rows(logits, weights, intercept, out)
-    else:
-        np.multiply(logits, weights, out=out)
-        out += intercept
-    return out
+    logits: Floats
+    counts: Counts
+    chosen: NDArray[np.bool_] | None = None
+
+    def likelihood(self, weights: Floats, intercept: Floats) -> Likelihood:
+        """Return the likelihood at a map, summed block by block; weights as those of `LogitMap`."""
+        square = weights.ndim == 2
+        votes, loss = 0, 0.0
+        rise = np.zeros(intercept.size)
+        products = np.zeros(weights.shape if square else intercept.shape)
+        own_rise, own_products = np.empty_like(rise), np.empty_like(products)
+        for low in range(0, self.logits.shape[0], BLOCK_ROWS):
+            block = slice(low, low + BLOCK_ROWS)
+            logits, counts = self.logits[block], self.counts[block]
+            if self.chosen is not None:
+                logits, counts = logits[self.chosen[block]], counts[self.chosen[block]]
+            residual = np.empty_like(logits)
+            mapped = mapped_logits(logits, weights, intercept)
+            loss += float(softmax_residuals(mapped, counts, residual))
+            column_sums(residual, NO_ROWS, own_rise)
+            (outer_sums if square else column_sums)(residual, logits, own_products)
+            rise += own_rise
+            products += own_products
+            votes += int(counts.sum())
+        return Likelihood(votes, loss, rise, products)
+
+
+def _temperature(votes: VotedLogits, before: LogitMap) -> LogitMap:
+    def slope(beta: float) -> float:
+        found = votes.likelihood(np.array([beta]), before.intercept)
+        return float(np.cumsum(found.products)[-1]) / found.votes
+
+    high = 1.0
+    while slope(high) < 0.0 and high < MOST_INVERSE_TEMPERATURE:
+        high = min(4.0 * high, MOST_INVERSE_TEMPERATURE)
+    beta = rising_root(slope, 0.0, high)
+    found = votes.likelihood(np.array([beta]), before.intercept)
+    loss, capped = found.loss / found.votes, beta in (0.0, MOST_INVERSE_TEMPERATURE)
+    gradient = 0.0 if capped else abs(slope(beta))
+    weights = np.array([beta])
+    return replace(before, weights=weights, objective=loss, loss=loss, gradient=gradient)
+
+
+def _penalised(
+    votes: VotedLogits,
+    method: str,
+    regularization: tuple[float, float],
+    start: Floats,
+    tolerance: float = FLAT_OF_MANY,
+) -> LogitMap:
+    """Return the map of vector or matrix scaling under penalties; its `loss` is not filled in."""
+    classes = votes.logits.shape[1]
+    shape = (classes,) if method == "vector" else (classes, classes)
+    intercept_penalty = regularization[0] / classes
+    weight_penalty = regularization[1] / (classes * (classes - 1))
+    off = 1.0 - np.eye(classes)
+
+    def objective(point: Floats) -> tuple[float, Floats]:
+        weights, intercept = point[:-classes].reshape(shape), point[-classes:]
+        found = votes.likelihood(weights, intercept)
+        penalty = intercept_penalty * float(np.cumsum(intercept * intercept)[-1])
+        slope = found.products / found.votes
+        if method == "matrix":
+            beside = weights * off
+            penalty += weight_penalty * float(np.cumsum(beside * beside)[-1])
+            slope = slope + 2.0 * weight_penalty * beside
+        slope_intercept = found.rise / found.votes + 2.0 * intercept_penalty * intercept
+        value = found.loss / found.votes + penalty
+        return value, np.concatenate([slope.ravel(), slope_intercept])
+
+    found = quasi_newton(objective, start, tolerance=tolerance)
+    weights, intercept = found.point[:-classes].reshape(shape), found.point[-classes:]
+    if regularization[0] == 0.0:
+        intercept = intercept - float(np.cumsum(intercept)[-1]) / classes
+    return LogitMap(
+        method=method,
+        weights=weights,
+        intercept=intercept,
+        objective=found.value,
+        loss=0.0,
+        regularization=regularization,
+        gradient=found.gradient,
+        iterations=found.iterations,
+        converged=found.converged,
+    )
+
+
+def _chosen(votes: VotedLogits, method: str, folds: Folds, identity: Floats) -> tuple[float, float]:
+    """Return the penalties whose maps lose least on votes they were not fitted on."""
+    if method == "matrix" and votes.logits.shape[1] > _MOST_CLASSES:
+        raise UsageError(
+            f"matrix scaling of {votes.logits.shape[1]} classes has too many weights to try penalties "
+            "on; give them, as in --regularization 1,10, or use vector scaling."
+        )
+    # From strong to weak, so that each fit starts near its optimum.
+    strong = sorted(GRID, reverse=True)
+    candidates = (
+        [(penalty, 0.0) for penalty in strong]
+        if method == "vector"
+        else [(intercept, off) for off in strong for intercept in strong]
+    )
+    sizes = np.bincount(folds, minlength=FOLDS)
+    usable = np.flatnonzero((sizes > 0) & (sizes < folds.size))
+    if not usable.size:
+        return (1.0, 1.0)
+    lost = dict.fromkeys(candidates, 0.0)
+    for fold in usable:
+        held = folds == fold
+        apart, others = replace(votes, chosen=held), replace(votes, chosen=~held)
+        start = identity
+        for penalties in candidates:
+            fitted = _penalised(others, method, penalties, start, ROUGHLY_FLAT)
+            lost[penalties] += apart.likelihood(fitted.weights, fitted.intercept).loss
+            start = np.concatenate([fitted.weights.ravel(), fitted.intercept])
+    return min(lost, key=lambda penalties: (lost[penalties], penalties))

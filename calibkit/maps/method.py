@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
-from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.blocks import cut, each_block
-from calibkit.numerics.quantile import falling_quantiles
-from calibkit.options.maps import MapOptions
+from calibkit.maps.model import ScoreMap
+from calibkit.numerics.sums import cut, each_block
+from calibkit.options.calibrate import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.logistic import share_classes
@@ -29,11 +27,8 @@ Floats = NDArray[Any]
 Counts = NDArray[Any]
 Float64s = NDArray[np.float64]
 
-#: What writes the results of scores.
-Writer = Callable[[Floats, tuple[Float64s, ...]], None]
-
-#: Rows mapped at a time, small enough to stay in the cache.
-_BLOCK: Final = 131_072
+#: What writes the results of scores to arrays, one for each column that a method adds.
+Writer = Callable[..., object]
 
 
 @dataclass(frozen=True)
@@ -66,21 +61,13 @@ class Points:
         """How many rows are positive, or what they weigh."""
         return self.unit.amount(self.totals[1])
 
-    @property
-    def is_probability(self) -> bool:
-        """Whether scores are probabilities, of which logits are taken where they are needed."""
-        return self.scale == "probability"
-
     def linear(self, threads: int = 1) -> Float64s:
         """Return the scores on the scale of a line: logits of probabilities, else as they are."""
-        if not self.is_probability:
+        if self.scale != "probability":
             return self.score.astype(np.float64)
         out, blocks = np.empty(self.score.size), cut(0, self.score.size)
-
-        def log_odds(score: Floats, part: Float64s) -> None:
-            maps.log_odds(score, LEAST, part)
-
-        each_block(log_odds, (self.score, out), blocks, threads)
+        arrays = (self.score, out)
+        each_block(lambda score, part: maps.log_odds(score, LEAST, part), arrays, blocks, threads)
         return out
 
     def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Float64s, Float64s]:
@@ -101,34 +88,22 @@ class Points:
 
     def clipped(self) -> int | float:
         """Return how many rows `linear` moves inside (0, 1)."""
-        if not self.is_probability:
+        if self.scale != "probability":
             return 0
         score = self.score.astype(np.float64)
         return self.unit.amount(maps.mass_outside(score, self.count, LEAST, 1.0 - LEAST))
-
-    def quantiles(self, bins: int, values: Floats | None = None) -> Float64s:
-        """Return the smallest score and the inner edges of quantile bins.
-
-        `values` takes the place of the scores; they fall like these.
-        """
-        return falling_quantiles(self.score if values is None else values, self.count, bins)
 
 
 def pooled(tally: Tally, scale: str) -> Points:
     """Return the points of all levels of a tally together."""
     if tally.levels == 1 and not tally.part.size:
         return Points(tally.score, tally.count, tally.positive, tally.unit, scale)
-    return _merged(tally.score, tally.count, tally.positive, tally.unit, scale)
+    return _merged(tally, scale)
 
 
 def parts_of(tally: Tally, parts: int, scale: str) -> list[Points]:
     """Return the points of each part of a dealt tally, all levels together."""
-    found = []
-    for part in range(parts):
-        own = np.flatnonzero(tally.part == part)
-        arrays = (tally.score[own], tally.count[own], tally.positive[own])
-        found.append(_merged(*arrays, tally.unit, scale))
-    return found
+    return [_merged(tally.where(tally.part == part), scale) for part in range(parts)]
 
 
 def together(parts: Sequence[Points]) -> Points:
@@ -137,40 +112,38 @@ def together(parts: Sequence[Points]) -> Points:
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("score", "count", "positive")
     )
-    order = np.argsort(-score, kind="stable")
-    first = parts[0]
-    return _merged(score[order], count[order], positive[order], first.unit, first.scale)
+    own, first = np.argsort(-score, kind="stable"), parts[0]
+    whole = replace(first, score=score[own], count=count[own], positive=positive[own])
+    return _merged(whole, first.scale)
 
 
 def by_level(tally: Tally) -> list[Tally]:
     """Return a tally of one level for each level."""
     order = np.argsort(tally.level, kind="stable")
     ends = np.cumsum(np.bincount(tally.level, minlength=tally.levels))
-    found = []
-    for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        own = order[start:end]
-        part = tally.part[own] if tally.part.size else tally.part
-        level = np.zeros(own.size, np.uint16)
-        counts = tally.count[own], tally.positive[own]
-        found.append(Tally(tally.score[own], level, *counts, 1, tally.unit, part))
-    return found
+    one = np.zeros(tally.levels, np.uint16)
+    return [tally.where(own).coarser(one, 1) for own in np.split(order, ends[:-1])]
 
 
-def _merged(score: Floats, count: Counts, positive: Counts, unit: Unit, scale: str) -> Points:
+def _merged(own: Tally | Points, scale: str) -> Points:
     """Return points with one entry for each run of equal scores."""
-    if not score.size:
-        return Points(score, count, positive, unit, scale)
-    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
-    counts = [np.add.reduceat(column, starts, dtype=np.int64) for column in (count, positive)]
-    return Points(score[starts], counts[0], counts[1], unit, scale)
+    starts = np.flatnonzero(np.append(True, own.score[1:] != own.score[:-1])[: own.score.size])
+    count, positive = own.count, own.positive
+    if starts.size:
+        count = np.add.reduceat(count, starts, dtype=np.int64)
+        positive = np.add.reduceat(positive, starts, dtype=np.int64)
+    return Points(own.score[starts], count, positive, own.unit, scale)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a method found: the fields of its map, and what the user should be told."""
+    """What a method found: the fields of its map, and what the user should be told, if anything.
+
+    Lists of numbers may be arrays.
+    """
 
     fields: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +153,7 @@ class Method:
     #: Takes points, options and the points of each part, if rows are dealt to parts; returns what
     #: it found.  Refuses points on which it has no finite solution.
     fit: Callable[[Points, MapOptions, list[Points]], Found]
-    #: Takes a map and a scale; returns what takes scores and writes to each of some arrays.
+    #: Takes a map and a scale; returns what takes scores and the arrays to write to.
     writer: Callable[[ScoreMap, str], Writer]
     #: Takes what formulas are written with; returns the same for an export, before it is clipped.
     program: Callable[[Maker], tuple[Node, ...]]
@@ -192,33 +165,20 @@ class Method:
     takes_logits: bool = False
     as_it_is: bool = False  # whether results stay as they are where no clip is asked for
 
-    @property
-    def exact(self) -> bool:
-        """Whether its results are the same to the last bit on every machine."""
-        return self.rises is None
+    def fitted(
+        self, points: Points, options: MapOptions, parts: list[Points], clip: float | None
+    ) -> tuple[ScoreMap, tuple[str, ...]]:
+        """Return the map of points, and what the user should be told; without a `clip` has its own."""
+        found = self.fit(points, options, parts)
+        if clip is None:
+            clip = 0.0 if self.as_it_is else 1.0 / (max(float(points.rows), 1.0) + 2.0)
+        plain = {name: np.asarray(value).tolist() for name, value in found.fields.items()}
+        return ScoreMap(clip=clip, **plain), tuple(filter(None, [found.warning]))
 
-
-def default_clip(method: Method, points: Points) -> float:
-    """Return how far results stay inside (0, 1) where nothing else is asked for."""
-    return 0.0 if method.as_it_is else 1.0 / (max(float(points.rows), 1.0) + 2.0)
-
-
-def mapped(
-    method: Method, one: ScoreMap, score: Floats, scale: str, threads: int
-) -> tuple[Float64s, ...]:
-    """Return what a map makes of scores, an array for each column that the method adds."""
-    out = tuple(np.empty(score.size) for _ in method.added)
-    write = method.writer(one, scale)
-
-    def work(start: int) -> None:
-        own = slice(start, start + _BLOCK)
-        write(score[own], tuple(column[own] for column in out))
-
-    starts = range(0, score.size, _BLOCK)
-    if threads == 1 or len(starts) < 2:
-        for start in starts:
-            work(start)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, starts))
-    return out
+    def mapped(
+        self, one: ScoreMap, score: Floats, scale: str, threads: int
+    ) -> tuple[Float64s, ...]:
+        """Return what a map makes of scores, an array for each column that is added."""
+        out = tuple(np.empty(score.size) for _ in self.added)
+        each_block(self.writer(one, scale), (score, *out), cut(0, score.size), threads)
+        return out

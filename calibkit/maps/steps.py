@@ -13,7 +13,6 @@ Large-scale probabilistic predictors with and without guarantees of validity, 20
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -23,15 +22,15 @@ from numpy.typing import NDArray
 from calibkit.errors import DataError
 from calibkit.maps.lines import falling_note, platt_line
 from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
-from calibkit.maps.score_map import ScoreMap
-from calibkit.numerics.blocks import cut, each_block
+from calibkit.maps.model import ScoreMap
 from calibkit.numerics.isotonic import pool, pool_block
-from calibkit.options.maps import MapOptions
+from calibkit.numerics.sums import cut, each_block
+from calibkit.options.calibrate import DEFAULTS, MapOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels.isotonic import added_row_fits, next_corners
+from calibkit.summaries.edges import equal_width_edges, falling_quantiles
 from calibkit_kernels.maps import LEAST, bucket_starts, line_map, logit, step_map
-from calibkit_kernels.reliability import loss_sums
+from calibkit_kernels.metrics import loss_sums
+from calibkit_kernels.rates import added_row_fits, next_corners
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
@@ -48,11 +47,7 @@ def write_steps(one: ScoreMap, _: str) -> Writer:
     assert one.knots is not None and one.values is not None  # the model was checked
     knots, values = np.array(one.knots[1:]), np.array(one.values)  # below the second: the first
     starts = starts_of(knots)
-
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        step_map(score, knots, values, starts, one.clip, out[0])
-
-    return write
+    return lambda score, out: step_map(score, knots, values, starts, one.clip, out)
 
 
 def steps_program(maker: Maker) -> tuple[Node, ...]:
@@ -67,7 +62,7 @@ def starts_of(knots: Float64s) -> Int64s:
     return starts
 
 
-def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]:
+def without_repeats(knots: Float64s, values: Float64s) -> dict[str, Float64s]:
     """Return the fields of a map without steps of no width and without steps that change nothing.
 
     `knots` do not fall; of equal ones the last one holds.
@@ -75,10 +70,10 @@ def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]
     kept = np.append(knots[1:] > knots[:-1], True)
     knots, values = knots[kept], values[kept]
     changes = np.append(True, values[1:] != values[:-1])
-    return {"knots": knots[changes].tolist(), "values": values[changes].tolist()}
+    return {"knots": knots[changes], "values": values[changes]}
 
 
-def broken_line(one: ScoreMap) -> tuple[Float64s, tuple[Float64s, Float64s, Float64s]]:
+def broken_line(one: ScoreMap) -> tuple[Float64s, Float64s]:
     """Return the knots, and of the pieces they part: knot, value and slope there.
 
     The first and the last piece are flat; so is one too narrow for a slope that is a number.
@@ -88,18 +83,19 @@ def broken_line(one: ScoreMap) -> tuple[Float64s, tuple[Float64s, Float64s, Floa
     with np.errstate(over="ignore", divide="ignore"):
         rises = np.diff(values) / np.diff(knots)
     slopes = np.concatenate([[0.0], np.where(np.isfinite(rises), rises, 0.0), [0.0]])
-    return knots, (np.append(knots[:1], knots), np.append(values[:1], values), slopes)
+    starts, levels = np.append(knots[:1], knots), np.append(values[:1], values)
+    return knots, np.array([starts, levels, slopes])
 
 
 def write_broken_line(one: ScoreMap, _: str) -> Writer:
     """Return what writes the line between the knots on both sides of each score."""
     knots, (starts, levels, slopes) = broken_line(one)
 
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+    def write(score: Floats, out: Float64s) -> None:
         x = score.astype(np.float64)
         piece = np.searchsorted(knots, x, side="right")
         value = slopes[piece] * (x - starts[piece]) + levels[piece]
-        np.clip(value, one.clip, 1.0 - one.clip, out=out[0])
+        np.clip(value, one.clip, 1.0 - one.clip, out=out)
 
     return write
 
@@ -118,29 +114,36 @@ def broken_line_program(maker: Maker) -> tuple[Node, ...]:
 
 def fit_histogram(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit the mean label of each bin; an empty bin of equal width has its midpoint."""
-    bins = options.bin_count
-    width = options.bin_strategy == "equal-width"
-    edges = _equal_edges(bins) if width else points.quantiles(bins)
-    own = edges
+    edges, middle = _bins(points.score, points, options)
+    own, width = edges, options.bin_strategy == "equal-width"
     if width and points.scale == "logit":  # bins of the probability, found by the logit
         own = np.array([logit(float(edge)) for edge in edges])
         own[0] = min([float(points.score[-1]), *(own[1:2] - 1.0)])
-    rising = points.score[::-1]
-    cuts = [0, *np.searchsorted(rising, own[1:], side="left").tolist(), rising.size]
     rows, hits = (
-        np.array([counts[a:b].sum(dtype=np.int64) for a, b in itertools.pairwise(cuts)])
-        for counts in (points.count[::-1], points.positive[::-1])
+        np.array([counts[own].sum(dtype=np.int64) for own in _places(points.score, own)])
+        for counts in (points.count, points.positive)
     )
-    middle = (edges + np.append(edges[1:], 1.0)) / 2
     values = np.where(rows > 0, hits / np.maximum(rows, 1), middle)
     if not width:  # an empty quantile bin has no width
         own, values = own[rows > 0], values[rows > 0]
     return Found(without_repeats(own, values))
 
 
-def _equal_edges(bins: int) -> Float64s:
-    """Return 0 and the inner edges of bins of equal width over [0, 1]."""
-    return np.append(0.0, equal_width_edges(0.0, 1.0, bins))
+def _bins(falling: Floats, points: Points, options: MapOptions) -> tuple[Float64s, Float64s]:
+    """Return the lower edges of bins of values that fall with the scores, and their midpoints."""
+    bins = options.bins or DEFAULTS["bins"]
+    if options.bin_strategy == "equal-width":
+        edges = np.append(0.0, equal_width_edges(0.0, 1.0, bins))
+    else:
+        edges = falling_quantiles(falling, points.count, bins)
+    return edges, (edges + np.append(edges[1:], 1.0)) / 2
+
+
+def _places(falling: Floats, edges: Float64s) -> list[slice]:
+    """Return where the values of each bin stand, in values that fall."""
+    cuts = np.searchsorted(falling[::-1], edges[1:], side="left")
+    ends = falling.size - np.array([0, *cuts, falling.size])
+    return [slice(*pair) for pair in zip(ends[1:].tolist(), ends[:-1].tolist(), strict=True)]
 
 
 def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]) -> Found:
@@ -149,38 +152,32 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
     The parts are thirds of the rows, or all rows three times.  A bin without rows in the third part
     takes the mean over the second one, an equal-width bin without rows in both its midpoint.
     """
-    first, second, third = parts or [points] * 3
+    first, *others = parts or [points] * 3
     a, b = platt_line(first, "smoothed", options.workers)
-    bins = options.bin_count
-    width = options.bin_strategy == "equal-width"
-    lines = [_falling(part, a, b) for part in (second, third)]
-    edges = _equal_edges(bins) if width else lines[0][1].quantiles(bins, lines[0][0])
-    sums = [_bin_means(*line, edges) for line in lines]
-    middle = (edges + np.append(edges[1:], 1.0)) / 2
-    values = np.where(np.isnan(sums[1]), sums[0], sums[1])
+    (g, second), third = (_falling(part, a, b) for part in others)
+    edges, middle = _bins(g, second, options)
+    means, values = (_bin_means(*line, edges) for line in ((g, second), third))
+    values = np.where(np.isnan(values), means, values)
     values = np.where(np.isnan(values), middle, values)
-    if not width:
-        held = ~np.isnan(sums[0])
+    if options.bin_strategy != "equal-width":
+        held = ~np.isnan(means)
         edges, values = edges[held], values[held]
     return Found({"a": a, "b": b, **without_repeats(edges, values)}, falling_note(points, a))
 
 
 def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
     """Return g of each point from high to low, and the points in this order."""
-    g = np.empty(points.score.size)
-    line_map(points.score, a, b, points.is_probability, LEAST, 0.0, g)
-    if a < 0.0:
-        backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
-        return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
-    return g, points
+    g = _line(a, b, points.scale)(points.score)
+    if a >= 0.0:
+        return g, points
+    backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
+    return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
 
 
 def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     """Return the mean of g in each bin, NaN where no row is."""
-    cuts = [0, *np.searchsorted(g[::-1], edges[1:], side="left").tolist(), g.size]
     means = np.full(edges.size, np.nan)
-    for k in range(edges.size):
-        own = slice(g.size - cuts[k + 1], g.size - cuts[k])
+    for k, own in enumerate(_places(g, edges)):
         rows = int(points.count[own].sum(dtype=np.int64))
         if rows:
             mass, _, _ = loss_sums(g[own], points.count[own], points.positive[own])
@@ -188,14 +185,12 @@ def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     return means
 
 
-def _line(one: ScoreMap, scale: str) -> Callable[[Floats], Float64s]:
+def _line(a: float, b: float, scale: str) -> Callable[[Floats], Float64s]:
     """Return g = expit(a x + b) as a function of scores."""
-    assert one.a is not None and one.b is not None  # the model was checked
-    a, b, given = one.a, one.b, scale == "probability"
 
     def g(score: Floats) -> Float64s:
         out = np.empty(score.size)
-        line_map(score, a, b, given, LEAST, 0.0, out)
+        line_map(score, a, b, scale == "probability", LEAST, 0.0, out)
         return out
 
     return g
@@ -203,17 +198,18 @@ def _line(one: ScoreMap, scale: str) -> Callable[[Floats], Float64s]:
 
 def write_line_steps(one: ScoreMap, scale: str) -> Writer:
     """Return what writes the value of the bin of g."""
-    line, steps = _line(one, scale), write_steps(one, scale)
-
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        steps(line(score), out)
-
-    return write
+    line, steps = _line(one.a or 0.0, one.b or 0.0, scale), write_steps(one, scale)
+    return lambda score, out: steps(line(score), out)
 
 
 def line_steps_program(maker: Maker) -> tuple[Node, ...]:
     """Return the value of the bin of g, its edges as edges of the score."""
-    return (maker.steps_of("step", lambda one, scale: (_line(one, scale), one.a or 0.0)),)
+    made = []
+    for one in maker.maps:
+        slope = one.a or 0.0
+        inverse = maker.inverse(_line(slope, one.b or 0.0, maker.scale), slope)
+        made.append(inverse.steps((one.knots or [])[1:], one.values or []))
+    return (maker.of_segment("step", made),)
 
 
 def fit_isotonic(points: Points, options: MapOptions, __: list[Points]) -> Found:
@@ -223,12 +219,10 @@ def fit_isotonic(points: Points, options: MapOptions, __: list[Points]) -> Found
     """
     _, low, high, values = _pools(points, options.workers)
     if not options.interpolate:
-        return Found({"knots": low.tolist(), "values": values.tolist()})
+        return Found({"knots": low, "values": values})
     knots, twice = np.stack([low, high], axis=1).ravel(), np.repeat(values, 2)
     kept = np.append(True, knots[1:] > knots[:-1])
-    return Found(
-        {"knots": knots[kept].tolist(), "values": twice[kept].tolist(), "interpolate": True}
-    )
+    return Found({"knots": knots[kept], "values": twice[kept], "interpolate": True})
 
 
 def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -240,7 +234,7 @@ def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
         with np.errstate(over="ignore"):
             away = np.add.reduce(count * (points.score[own].astype(np.float64) - low[k]))
         knots[k] = low[k] + away / np.add.reduce(count)
-    return Found({"knots": knots.clip(low, high).tolist(), "values": values.tolist()})
+    return Found({"knots": knots.clip(low, high), "values": values})
 
 
 def _pools(points: Points, threads: int) -> tuple[list[slice], Float64s, Float64s, Float64s]:
@@ -282,20 +276,13 @@ def fit_venn_abers(points: Points, options: MapOptions, _: list[Points]) -> Foun
         )
     negative = points.count.astype(np.int64) - points.positive
     below = later(options.workers, _added, points.count, negative, weight, True)
-    rising = points.count[::-1], points.positive[::-1]
-    high = _added(*rising, weight, False)
+    high = _added(points.count[::-1], points.positive[::-1], weight, False)
     low = below()[::-1]
     score = points.score[::-1].astype(np.float64)
     first = np.append(low[:1] > 0.0, low[1:] != low[:-1])
     last = np.append(high[1:] != high[:-1], high[-1:] < 1.0)
-    return Found(
-        {
-            "low_knots": score[first].tolist(),
-            "low": low[first].tolist(),
-            "high_knots": score[last].tolist(),
-            "high": high[last].tolist(),
-        }
-    )
+    lower = {"low_knots": score[first], "low": low[first]}
+    return Found(lower | {"high_knots": score[last], "high": high[last]})
 
 
 def _added(count: Int64s, positive: Int64s, weight: int, complement: bool) -> Float64s:
@@ -316,8 +303,7 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
     high_knots = np.nextafter(np.array(one.high_knots or []), np.inf)  # a step begins right above
     low_starts, high_starts = starts_of(low_knots), starts_of(high_knots)
 
-    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        calibrated, low, high = out
+    def write(score: Floats, calibrated: Float64s, low: Float64s, high: Float64s) -> None:
         step_map(score, low_knots, low_values, low_starts, 0.0, low)
         step_map(score, high_knots, high_values, high_starts, 0.0, high)
         whole = 1.0 - low + high
@@ -332,7 +318,8 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
 
 
 def venn_abers_program(maker: Maker) -> tuple[Node, ...]:
-    """Return the merged probability p1 / (1 - p0 + p1), p0 and p1."""
+    """Return the merged probability p1 / (1 - p0 + p1), which is 1/2 where that is 0 / 0, p0 and p1."""
+    from calibkit.expressions.nodes import when
 
     def low(one: ScoreMap) -> tuple[list[float], list[float]]:
         return one.low_knots or [], [0.0, *(one.low or [])]
@@ -341,7 +328,9 @@ def venn_abers_program(maker: Maker) -> tuple[Node, ...]:
         return one.high_knots or [], [*(one.high or []), 1.0]
 
     p0 = maker.program.bind("low", maker.steps("low", low))
-    return maker.merged(p0, maker.program.bind("high", maker.steps("high", high, strict=True)))
+    p1 = maker.program.bind("high", maker.steps("high", high, strict=True))
+    whole = maker.program.bind("whole", 1.0 - p0 + p1)
+    return when(whole > 0.0, p1 / whole, 0.5), p0, p1
 
 
 HISTOGRAM = Method(fit_histogram, write_steps, steps_program)

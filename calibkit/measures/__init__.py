@@ -1,9 +1,8 @@
 """Measures: what scores and decisions are worth on labelled rows, with intervals.
 
-views         what a measure is computed from: the sorted tally of one score in one slice
-metric        what a metric is; registry has those of one score by name
-ranking, reliability, smooth                   the families of metrics of one score
-decisions, multiclass, votes, cells            what else is judged
-influence, resampling, intervals               Wilson, DeLong and other influences; the bootstrap
+views         what a metric of one score is, and what it is computed from: its sorted tally in a slice
+ranking, reliability               the families of metrics of one score; metrics has them by name
+decisions, classes, cells          what else is judged
+influence, resampling              Wilson, DeLong and other influences; the bootstrap
 result        the structure of metrics.json
 """

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import MOST_LEVELS, Grid
+from calibkit.bins.binning import MOST_LEVELS, Grid, grid_levels
 from calibkit.errors import UsageError
-from calibkit.measures.metric import signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
-from calibkit.numerics.normal import critical_value, normal_quantile
-from calibkit.options.metrics import OF_CELLS, Settings
+from calibkit.numerics.distributions import critical_value
+from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
+from calibkit_kernels.distributions import normal_quantile
 from calibkit_kernels.tally import fill_grid
 
 Floats = NDArray[Any]
@@ -44,38 +44,15 @@ def place(grid: Grid, score: Floats, uncertainty: Floats | None) -> Cells:
         raise UsageError(
             f"--grid has {levels} x {columns} cells; ECE@j takes at most {MOST_LEVELS:,}."
         )
-    spread = np.zeros(score.size) if uncertainty is None else uncertainty
-    if grid.order == "uncertainty-score":
-        level = assign(spread, float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
-        column = _inner(score, level, grid.score_min, grid.score_edges)
+    level, edges = grid_levels(grid, score, uncertainty), grid.score_edges
+    if edges.shape[0] == 1:  # one set of edges does for all levels
+        column = assign(score, float(grid.score_min[0]), edges[0])
     else:
-        column = assign(score, float(grid.score_min[0]), grid.score_edges[0])
-        level = _inner(spread, column, grid.uncertainty_min, grid.uncertainty_edges)
+        column = np.zeros(score.size, np.uint16)
+        for own in np.flatnonzero(~np.isnan(edges).any(axis=1)):
+            rows = np.flatnonzero(level == own)
+            column[rows] = assign(score[rows], float(grid.score_min[own]), edges[own])
     return Cells((level * np.uint16(columns) + column).astype(np.uint16), levels, columns)
-
-
-def _inner(
-    values: Floats, outer: NDArray[np.uint16], minimum: Edges, edges: Edges
-) -> NDArray[np.uint16]:
-    """Return the bins of values within the outer bin of each row; one set of edges may do for all."""
-    if edges.shape[0] == 1:
-        return assign(values, float(minimum[0]), edges[0])
-    found = np.zeros(values.size, np.uint16)
-    for own in range(edges.shape[0]):
-        rows = np.flatnonzero(outer == own)
-        if rows.size and not np.isnan(edges[own]).any():
-            found[rows] = assign(values[rows], float(minimum[own]), edges[own])
-    return found
-
-
-def compute(sample: Sample, cells: Cells, settings: Settings) -> dict[str, Number]:
-    """Return ECE@j and cumulative ECE@j for every score bin j.
-
-    ECE@j is the mean over uncertainty levels of |mean probability - mean label| in score bin j,
-    over the cells that have rows; None where none has.  The cumulative one takes all cells of score
-    bins j and up.
-    """
-    return {name: mean_gap(gaps) for name, gaps, _ in stretches(sample, cells, settings)}
 
 
 def mean_gap(gaps: Floats) -> Number:
@@ -86,7 +63,12 @@ def mean_gap(gaps: Floats) -> Number:
 def stretches(
     sample: Sample, cells: Cells, settings: Settings
 ) -> Iterator[tuple[str, Floats, Floats]]:
-    """Yield each metric with the gaps of the cells it is the mean of, and their variances."""
+    """Yield ECE@j and cumulative ECE@j for every score bin j, and what they are computed from.
+
+    That is |mean probability - mean label| in the cells of score bin j, one an uncertainty level, that
+    have rows, and the variances of their mean labels; ECE@j is the `mean_gap` of these.  The cumulative
+    one takes all cells of score bins j and up.
+    """
     gaps, variances = _gaps(sample, cells, settings)
     held = ~np.isnan(gaps)
     for j in range(cells.columns):
@@ -109,7 +91,10 @@ def interval(
     """
     if not gaps.size:
         return None, None
-    most = _chi_squared(gaps.size, confidence)
+    # The quantile: exact for one degree of freedom, else by the cube of Wilson and Hilferty.
+    spread = 2.0 / (9.0 * gaps.size)
+    most = gaps.size * (1.0 - spread + normal_quantile(confidence) * math.sqrt(spread)) ** 3
+    most = critical_value(confidence) ** 2 if gaps.size == 1 else most
     high = (math.fsum(gaps) + math.sqrt(most * math.fsum(variances))) / gaps.size
     # The least mean: each gap is smaller by the same share of its variance, down to 0.
     order = np.argsort(gaps / variances, kind="stable")
@@ -121,26 +106,6 @@ def interval(
     least = share[np.argmax(share <= gaps / variances)]
     low = math.fsum(np.maximum(gaps - least * variances, 0.0)) / gaps.size
     return low, min(high, 1.0)
-
-
-def _chi_squared(degrees: int, confidence: float) -> float:
-    """Return a quantile: exact for one degree of freedom, else by the cube of Wilson and Hilferty."""
-    if degrees == 1:
-        return critical_value(confidence) ** 2
-    spread = 2.0 / (9.0 * degrees)
-    return degrees * (1.0 - spread + normal_quantile(confidence) * math.sqrt(spread)) ** 3
-
-
-def names(cells: Cells) -> Iterator[str]:
-    """Yield the names of the metrics."""
-    for name in OF_CELLS:
-        for j in range(cells.columns):
-            yield f"{name}:{j}"
-
-
-def signature(name: str, cells: Cells, settings: Settings) -> str:
-    """Return the signature of ECE@j: the grid's shape, uncertainty levels by score bins."""
-    return signed(name, {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}, settings)
 
 
 def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Edges, Edges]:

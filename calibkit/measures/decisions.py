@@ -1,15 +1,26 @@
-"""Metrics of decisions, with intervals: counts, and the measures of `calibkit.numerics.confusion`."""
+"""Metrics of decisions, with intervals: counts, the measures of `numerics.confusion`, net benefit.
+
+Who flags a row at probability t and above says that t false alarms cost as much as 1 - t missed
+positives.  Net benefit at t is TP / n - FP / n * t / (1 - t) (Vickers and Elkin, Decision curve
+analysis, 2006), expected cost (t FP + (1 - t) FN) / n.  Both are means over rows, linear in the counts
+of a table of score cells by label; a bootstrap of this table gives the law of the largest deviation
+over all t, in standard errors of its own, and with it a band that holds the curve of all rows
+everywhere at once.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit, in_units
+from calibkit.errors import UsageError
 from calibkit.measures.influence import (
     Level,
     by_rows,
@@ -17,62 +28,50 @@ from calibkit.measures.influence import (
     effective_rows,
     on_scale,
     rows_variance,
-    wilson,
 )
 from calibkit.measures.result import Interval, Number
-from calibkit.measures.views import Sample
+from calibkit.measures.views import Sample, View
+from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
+from calibkit.numerics.hashes import BOOTSTRAP, stream
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import Settings, stem
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion:
-    """Decisions against labels in one slice, in units of weight."""
+    """Decisions against labels in one slice."""
 
     name: str
     part: str
-    #: True and false positives, false and true negatives.
-    tp: int
-    fp: int
-    fn: int
-    tn: int
+    cells: Cells  # rows, in units of weight; 0 / 0 is NaN
     sample: Sample  # the rows; `Sample.score` is the decision, 0 or 1
     unit: Unit = ROW  # what one unit is worth
     settings: Settings = field(default_factory=Settings)
 
-    @property
-    def cells(self) -> Cells:
-        """The counts; 0 / 0 is NaN."""
-        return Cells(self.tp, self.fp, self.fn, self.tn, empty=math.nan)
-
 
 def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Confusion:
     """Count the decisions (`Sample.score`: 0 or 1) of some rows against their labels."""
-    taken, label = sample.score.astype(bool), sample.label.astype(bool)
+    place = 2 * sample.score.astype(bool) + sample.label.astype(bool)
     if sample.weight is None or not sample.weight.any():
-        units, unit = np.ones(label.size, np.int64) * (sample.weight is None), ROW
+        units, unit = np.ones(place.size, np.int64) * (sample.weight is None), ROW
     else:
-        units, unit = in_units(sample.weight, 2 * taken + label)
+        units, unit = in_units(sample.weight, place)
+    tn, fn, fp, tp = (int(units[place == cell].sum()) for cell in range(4))
+    cells = Cells(tp, fp, fn, tn, empty=math.nan)
+    return Confusion(name=name, part=part, cells=cells, sample=sample, unit=unit, settings=settings)
 
-    cells = {"tp": taken & label, "fp": taken & ~label, "fn": ~taken & label, "tn": ~taken & ~label}
-    counts = {cell: int(units[rows].sum()) for cell, rows in cells.items()}
-    return Confusion(name=name, part=part, sample=sample, unit=unit, settings=settings, **counts)
 
-
-#: Metrics that are numbers of rows.
-COUNTS: Final[dict[str, Callable[[Cells], int]]] = {
-    "tp": lambda c: c.tp,
-    "fp": lambda c: c.fp,
-    "fn": lambda c: c.fn,
-    "tn": lambda c: c.tn,
-    "selected": lambda c: c.tp + c.fp,
-}
+#: Metrics that are numbers of rows: those of these cells.
+COUNTS: Final = {**{cell: cell for cell in ("tp", "fp", "fn", "tn")}, "selected": "tp fp"}
 
 #: What is computed where no metric of decisions is named.
 DEFAULT: Final = (
     *COUNTS,
     *("selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"),
 )
+
+Floats = NDArray[np.float64]
 
 
 def names(chosen: Sequence[str] | None) -> list[str]:
@@ -91,7 +90,7 @@ def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
     values: dict[str, Number] = {}
     for name in wanted:
         if name in COUNTS:
-            values[name] = found.unit.amount(COUNTS[name](found.cells))
+            values[name] = found.unit.amount(found.cells.sum(COUNTS[name]))
         else:
             measure, parameters = _measure(name)
             value = float(measure.formula(found.cells, *parameters))
@@ -107,16 +106,16 @@ def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
 
 def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> dict[str, Interval]:
     """Return the intervals of metrics of decisions, of which all values are defined."""
-    intervals: dict[str, Interval | None] = {}
+    known: dict[str, Interval | None] = {}
     for name in names:
         if name not in COUNTS:
             measure, parameters = _measure(name)
-            intervals[name] = (
+            known[name] = (
                 _by_slopes(measure, parameters, found, level)
                 if measure.share is None
                 else _of_share(measure.share, found, level)
             )
-    return {name: interval for name, interval in intervals.items() if interval is not None}
+    return {name: interval for name, interval in known.items() if interval is not None}
 
 
 def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
@@ -133,8 +132,7 @@ def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
         variance = rows_variance(class_contributions(shares, sample), sample, settings)
         inside = np.array(below)[2 * sample.score.astype(np.int64) + sample.label]
         rows = effective_rows(rate, variance, sample.rows_of(inside), settings)
-    interval = wilson(rate, rows, level)
-    return Interval(share.value(interval.low or 0.0), share.value(interval.high or 0.0))
+    return Interval(*map(share.value, score_limits(rate, rows, level.reach)))
 
 
 def _by_slopes(
@@ -146,8 +144,9 @@ def _by_slopes(
     Wilson's for a rate of the rarer class; None where there are no two bounds.
     """
     size, (low, high) = found.unit.size, measure.bounds
-    tp, fp, fn, tn = (size * float(n) for n in (found.tp, found.fp, found.fn, found.tn))
-    value = float(measure.formula(found.cells, *parameters))
+    cells = found.cells
+    tp, fp, fn, tn = (size * float(n) for n in (cells.tp, cells.fp, cells.fn, cells.tn))
+    value = float(measure.formula(cells, *parameters))
     variance = 0.0
     if low < value < high:
         slopes = measure.slopes((tp, fp, fn, tn), *parameters)[::-1].tolist()
@@ -158,6 +157,150 @@ def _by_slopes(
         width = high - low
         share = min(max((value - low) / width, 0.0), 1.0)
         rarer = min(tp + fn, fp + tn) or tp + fn + fp + tn
-        own = on_scale(share, reach / width, "logit") if reach else wilson(share, rarer, level)
-        return Interval(low + width * (own.low or 0.0), low + width * (own.high or 0.0))
-    return on_scale(value, reach, "log" if low == 0.0 else "identity") if reach else None
+        if reach:
+            ends = on_scale(share, reach / width, "logit")
+        else:
+            ends = score_limits(share, rarer, level.reach)
+        return Interval(*(low + width * end for end in ends))
+    return Interval(*on_scale(value, reach, "log" if low == 0.0 else "identity")) if reach else None
+
+
+#: Where curves are computed.
+THRESHOLDS: Final[Floats] = np.arange(1, 100) / 100.0
+
+#: Of a table of curves; ``model`` is a score, a boundary, ``all`` (every row is flagged) or ``none``.
+_NUMBERS = dict.fromkeys(("net_benefit", "low", "high"), pl.Float64)
+SCHEMA: Final = pl.Schema({"threshold": pl.Float64, "model": pl.String, **_NUMBERS})
+
+#: How often a table is drawn again.
+_REPLICATES: Final = 1_000
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What rows are worth at each threshold: flagged positives, flagged negatives, missed positives."""
+
+    hit: Floats
+    alarm: Floats
+    miss: Floats
+
+
+_ODDS: Final = THRESHOLDS / (1.0 - THRESHOLDS)
+NET_BENEFIT: Final = Worth(np.ones(THRESHOLDS.size), -_ODDS, np.zeros(THRESHOLDS.size))
+COST: Final = Worth(np.zeros(THRESHOLDS.size), THRESHOLDS, 1.0 - THRESHOLDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flagged:
+    """The rows of a model by cell: a row of cell k is flagged at each of the first k thresholds."""
+
+    name: str  # what the model is called
+    #: Rows of each of the cells 0 to 99, in units of weight.
+    negatives: NDArray[np.int64]
+    positives: NDArray[np.int64]
+    unit: float = 1.0  # how many rows a unit is
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return max(1, round(self.unit * int(self.negatives.sum() + self.positives.sum())))
+
+    @classmethod
+    def of(cls, view: View) -> Flagged:
+        """Return the rows of a score that is a probability: flagged where it is at least t."""
+        probability = view.probability
+        assert probability is not None  # `refuse` saw to it
+        cell = np.searchsorted(THRESHOLDS.astype(probability.dtype), probability, side="right")
+        rows, hits = np.zeros((2, THRESHOLDS.size + 1), np.int64)
+        np.add.at(rows, cell, view.count.astype(np.int64))
+        np.add.at(hits, cell, view.positive.astype(np.int64))
+        return cls(name=view.name, negatives=rows - hits, positives=hits, unit=view.unit.size)
+
+    @classmethod
+    def of_decisions(cls, found: Confusion) -> Flagged:
+        """Return the rows of decisions, which are flagged at all thresholds or at none."""
+        rest, cells = [0] * (THRESHOLDS.size - 1), found.cells
+        negatives, positives = ([cells.tn, *rest, cells.fp], [cells.fn, *rest, cells.tp])
+        both = {"negatives": np.array(negatives), "positives": np.array(positives)}
+        return cls(name=found.name, **both, unit=found.unit.size)
+
+
+def refuse(options: EvaluateOptions, what: str) -> None:
+    """Raise `UsageError` for options of which there are no such curves."""
+    if options.patterns:
+        raise UsageError(f"{what} is of scores; leave --probs and --counts out.")
+    if options.scale == "raw":
+        raise UsageError(f"{what} needs probabilities, and --scale is raw: calibrate first.")
+    for flag, given in (
+        ("--groups", options.groups),
+        ("--weight-kind sampling", options.weight_kind == "sampling"),
+        ("--prevalence", options.prevalence),
+    ):
+        if given:
+            raise UsageError(f"{what} takes each row for one of its own; leave {flag} out.")
+
+
+def curve(flagged: Flagged, worth: Worth, confidence: float | None, seed: int) -> pl.DataFrame:
+    """Return the worth of a model at each threshold, with its band, in the columns of `SCHEMA`."""
+    table = np.stack([flagged.negatives, flagged.positives])
+    value, error = _worth(table, worth), _error(table, worth, flagged.rows)
+    low, high = np.full((2, value.size), np.nan)
+    if confidence is not None:
+        # Half a row of each label above all thresholds, lest what was not seen never be drawn.
+        half = table + 0.5 * (np.arange(table.shape[1]) == table.shape[1] - 1)
+        chances = half.ravel() / half.sum()
+        again = stream(seed, BOOTSTRAP, 0).multinomial(flagged.rows, chances, _REPLICATES)
+        tables = again.reshape(_REPLICATES, *table.shape)
+        apart = np.abs(_worth(tables, worth) - _worth(half, worth))
+        most = np.sort((apart / _error(tables, worth, flagged.rows)).max(axis=1))
+        reach = most[min(_REPLICATES - 1, int(np.ceil(confidence * (_REPLICATES + 1))) - 1)]
+        low, high = value - reach * error, value + reach * error
+    return _rows(flagged.name, value, low, high)
+
+
+def _worth(tables: NDArray[Any], worth: Worth) -> Floats:
+    """Return the mean worth of a row at each threshold, for the last two axes of some tables."""
+    flagged = np.cumsum(tables[..., ::-1], axis=-1)[..., ::-1]
+    alarms, hits = flagged[..., 0, 1:], flagged[..., 1, 1:]
+    total, positives = flagged[..., 0, :1] + flagged[..., 1, :1], flagged[..., 1, :1]
+    sums = worth.hit * hits + worth.alarm * alarms + worth.miss * (positives - hits)
+    found: Floats = sums / total
+    return found
+
+
+def _error(table: NDArray[Any], worth: Worth, rows: int) -> Floats:
+    """Return the standard error of `_worth`, as if half a row of each kind were there besides.
+
+    So it is not 0 where no row was flagged.
+    """
+    squares = _worth(table, Worth(worth.hit**2, worth.alarm**2, worth.miss**2))
+    spread = squares - _worth(table, worth) ** 2
+    spread += 0.5 * (worth.hit**2 + worth.alarm**2 + worth.miss**2) / rows
+    found: Floats = np.sqrt(spread / rows)
+    return found
+
+
+def constant(name: str, like: Flagged, worth: Worth, confidence: float | None) -> pl.DataFrame:
+    """Return the worth of flagging ``all`` rows, or ``none``: only the base rate is unsure."""
+    positives, negatives = int(like.positives.sum()), int(like.negatives.sum())
+    share = positives / (positives + negatives)
+    own, other = (worth.hit, worth.alarm) if name == "all" else (worth.miss, 0.0 * worth.miss)
+    ends = (np.nan, np.nan)
+    if confidence is not None:
+        ends = score_limits(share, like.rows, Level(confidence).reach)
+    value, *both = (own * rate + other * (1.0 - rate) for rate in (share, *ends))
+    return _rows(name, value, np.minimum(*both), np.maximum(*both))
+
+
+def _rows(name: str, value: Floats, low: Floats, high: Floats) -> pl.DataFrame:
+    columns = {"threshold": THRESHOLDS, "model": [name] * value.size, "net_benefit": value}
+    frame = pl.DataFrame({**columns, "low": low, "high": high}, schema=SCHEMA)
+    return frame.with_columns(pl.col("low", "high").fill_nan(None))
+
+
+def curves(
+    models: list[Flagged], worth: Worth, confidence: float | None, seed: int
+) -> pl.DataFrame:
+    """Return the curves of models on the same rows, then those of ``all`` and ``none``."""
+    constants = (constant(name, models[0], worth, confidence) for name in ("all", "none"))
+    return pl.concat([*(curve(one, worth, confidence, seed) for one in models), *constants])

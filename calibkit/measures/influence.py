@@ -14,48 +14,24 @@ interval of a rate (a over b, counted in rows) is Wilson's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.metric import DEFINED, Contributions, Scale, Shares
 from calibkit.measures.result import Interval
-from calibkit.measures.views import Floats, Sample, View, once
-from calibkit.numerics.blocks import added
-from calibkit.numerics.normal import critical_value
-from calibkit.numerics.sums import exact_sum
-from calibkit.numerics.wilson import score_limits
+from calibkit.measures.views import DEFINED, Floats, Sample, Scale, View, once
+from calibkit.numerics.bounds import score_limits
+from calibkit.numerics.distributions import critical_value
+from calibkit.numerics.sums import added, exact_sum
 from calibkit.options.metrics import Settings
-from calibkit_kernels import ranking as kernels
+from calibkit_kernels import metrics as kernels
 
 Float64s = NDArray[np.float64]
 
 #: Bits of the lower half of a float's digits.
 _HALF = np.uint64(27)
-
-
-def filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
-    """Return what a kernel writes for a block, from its counts."""
-    part = view.blocks[block]
-    plus, minus = np.empty(part.stop - part.start), np.empty(part.stop - part.start)
-    kernel(view.count[part], view.positive[part], *given, plus, minus)
-    return plus, minus
-
-
-def probability_of(view: View, block: int) -> Floats:
-    """Return the probabilities of a block."""
-    assert view.probability is not None
-    found: Floats = view.probability[view.blocks[block]]
-    return found
-
-
-def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
-    """Return the contributions to a mean over rows from the values of rows."""
-    plus, minus = ((values - (mean or 0.0)) / view.total for values in shares)
-    return plus, minus
 
 
 def variance(metric: str, view: View) -> float:
@@ -66,7 +42,8 @@ def variance(metric: str, view: View) -> float:
     """
     if by_rows(view.sample, view.settings):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
-    contributions = _contributions(metric)
+    contributions = DEFINED[metric].contributions
+    assert contributions is not None  # only metrics that have some are asked for
     if len(view.blocks) > 1:
         contributions(view, 0)  # what blocks share is computed before threads would each do so
 
@@ -89,15 +66,10 @@ def sampled(sample: Sample, settings: Settings) -> bool:
     return rescaled and sample.weight is not None
 
 
-def _contributions(metric: str) -> Contributions:
-    found = DEFINED[metric].contributions
-    assert found is not None  # only metrics that have some are asked for
-    return found
-
-
 def row_contributions(metric: str, view: View) -> Float64s:
     """Return what each row contributes to a metric for each unit of its weight."""
-    contributions = _contributions(metric)
+    contributions = DEFINED[metric].contributions
+    assert contributions is not None
     blocks = [contributions(view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
     entry = entries(view)
@@ -238,17 +210,17 @@ def effective_rows(rate: float, variance: float, sample: Sample, settings: Setti
     return exact_sum(weight) ** 2 / exact_sum(weight, weight)
 
 
-def on_scale(value: float, reach: float, scale: Scale) -> Interval:
-    """Return an interval that is symmetric on a scale, where the value has a place on it.
+def on_scale(value: float, reach: float, scale: Scale) -> tuple[float, float]:
+    """Return the ends of an interval that is symmetric on a scale, where the value has a place on it.
 
     `reach` is to either side, on the scale of the value itself.
     """
     if scale == "logit" and 0.0 < value < 1.0:
         odds, reach = math.log(value / (1.0 - value)), reach / (value * (1.0 - value))
         low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
-        return Interval(low, high)
+        return low, high
     less = 1.0 if scale == "log1p" else 0.0
     if scale in ("log", "log1p") and value + less > 0.0:
         factor = math.exp(reach / (value + less))
-        return Interval((value + less) / factor - less, (value + less) * factor - less)
-    return Interval(value - reach, value + reach)
+        return (value + less) / factor - less, (value + less) * factor - less
+    return value - reach, value + reach

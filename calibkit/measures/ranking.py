@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.resolution import Range
-from calibkit.measures.influence import filled
-from calibkit.measures.metric import Shares, metric
-from calibkit.measures.views import View, once
-from calibkit.numerics.blocks import added
+from calibkit.measures.views import Shares, View, filled, metric, once
+from calibkit.models.model import Range
 from calibkit.numerics.bounds import Bound
-from calibkit.numerics.sums import ExactSum
-from calibkit.options.metrics import Settings
+from calibkit.numerics.sums import ExactSum, added
 from calibkit.summaries.passes import merge_all
-from calibkit_kernels import ranking
+from calibkit_kernels import metrics as kernels
 
-
-def _whole(_: Settings) -> dict[str, object]:
-    return {"ties": "whole"}
+#: Of thresholds, which take the rows of one score all together.
+_of_thresholds = partial(metric, options=lambda _: {"ties": "whole"}, scale="logit")
 
 
 @once
 def ranking_sums(view: View) -> tuple[float, float]:
     """Return twice the pairs ranked right, and the sum of precision over positive rows."""
     pairs, precisions = added(
-        view.each(ranking.ranking_sums, view.count, view.positive, given=view.starts[:-1])
+        view.each(kernels.ranking_sums, view.count, view.positive, given=view.starts[:-1])
     )
     return pairs, precisions
 
@@ -37,7 +33,7 @@ def ranking_sums(view: View) -> tuple[float, float]:
 def _auc(view: View, block: int) -> Shares:
     """DeLong's components, each class scaled for the n - 1 of its variance."""
     centre, classes = auc(view) or 0.0, (view.positives, view.negatives)
-    shares = filled(view, block, ranking.delong_shares, *view.starts[block], *classes)
+    shares = filled(view, block, kernels.delong_shares, *view.starts[block], *classes)
     found = []
     for own, units in zip(shares, classes, strict=True):
         n = view.unit.size * units
@@ -60,7 +56,7 @@ def auc(view: View) -> float | None:
 @once
 def _steps_below(view: View) -> list[tuple[float, float]]:
     """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
-    steps = view.each(ranking.precision_steps, view.count, view.positive, given=view.starts[:-1])
+    steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
     rising = accumulate(
         reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
     )
@@ -70,17 +66,11 @@ def _steps_below(view: View) -> list[tuple[float, float]]:
 def _average_precision(view: View, block: int) -> Shares:
     centre, below = average_precision(view) or 0.0, _steps_below(view)[block + 1]
     ends = view.starts[block + 1]
-    plus, minus = filled(view, block, ranking.precision_shares, *ends, *below)
+    plus, minus = filled(view, block, kernels.precision_shares, *ends, *below)
     return (plus - centre) / view.positives, minus / view.positives
 
 
-@metric(
-    "average_precision",
-    _whole,
-    interval="influence",
-    contributions=_average_precision,
-    scale="logit",
-)
+@_of_thresholds("average_precision", interval="influence", contributions=_average_precision)
 def average_precision(view: View) -> float | None:
     """Return the sum over falling thresholds of the gain in recall times precision.
 
@@ -102,17 +92,11 @@ def precision_recall_area(view: View) -> float | None:
     if not view.positives:
         return None
     given = view.starts[:-1]
-    parts = view.each(ranking.precision_integral, view.count, view.positive, given=given)
+    parts = view.each(kernels.precision_integral, view.count, view.positive, given=given)
     return math.fsum(parts) / view.positives
 
 
-@metric(
-    "recall_at_precision",
-    _whole,
-    interval="bootstrap",
-    scale="logit",
-    bounds=lambda settings: settings.precisions,
-)
+@_of_thresholds("recall_at_precision", interval="bootstrap", bounds=lambda given: given.precisions)
 def recall_at_precision(view: View, bound: Bound) -> float | None:
     """Return the largest recall of a single threshold with precision >= P, compared exactly.
 
@@ -120,19 +104,13 @@ def recall_at_precision(view: View, bound: Bound) -> float | None:
     """
     if not view.positives:
         return None
-    hits = ranking.most_hits_at_precision(
+    hits = kernels.most_hits_at_precision(
         view.count, view.positive, bound.numerator, bound.denominator
     )
     return int(hits) / view.positives
 
 
-@metric(
-    "precision_at_recall",
-    _whole,
-    interval="bootstrap",
-    scale="logit",
-    bounds=lambda settings: settings.recalls,
-)
+@_of_thresholds("precision_at_recall", interval="bootstrap", bounds=lambda given: given.recalls)
 def precision_at_recall(view: View, bound: Bound) -> float | None:
     """Return the largest precision of a single threshold with recall >= R, compared exactly.
 
@@ -141,7 +119,7 @@ def precision_at_recall(view: View, bound: Bound) -> float | None:
     if not view.positives:
         return None
     least = -(-view.positives * bound.numerator // bound.denominator)
-    rows, hits = ranking.best_precision_at_recall(view.count, view.positive, least)
+    rows, hits = kernels.best_precision_at_recall(view.count, view.positive, least)
     return int(hits) / int(rows)
 
 

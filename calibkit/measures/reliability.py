@@ -1,30 +1,36 @@
 """Metrics of counts and of the values of scores: sums, losses, calibration errors over bins, CORP.
 
+Reliability diagrams are the same bins and pools as rows.
+
 CORP is the Brier score as miscalibration less discrimination plus uncertainty: scores are compared with
 their isotonic regression on the labels (Dimitriadis, Gneiting, Jordan, Stable reliability diagrams for
-probabilistic classifiers, 2021, section 2).
+probabilistic classifiers, 2021, section 2).  smECE_sigma is the integral over [0, 1] of the absolute
+value of the residuals smoothed by a Gaussian kernel of width sigma, reflected at both ends; smooth ECE
+is that at the sigma that equals it (Blasiok, Nakkiran, Smooth ECE: principled reliability diagrams via
+kernel smoothing, 2023, section 3).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.measures.influence import filled, probability_of, to_mean
-from calibkit.measures.metric import Options, Shares, metric
+from calibkit.measures import views
 from calibkit.measures.result import Number
-from calibkit.measures.views import View, once
-from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.measures.views import Shares, View, metric, once
+from calibkit.numerics.distributions import interval
 from calibkit.numerics.isotonic import Pools, pool, pool_block
-from calibkit.numerics.quantile import falling_quantiles
+from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.metrics import Settings
-from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels import ranking, reliability
+from calibkit.summaries.edges import equal_width_edges, falling_quantiles
+from calibkit_kernels import metrics as kernels
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +50,7 @@ def positives(view: View) -> Number:
 def _base_rate(view: View, block: int) -> Shares:
     part = view.blocks[block]
     values = np.ones(part.stop - part.start), np.zeros(part.stop - part.start)
-    return to_mean(view, view.positives / view.total, values)
+    return views.to_mean(view, view.positives / view.total, values)
 
 
 @metric("base_rate", interval="wilson", contributions=_base_rate, compared=False)
@@ -57,7 +63,7 @@ def _mean_score(view: View, block: int) -> Shares:
     score = view.score if view.settings.scale == "raw" else view.probability
     assert score is not None
     own = score[view.blocks[block]].astype(np.float64)
-    return to_mean(view, (score_sum(view) or 0.0) / view.total, (own, own))
+    return views.to_mean(view, (score_sum(view) or 0.0) / view.total, (own, own))
 
 
 @metric("mean_score", interval="influence", contributions=_mean_score)
@@ -80,7 +86,7 @@ def lift(view: View) -> Number:
 def _calibration_bias(view: View, block: int) -> Shares:
     """Of the ratio of the sum of scores to the sum of labels."""
     ratio = (score_sum(view) or 0.0) / view.positives
-    own = probability_of(view, block).astype(np.float64) / view.positives
+    own = views.probability_of(view, block).astype(np.float64) / view.positives
     return own - ratio / view.positives, own
 
 
@@ -99,29 +105,31 @@ def score_sum(view: View) -> float | None:
     score = view.score if view.settings.scale == "raw" else view.probability
     if score is None or not view.total or not view.finite:
         return None
-    sums = view.each(reliability.range_sums, score, view.count, view.positive)
+    sums = view.each(kernels.range_sums, score, view.count, view.positive)
     return float(added(sums)[2])
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Rows in bins of probability, from the lowest."""
+    """Rows in bins of probability, from the lowest; together all rows."""
 
-    edges: Floats  # ends of the bins: bin j is ``[edges[j], edges[j + 1])``, the last closed
-    #: Rows and positive rows of each bin, in units; together all rows.
-    count: list[int]
-    positive: list[int]
-    mass: list[float]  # the sum of probabilities of each bin
+    low: Floats  # where each begins and ends: bin j is ``[low[j], high[j])``, the last closed
+    high: Floats
+    count: NDArray[np.int64]  # rows and positive rows of each, in units
+    positive: NDArray[np.int64]
+    mass: Floats  # the sum of probabilities of each
+    ends: NDArray[
+        np.int64
+    ]  # the entry of the tally after the last of each, from the highest bin on
 
     def gaps(self) -> list[tuple[int, float]]:
         """Return rows, and mean label less mean probability, of each bin that has rows."""
-        return [
-            (count, (positive - mass) / count)
-            for count, positive, mass in zip(self.count, self.positive, self.mass, strict=True)
-            if count
-        ]
+        held = self.count > 0
+        gaps = (self.positive[held] - self.mass[held]) / self.count[held]
+        return list(zip(self.count[held].tolist(), gaps.tolist(), strict=True))
 
 
+@once
 def bins_of(view: View, strategy: str) -> Bins | None:
     """Return the rows in bins; None where scores are no probabilities, or there are no rows.
 
@@ -133,46 +141,40 @@ def bins_of(view: View, strategy: str) -> Bins | None:
     if probability is None or not view.total:
         return None
     count = view.settings.bins
-    lowest, highest = float(probability[-1]), float(probability[0])
-    low, high = (0.0, 1.0) if strategy == "equal-width" else (lowest, highest)
+    low, high = float(probability[-1]), float(probability[0])
+    if strategy == "equal-width":
+        low, high = 0.0, 1.0
     if strategy == "equal-mass":
         inner = falling_quantiles(probability, view.count, count)[1:]
     else:
         inner = equal_width_edges(low, high, count)
     places = np.empty(count - 1, np.int64)
-    reliability.entries_from(probability, inner, places)
-    ends = [probability.size, *places.tolist(), 0]
-    found = stretch_sums(view, [(start, end) for end, start in pairwise(ends)])
-    counts, positives, masses = map(list, zip(*found, strict=True))
-    return Bins(np.array([low, *inner, high]), counts, positives, masses)
+    kernels.entries_from(probability, inner, places)
+    ends = np.append(places[::-1], probability.size)
+    return _summed(view, np.array([low, *inner]), np.array([*inner, high]), ends)
 
 
-def stretch_sums(view: View, stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
-    """Return rows, positive rows and the sum of probabilities of stretches of the tally."""
-    assert view.probability is not None
-    cuts = [cut(start, end) for start, end in stretches]
+def _pools_as_bins(view: View) -> Bins | None:
+    """Return the pools of isotonic regression, from the smallest to the largest probability in each."""
+    found, probability = pools(view), view.probability
+    if probability is None or not found.size:
+        return None
+    ends = np.cumsum(found[:, 2])
+    low, high = probability[ends - 1], probability[ends - found[:, 2]]
+    return _summed(view, low[::-1], high[::-1], ends)
+
+
+def _summed(view: View, low: Floats, high: Floats, ends: NDArray[np.int64]) -> Bins:
+    """Return bins with rows, positive rows and the sum of probabilities of each."""
+    assert view.probability is not None  # whoever has bins has probabilities
+    cuts = [cut(start, end) for start, end in pairwise([0, *ends.tolist()])][::-1]
     arrays = (view.probability, view.count, view.positive)
     blocks = [block for stretch in cuts for block in stretch]
-    sums = iter(each_block(reliability.range_sums, arrays, blocks, view.settings.threads))
-    found = []
-    for stretch in cuts:
-        rows, hits, mass = added([next(sums) for _ in stretch]) if stretch else (0, 0, 0.0)
-        found.append((rows, hits, mass))
-    return found
-
-
-@once
-def chosen_bins(view: View) -> Bins | None:
-    """Return the rows in the bins that the settings ask for."""
-    return bins_of(view, view.settings.strategy)
-
-
-@once
-def equal_mass_bins(view: View) -> Bins | None:
-    """Return the rows in bins of equal mass."""
-    return (
-        chosen_bins(view) if view.settings.strategy == "equal-mass" else bins_of(view, "equal-mass")
-    )
+    sums = iter(each_block(kernels.range_sums, arrays, blocks, view.settings.threads))
+    found = [added([next(sums) for _ in own]) if own else (0, 0, 0.0) for own in cuts]
+    rows, hits, mass = zip(*found, strict=True)
+    count, positive = np.array([rows, hits], np.int64)
+    return Bins(low, high, count, positive, np.array(mass, np.float64), ends)
 
 
 @once
@@ -182,12 +184,12 @@ def losses(view: View) -> tuple[float, float] | None:
     if probability is None or not view.total:
         return None
     _, log_loss_, squares = added(
-        view.each(reliability.loss_sums, probability, view.count, view.positive)
+        view.each(kernels.loss_sums, probability, view.count, view.positive)
     )
     return log_loss_ / view.total, squares / view.total
 
 
-def _binned(norm: str, strategy: str | None = None) -> Options:
+def _binned(norm: str, strategy: str | None = None) -> views.Options:
     def options(settings: Settings) -> dict[str, object]:
         said = {"bins": settings.bins, "strategy": strategy or settings.strategy}
         return {**said, "norm": norm, "ties": "whole"}
@@ -200,12 +202,8 @@ def _clipped(_: Settings) -> dict[str, object]:
 
 
 def _log_loss(view: View, block: int) -> Shares:
-    probability = probability_of(view, block)
-
-    def losses(count: Floats, positive: Floats, plus: Floats, minus: Floats) -> None:
-        ranking.log_losses(probability, count, positive, plus, minus)
-
-    return to_mean(view, log_loss(view), filled(view, block, losses))
+    losses = partial(kernels.log_losses, views.probability_of(view, block))
+    return views.to_mean(view, log_loss(view), views.filled(view, block, losses))
 
 
 @metric("log_loss", _clipped, interval="influence", contributions=_log_loss, scale="log")
@@ -223,8 +221,8 @@ def log_loss_reduction(view: View) -> float | None:
 
 
 def _brier(view: View, block: int) -> Shares:
-    p = probability_of(view, block).astype(np.float64)
-    return to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
+    p = views.probability_of(view, block).astype(np.float64)
+    return views.to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
 
 
 @metric("brier", interval="influence", contributions=_brier, scale="log")
@@ -237,19 +235,19 @@ def brier(view: View) -> float | None:
 @metric("ece", _binned("l1"), interval="bootstrap")
 def expected_calibration_error(view: View) -> float | None:
     """Return the mean over rows of |mean label - mean probability| of the row's bin."""
-    return _mean_gap(chosen_bins(view))
+    return _mean_gap(view, view.settings.strategy)
 
 
 @metric("ace", _binned("l1", "equal-mass"), interval="bootstrap")
 def adaptive_calibration_error(view: View) -> float | None:
     """Return the calibration error over bins of equal mass."""
-    return _mean_gap(equal_mass_bins(view))
+    return _mean_gap(view, "equal-mass")
 
 
 @metric("mce", _binned("max"), interval="bootstrap")
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
-    found = chosen_bins(view)
+    found = bins_of(view, view.settings.strategy)
     return None if found is None else max(abs(gap) for _, gap in found.gaps())
 
 
@@ -259,27 +257,24 @@ def debiased_calibration_error(view: View) -> float | None:
 
     Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).
     """
-    found = chosen_bins(view)
+    found = bins_of(view, view.settings.strategy)
     if found is None:
         return None
     terms = []
-    for count, positive, mass in zip(found.count, found.positive, found.mass, strict=True):
+    held = found.count > 0
+    rates = (found.positive[held] / found.count[held]).tolist()
+    for (count, gap), rate in zip(found.gaps(), rates, strict=True):
         rows = view.unit.amount(float(count))
         if rows > 1:
-            rate = positive / count
-            terms.append(
-                count * (((positive - mass) / count) ** 2 - rate * (1 - rate) / (rows - 1))
-            )
+            terms.append(count * (gap**2 - rate * (1 - rate) / (rows - 1)))
     return math.sqrt(max(0.0, math.fsum(terms) / view.total))
 
 
-def _mean_gap(found: Bins | None) -> float | None:
+def _mean_gap(view: View, strategy: str) -> float | None:
+    found = bins_of(view, strategy)
     if found is None:
         return None
-    gaps = found.gaps()
-    return math.fsum(count * abs(gap) for count, gap in gaps) / math.fsum(
-        count for count, _ in gaps
-    )
+    return math.fsum(count * abs(gap) for count, gap in found.gaps()) / view.total
 
 
 @once
@@ -317,3 +312,150 @@ def brier_uncertainty(view: View) -> float | None:
     if not view.total:
         return None
     return (view.positives / view.total) * (view.negatives / view.total)
+
+
+#: How far sigma may be from where it equals its error.
+TOLERANCE = 1e-6
+
+#: Terms of the cosine series are dropped where their factor is below exp(-DROPPED^2 / 2) = 1e-11.
+_DROPPED = 7.1
+
+#: More terms than this are not computed: narrower kernels than 6e-4 smooth a little more than said.
+_MOST_TERMS = 4096
+
+#: Cells a term and moments a cell: the angle within a cell is at most pi / 8, and the first order
+#: left out contributes less than 3e-11 of a residual.
+_CELLS, _ORDERS = 4, 10
+
+#: Points a term at which the smoothed residual is looked at, and points at least: a term changes
+#: sign once between two zeros, and those of high frequency are damped.
+_POINTS, _LEAST_POINTS = 2, 512
+
+
+class Series:
+    """The cosine series of the residuals of one view; terms are computed as they are needed."""
+
+    def __init__(self, view: View) -> None:
+        assert view.probability is not None
+        self._view, self._probability = view, view.probability
+        self._coefficients = np.empty(0)
+
+    def smoothed(self, sigma: float) -> float:
+        """Return smECE_sigma."""
+        terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * sigma)))
+        series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
+        kernels.damped_series(self._first(terms), sigma, series)
+        return float(kernels.absolute_integral(series))
+
+    def _first(self, terms: int) -> Floats:
+        """Return the first coefficients; the number computed doubles, so that it seldom grows."""
+        if terms > self._coefficients.size:
+            size = 64
+            while size < terms:
+                size *= 2
+            self._coefficients = self._sums(size) / self._view.total
+        return self._coefficients[:terms]
+
+    def _sums(self, terms: int) -> Floats:
+        view, cells, out = self._view, _CELLS * terms, np.zeros(terms)
+        if self._probability.size <= cells:
+            middle = self._probability.astype(np.float64)
+            residual = view.positive - view.count * middle
+            kernels.cosine_sums(middle, residual[:, None].copy(), out)
+            return out
+        moments = np.zeros((cells, _ORDERS))
+        kernels.residual_moments(self._probability, view.count, view.positive, moments)
+        kernels.cosine_sums((np.arange(cells) + 0.5) / cells, moments, out)
+        return out
+
+
+@metric(
+    "smooth_ece",
+    lambda _: {"kernel": "gaussian-reflected", "tolerance": "1e-6"},
+    interval="bootstrap",
+)
+def smooth_calibration_error(view: View) -> float | None:
+    """Return smECE_sigma at the sigma that equals it, to 1e-6."""
+    squares = brier(view)
+    # No width has a larger error than the mean absolute residual, which the root bounds.
+    return None if squares is None else _fixed_point(Series(view), math.sqrt(squares))
+
+
+def _fixed_point(series: Series, highest: float) -> float:
+    """Return sigma where it equals its error, given an error that no width exceeds.
+
+    The error falls as sigma grows, so that the two differ by at least as much as sigma is off, and
+    the error at any sigma is a bound on the other side.
+    """
+    low, high = 0.0, min(1.0, highest)
+    sigma, before = high, None
+    while high - low > TOLERANCE:
+        gap = series.smoothed(sigma) - sigma
+        if abs(gap) <= 0.25 * TOLERANCE:
+            return sigma
+        low, high = max(low, min(sigma, sigma + gap)), min(high, max(sigma, sigma + gap))
+        guess, margin = 0.5 * (low + high), 0.01 * (high - low)
+        if before is not None and gap != before[1]:
+            secant = sigma - gap * (sigma - before[0]) / (gap - before[1])
+            guess = secant if low + margin < secant < high - margin else guess
+        sigma, before = guess, (sigma, gap)
+    return 0.5 * (low + high) if low else 0.0
+
+
+#: Columns of the table: ``low`` and ``high`` are of the mean label.
+SCHEMA = pl.Schema(
+    {
+        **dict.fromkeys(("score", "slice", "curve"), pl.String),
+        "bin": pl.Int64,
+        **dict.fromkeys(("score_low", "score_high", "count", "positives"), pl.Float64),
+        **dict.fromkeys(("mean_score", "mean_label", "low", "high"), pl.Float64),
+    }
+)
+
+
+def curve_rows(view: View, confidence: float | None) -> pl.DataFrame:
+    """Return the reliability diagram of a score in a slice, one row a bin, from the lowest.
+
+    ``curve`` is ``bins`` (the bins of `ece`, empty ones too, ends as cut) or ``corp`` (the pools of
+    isotonic regression, ends the smallest and the largest probability in them; ``mean_label`` is the
+    fitted probability).  With a confidence, bins of whole rows have the exact interval (Clopper and
+    Pearson) of their mean label.  No rows where scores are no probabilities.
+    """
+    counted = view.unit.size == 1.0 and view.settings.weight_kind == "frequency"
+    bounded = {"bins": confidence if counted and view.sample.group is None else None}
+    frames = [pl.DataFrame(schema=SCHEMA)]
+    for curve, bins in (
+        ("bins", bins_of(view, view.settings.strategy)),
+        ("corp", _pools_as_bins(view)),
+    ):
+        if bins is not None:
+            own = {
+                "score": view.name,
+                "slice": view.part,
+                "curve": curve,
+                "bin": np.arange(bins.count.size),
+                "score_low": bins.low.astype(np.float64),
+                "score_high": bins.high.astype(np.float64),
+                "count": bins.count * view.unit.size,
+                "positives": bins.positive * view.unit.size,
+                "mean_score": _shares(bins.mass, bins.count),
+                "mean_label": _shares(bins.positive, bins.count),
+            }
+            frames.append(with_intervals(pl.DataFrame(own), bounded.get(curve)).cast(SCHEMA))
+    return pl.concat(frames)
+
+
+def _shares(part: NDArray[Any], whole: NDArray[Any]) -> pl.Series:
+    """Return the ratios, null where there is no row."""
+    with np.errstate(invalid="ignore"):
+        return pl.Series(part / whole, nan_to_null=True)
+
+
+def with_intervals(frame: pl.DataFrame, confidence: float | None) -> pl.DataFrame:
+    """Add the exact interval (Clopper, Pearson) of the share of positives of each bin with rows."""
+    count, positive = frame["count"].to_numpy(), frame["positives"].to_numpy()
+    held, ends = count > 0, np.full((2, count.size), np.nan)
+    if confidence is not None:
+        ends[:, held] = interval(positive[held], count[held], confidence)
+    named = zip(("low", "high"), ends, strict=True)
+    return frame.with_columns(pl.Series(name, end, nan_to_null=True) for name, end in named)

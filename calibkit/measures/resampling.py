@@ -19,16 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
-from calibkit.measures.reliability import Bins, chosen_bins, equal_mass_bins
-from calibkit.measures.smooth import smooth_calibration_error
+from calibkit.measures.reliability import bins_of, smooth_calibration_error
 from calibkit.measures.views import Sample, View
 from calibkit.numerics.sums import exact_group_sums
-from calibkit.options.metrics import Settings
+from calibkit.options.metrics import Settings, stem
 from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
-from calibkit_kernels import reliability
-from calibkit_kernels.hashes import mix
-from calibkit_kernels.ranking import precision_integral
+from calibkit_kernels.draws import mix
+from calibkit_kernels.metrics import (
+    absolute_integral,
+    cosine_sums,
+    damped_series,
+    precision_integral,
+)
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -56,19 +59,6 @@ Statistic = Callable[[Floats], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Cells:
-    """A view in cells, by falling score."""
-
-    table: Floats  # positive and negative rows of each cell
-    score: Floats  # the mean score of each
-    ends: Int64s  # the entry of the tally after the last of each
-
-    def after(self, entry: NDArray[np.int64]) -> Int64s:
-        """Return how many cells end before an entry of the tally."""
-        return np.searchsorted(self.ends, entry, side="right").astype(np.int64)
-
-
-@dataclass(frozen=True)
 class Spread:
     """A metric on the cells themselves, and its mean and standard deviation over the replicates."""
 
@@ -77,26 +67,11 @@ class Spread:
     deviation: float
 
 
-def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
-    """Gather a view into cells that never straddle the bins, given by the entries after each."""
-    breaks = np.unique(np.concatenate([*bins, np.empty(0, np.int64)]))
-    room = np.empty((most + 2 * breaks.size + 2, 4))
-    least = 1 if view.score.size <= most else -(-view.total // most)
-    score = view.score if view.probability is None else view.probability
-    size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
-    found = room[:size]
-    rows = found[:, 0] + found[:, 1]
-    mean = np.divide(found[:, 2], rows, out=np.zeros(size), where=rows > 0)
-    return Cells(found[:, :2] * view.unit.size, mean, found[:, 3].astype(np.int64))
-
-
-def _bin_ends(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
+def _bin_ends(view: View, strategy: str) -> Int64s:
     """Return the entry after the last of each bin, from the highest bin on."""
-    found = bins(view)
-    assert found is not None and view.probability is not None
-    places = np.empty(found.edges.size - 2, np.int64)
-    reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
-    return np.array([*places[::-1], view.probability.size], np.int64)
+    found = bins_of(view, strategy)
+    assert found is not None  # only metrics with a value are resampled
+    return found.ends
 
 
 class Statistics:
@@ -109,35 +84,42 @@ class Statistics:
     """
 
     def __init__(self, view: View, metrics: Sequence[str], most: int) -> None:
-        plain = {name.partition(":")[0] for name in metrics}
-        bins: dict[str, Int64s] = {}
+        plain = set(map(stem, metrics))
+        bins: dict[tuple[str, ...], Int64s] = {}
         if plain & {"ece", "mce", "ece_debiased"}:
-            bins["chosen"] = _bin_ends(view, chosen_bins)
+            bins["ece", "mce", "ece_debiased", EXCESS] = _bin_ends(view, view.settings.strategy)
         if "ace" in plain:
-            bins["equal-mass"] = _bin_ends(view, equal_mass_bins)
-        self.cells = cells_of(view, list(bins.values()), most)
+            bins["ace", "", "", ""] = _bin_ends(view, "equal-mass")
+        # Cells by falling score that never straddle the bins.
+        breaks = np.unique(np.concatenate([*bins.values(), np.empty(0, np.int64)]))
+        room = np.empty((most + 2 * breaks.size + 2, 4))
+        least = 1 if view.score.size <= most else -(-view.total // most)
+        score = view.score if view.probability is None else view.probability
+        size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
+        rows = room[:size, 0] + room[:size, 1]
+        #: Positive and negative rows of each cell, its mean score, the entry of the tally after it.
+        self.table = room[:size, :2] * view.unit.size
+        self.score = np.divide(room[:size, 2], rows, out=np.zeros(size), where=rows > 0)
+        self.ends = room[:size, 3].astype(np.int64)
         self.share = 1.0
         if by_rows(view.sample, view.settings) and view.probability is not None:
-            near = _independent(view, _bin_ends(view, equal_mass_bins))
+            near = _independent(view, _bin_ends(view, "equal-mass"))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
-        for kind, ends in bins.items():
-            chosen = kind == "chosen"
-            names = ("ece", "mce", "ece_debiased", EXCESS) if chosen else ("ace", "", "", "")
-            gaps = partial(self._gaps, self.cells.after(ends), _independent(view, ends))
-            self.parts.append((names, gaps))
+        for names, ends in bins.items():
+            after = np.searchsorted(self.ends, ends, side="right").astype(np.int64)
+            self.parts.append((names, partial(self._gaps, after, _independent(view, ends))))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
-            self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
+            self.parts.append((("smooth_ece",), _Smooth(view, self.table, self.score, self.share)))
         if "pr_auc" in plain:
             self.parts.append((("pr_auc",), _area))
+        at_bound = {"recall_at_precision": _recall, "precision_at_recall": _precision}
         for name in metrics:
-            kind, _, bound = name.partition(":")
-            if kind == "recall_at_precision":
-                self.parts.append(((name,), partial(_recall, float(bound))))
-            elif kind == "precision_at_recall":
-                self.parts.append(((name,), partial(_precision, float(bound))))
+            if statistic := at_bound.get(stem(name)):
+                bound = float(name.partition(":")[2])
+                self.parts.append(((name,), partial(statistic, bound)))
 
     def of(self, table: Floats) -> dict[str, float]:
         """Return the metrics of a table; NaN where one is not defined."""
@@ -150,12 +132,12 @@ class Statistics:
 
     def _gaps(self, ends: Int64s, share: Floats, table: Floats) -> Sequence[float]:
         out = np.empty(4)
-        kernels.gap_statistics(table, self.cells.score, ends, share, out)
+        kernels.gap_statistics(table, self.score, ends, share, out)
         return out.tolist()
 
     def _corp(self, table: Floats) -> Sequence[float]:
         out = np.empty(3)
-        kernels.corp_statistics(table, self.cells.score, np.empty_like(table), out)
+        kernels.corp_statistics(table, self.score, np.empty_like(table), out)
         noise = _POOL_NOISE * float(out[2]) / self.share
         return [float(out[0]) - noise, float(out[1]) - noise, noise]
 
@@ -219,18 +201,18 @@ class _Smooth:
     fixed width over 1 - f'(sigma).
     """
 
-    def __init__(self, view: View, cells: Cells, share: float) -> None:
+    def __init__(self, view: View, table: Floats, score: Floats, share: float) -> None:
         self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
         self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
         self.points = 1 + max(256, _POINTS * self.terms)
         # Cells of equal width, narrow beside sigma: few, whatever the tally has.
         size = _POINTS * max(self.terms, 32)
-        self.score = cells.score
-        self.place = np.minimum((cells.score * size).astype(np.int64), size - 1)
+        self.score = score
+        self.place = np.minimum((score * size).astype(np.int64), size - 1)
         self.middle = (np.arange(size) + 0.5) / size
-        self.noise = self._noise(cells.table, share)
+        self.noise = self._noise(table, share)
         step = 0.05 * self.sigma
-        own = self._coefficients(cells.table)
+        own = self._coefficients(table)
         low, self.size, high = (
             self._at(own, self.sigma + shift)[0] for shift in (-step, 0.0, step)
         )
@@ -245,7 +227,7 @@ class _Smooth:
         rows = table[:, 0] + table[:, 1]
         residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
         out = np.zeros(self.terms)
-        reliability.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
+        cosine_sums(self.middle, self._gathered(residual)[:, None], out)
         return out
 
     def _gathered(self, values: Floats) -> Floats:
@@ -255,8 +237,8 @@ class _Smooth:
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""
         series = np.empty((self.points, 2))
-        reliability.damped_series(coefficients, sigma, series)
-        return float(reliability.absolute_integral(series)), series[:, 0].copy()
+        damped_series(coefficients, sigma, series)
+        return float(absolute_integral(series)), series[:, 0].copy()
 
     def _noise(self, table: Floats, share: float) -> Floats:
         """Return the standard deviation of the smoothed residual at each point."""
@@ -321,39 +303,37 @@ def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Un
     return Units(mean, every, label[first], each, tuple(c[first] for c in cell))
 
 
-def spreads(view: View, metrics: Sequence[str], options: IntervalOptions) -> dict[str, Spread]:
-    """Return how metrics of one view vary: of those in `Statistics`, all with defined values."""
-    rows = by_rows(view.sample, view.settings)
-    own = Statistics(view, metrics, FEW_CELLS if rows else MOST_CELLS)
-    table = own.cells.table
-    if rows:
-        units = units_of(view.sample, view.settings, (_places(view, own.cells.ends),))
-    else:  # the positive and the negative rows of each cell
-        every = np.arange(table.size)
-        units = Units(table.ravel(), every, 1 - every % 2, np.ones(table.size), (every // 2,))
-    return _repeated(options, lambda key: own.of(*units.tables([len(table)], key)), own.of(table))
-
-
-def paired_spreads(
-    baseline: View, other: View, metrics: Sequence[str], options: IntervalOptions
+def spreads(
+    views: Sequence[View], metrics: Sequence[str], options: IntervalOptions
 ) -> dict[str, Spread]:
-    """Return how differences of metrics vary, both scores drawn with the same rows."""
-    views = (baseline, other)
-    most = FEW_CELLS if other.rows <= _MANY_ROWS else PAIR_CELLS
-    both = [Statistics(view, metrics, most) for view in views]
-    cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, both, strict=True))
-    units = units_of(other.sample, other.settings, cell)
-    own = [one.cells.table for one in both]
+    """Return how metrics of one view vary, or the differences of two, the second less the first.
 
-    def differences(tables: Sequence[Floats]) -> dict[str, float]:
-        first, second = (one.of(table) for one, table in zip(both, tables, strict=True))
-        for found in (first, second):
+    `views`: both scores of two are drawn with the same rows. `metrics`: of those in `Statistics`, all
+    with defined values.
+    """
+    *paired, last = views
+    rows = by_rows(last.sample, last.settings)
+    most = FEW_CELLS if rows else MOST_CELLS
+    if paired:
+        most = FEW_CELLS if last.sample.rows <= _MANY_ROWS else PAIR_CELLS
+    both = [Statistics(view, metrics, most) for view in views]
+    own = [one.table for one in both]
+    if rows or paired:
+        cell = tuple(_places(v, s.ends) for v, s in zip(views, both, strict=True))
+        units = units_of(last.sample, last.settings, cell)
+    else:  # the positive and the negative rows of each cell
+        every = np.arange(own[0].size)
+        units = Units(own[0].ravel(), every, 1 - every % 2, np.ones(every.size), (every // 2,))
+
+    def values(tables: Sequence[Floats]) -> dict[str, float]:
+        first, *second = (one.of(table) for one, table in zip(both, tables, strict=True))
+        for found in (first, *second) if second else ():
             if "ece_debiased" in found:
                 found["ece_debiased"] = math.sqrt(max(0.0, found["ece_debiased"]))
-        return {name: second[name] - first[name] for name in first}
+        return {name: second[0][name] - first[name] for name in first} if second else first
 
     sizes = [len(table) for table in own]
-    return _repeated(options, lambda key: differences(units.tables(sizes, key)), differences(own))
+    return _repeated(options, lambda key: values(units.tables(sizes, key)), values(own))
 
 
 def _places(view: View, ends: Int64s) -> Int64s:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from calibkit.columns.resolution import Range
-from calibkit.models.model import Shown, decode_as
+from calibkit.models.model import Range, Shown, decode_as
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +40,7 @@ class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     score_bits
-        See `calibkit.columns.resolution.Resolution`.
+        See `calibkit.models.model.Resolution`.
     ranges
         ``ranges[score][slice][metric]``: `auc` and `average_precision` if the rows of each coarse
         score are put in the worst and in the best order.

@@ -1,4 +1,10 @@
-"""What a metric is computed from: one score in one slice of the rows, as its sorted tally."""
+"""What a metric of one score is, and what it is computed from.
+
+A metric is a function of a `View`, the sorted tally of one score in one slice of the rows.  `metric`
+registers it under its name, with how its interval is found and the options that its signature shows.
+To add one: the kernel, the function in the file of its family, and its line in
+`calibkit.options.metrics` and on the page docs/evaluate.md.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import accumulate
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit
-from calibkit.numerics.blocks import cut, each_block
+from calibkit.measures.result import Number
+from calibkit.numerics.bounds import Bound
+from calibkit.numerics.sums import cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels import reliability
+from calibkit.version import __version__
+from calibkit_kernels import metrics as kernels
 
 Floats = NDArray[Any]
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -44,11 +54,6 @@ class Sample:
         columns = {name: own for name, own in vars(self).items() if own is not None}
         return Sample(**{name: own[kept] for name, own in columns.items()})
 
-    @property
-    def positive_rows(self) -> int:
-        """How many of them are positive."""
-        return int(self.label.sum() if self.times is None else self.times[self.label == 1].sum())
-
 
 @dataclass(frozen=True, kw_only=True)
 class View:
@@ -69,12 +74,7 @@ class View:
     base_rate: float | None = None
     #: The same slice under the baseline score, what `log_loss_reduction` compares with.
     baseline: View | None = None
-    memory: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are, whatever their weight."""
-        return self.sample.rows
+    memory: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
     @property
     def total(self) -> int:
@@ -114,7 +114,7 @@ class View:
         if scale == "probability":
             return self.score
         found = np.empty(self.score.size)
-        reliability.expit(self.score, found)
+        kernels.expit(self.score, found)
         return found
 
     @property
@@ -128,14 +128,14 @@ class View:
         return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
 
 
-def once(work: Callable[[View], T]) -> Callable[[View], T]:
+def once(work: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, P], T]:
     """Make a function of a view compute its result the first time it is asked for."""
 
     @wraps(work)
-    def kept(view: View) -> T:
-        if work not in view.memory:
-            view.memory[work] = work(view)
-        return cast(T, view.memory[work])
+    def kept(view: View, /, *args: P.args, **more: P.kwargs) -> T:
+        if (work, *args) not in view.memory:
+            view.memory[work, *args] = work(view, *args, **more)
+        return cast(T, view.memory[work, *args])
 
     return kept
 
@@ -153,3 +153,86 @@ def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: An
         score, count, positive, unit = found.score, found.count, found.positive, found.unit
     tally: dict[str, Any] = {"score": score, "count": count, "positive": positive, "unit": unit}
     return View(name=name, part=part, sample=sample, settings=settings, **tally, **more)
+
+
+Function = Callable[..., Number]
+Options = Callable[[Settings], dict[str, object]]
+Decorator = Callable[[Function], Function]
+
+#: What a positive and a negative row of each entry of a block of a view contribute to a metric.
+Shares = tuple[NDArray[np.float64], NDArray[np.float64]]
+Contributions = Callable[[View, int], Shares]
+
+#: How an interval is found: see `calibkit.measures.metrics`.
+How = Literal["delong", "influence", "wilson", "bootstrap"]
+
+#: On what scale an interval is symmetric; ``log1p`` is the logarithm of the value and 1.
+Scale = Literal["identity", "log", "log1p", "logit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric of one score."""
+
+    #: What computes it from a view; from a view and a bound where there are `bounds`.
+    function: Function
+    options: Options  # what its signature says besides, given the settings
+    compared: bool = True  # whether it may differ between two scores of the same rows
+    #: How its interval is found, None where it has none, and on what scale it is symmetric.
+    interval: How | None = None
+    scale: Scale = "identity"
+    #: The bounds it is computed at, given the settings: one number each, as ``name:0.9``.
+    bounds: Callable[[Settings], tuple[Bound, ...]] | None = None
+    #: Its influence function, given a view and the number of a block; see
+    #: `calibkit.measures.influence`.
+    contributions: Contributions | None = None
+
+
+#: All metrics whose family is loaded; `calibkit.measures.metrics` loads all of them.
+DEFINED: dict[str, Metric] = {}
+
+
+def metric(name: str, options: Options | None = None, **fields: Any) -> Decorator:
+    """Register a function of a view as a metric, with these attributes of `Metric`."""
+
+    def register(function: Function) -> Function:
+        DEFINED[name] = Metric(function=function, options=options or (lambda _: {}), **fields)
+        return function
+
+    return register
+
+
+def signed(
+    name: str, options: dict[str, object], settings: Settings, interval: str | None = None
+) -> str:
+    """Return the signature of a metric with these options."""
+    parts = dict(options)
+    if settings.scale != "probability":
+        parts["scale"] = settings.scale
+    if settings.weighted:
+        parts["weights"] = settings.weight_kind
+    if settings.prevalence is not None:
+        parts["prevalence"] = settings.prevalence
+    shaped = [name, *(f"{key}:{parts[key]}" for key in sorted(parts)), f"v:{__version__}"]
+    return "|".join(shaped if interval is None else [*shaped, f"interval:{interval}"])
+
+
+def filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
+    """Return what a kernel writes for a block, from its counts."""
+    part = view.blocks[block]
+    plus, minus = np.empty(part.stop - part.start), np.empty(part.stop - part.start)
+    kernel(view.count[part], view.positive[part], *given, plus, minus)
+    return plus, minus
+
+
+def probability_of(view: View, block: int) -> Floats:
+    """Return the probabilities of a block."""
+    assert view.probability is not None
+    found: Floats = view.probability[view.blocks[block]]
+    return found
+
+
+def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
+    """Return the contributions to a mean over rows from the values of rows."""
+    plus, minus = ((values - (mean or 0.0)) / view.total for values in shares)
+    return plus, minus

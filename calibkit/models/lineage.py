@@ -9,7 +9,6 @@ and nothing refused, unless the user names the model.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -47,27 +46,31 @@ def footer(makers: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Makers:
-    """What the files of a source say of who made their columns."""
+    """Who made the columns of a source: of each of its files the path, and the hash of each column."""
 
-    files: dict[str, dict[str, str]]  # of each column the hashes, with the first file naming them
-    agreed: dict[str, str]  # the hash of each column that all files name, and alike
+    files: list[tuple[str, dict[str, str]]]
+
+    @property
+    def agreed(self) -> dict[str, str]:
+        """The hash of each column that all files name, and alike."""
+        first, *others = (own.items() for _, own in self.files)
+        return dict(set(first).intersection(*others))
 
     def of(self, wanted: str) -> dict[str, str]:
-        """Return the hashes, with files, of a column, or of the columns that a pattern means."""
-        if wanted in self.files:
-            return self.files[wanted]
+        """Return the hashes of a column, or of the columns that a pattern means, each with a file."""
+        exact = any(wanted in own for _, own in self.files)
         found: dict[str, str] = {}
-        for column, own in self.files.items():
-            if fnmatchcase(column, wanted):
-                found |= own
+        for path, own in self.files:
+            for column, maker in own.items():
+                if column == wanted or (not exact and fnmatchcase(column, wanted)):
+                    found.setdefault(maker, path)
         return found
 
 
 def read_makers(source: Source) -> Makers:
     """Return who made the columns of a source, as the footers of its Parquet files say."""
-    files: dict[str, dict[str, str]] = {}
-    named: Counter[str] = Counter()
-    for part in source.split() if len(source.parts) > 1 else [source]:
+    files = []
+    for part in source.split():
         path, text = part.parts[0].path, part.metadata().get(KEY, "{}")
         try:
             content = decode_object(text.encode(), path)
@@ -78,15 +81,8 @@ def read_makers(source: Source) -> Makers:
                 f"({error.message}); write the file again",
             ) from None
         own = {name: str(maker) for name, maker in content.items() if name in source.schema}
-        named.update(list(own))
-        for name, maker in own.items():
-            files.setdefault(name, {}).setdefault(maker, path)
-    agreed = {
-        name: next(iter(own))
-        for name, own in files.items()
-        if len(own) == 1 and named[name] == len(source.parts)
-    }
-    return Makers(files, agreed)
+        files.append((path, own))
+    return Makers(files)
 
 
 def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:

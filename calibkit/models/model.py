@@ -104,6 +104,36 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     text: Told | None = None
 
 
+class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two numbers between which one lies that only the rows themselves would tell."""
+
+    low: float
+    high: float
+
+
+class Resolution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How coarse the summary was that a result comes from.
+
+    Attributes
+    ----------
+    score_bits
+        Bits after the exponent that scores kept (probabilities above one half: one minus the score):
+        they were moved down by less than ``2**-score_bits`` of themselves, where they are not
+        extreme (`calibkit.summaries.counted`).
+    uncertainty_bits
+        The same of uncertainties.
+    level_error
+        By which share of the rows the edges of uncertainty levels may miss their quantiles.
+    optimum
+        Of a boundary: what the best one over the same levels reaches on the rows themselves.
+    """
+
+    score_bits: int | None = None
+    uncertainty_bits: int | None = None
+    level_error: float | None = None
+    optimum: Range | None = None
+
+
 class Shown:
     """What results have in common.
 
@@ -327,17 +357,6 @@ class _Head(msgspec.Struct):
     version: int
 
 
-def kind_class(kind: str) -> type[Model]:
-    """Return the structure of a kind of model, a `ModelError` for one that is not known here."""
-    if kind not in KINDS:
-        raise ModelError(
-            f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "
-            f"this version knows {', '.join(sorted(KINDS))}"
-        )
-    structure: type[Model] = KINDS[kind].structure()
-    return structure
-
-
 def decode(data: bytes, file: str | None = None) -> Model:
     """Return the model that canonical or any other JSON text holds.
 
@@ -349,7 +368,12 @@ def decode(data: bytes, file: str | None = None) -> Model:
     _refuse_giants(data, file)
     head = decode_as(data, _Head, "a calibkit model", file)
     try:
-        expected = kind_class(head.kind)
+        if head.kind not in KINDS:
+            raise ModelError(
+                f"unknown kind of model {head.kind!r}{nearest(head.kind, KINDS)}; "
+                f"this version knows {', '.join(sorted(KINDS))}"
+            )
+        expected: type[Model] = KINDS[head.kind].structure()
         if not 1 <= head.version <= expected.VERSION:
             newest = expected.VERSION
             known = "version 1" if newest == 1 else f"versions 1 to {newest}"
@@ -463,7 +487,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         See `decode`.
     """
     from calibkit.files.formats import suffix_format
-    from calibkit.files.inputs import read_bytes
+    from calibkit.files.paths import read_bytes
 
     path = os.fspath(path)
     if suffix_format(path) is not None:

@@ -1,4 +1,4 @@
-"""Bounds as the exact decimal numbers a user typed.
+"""Bounds as the exact decimal numbers a user typed; the interval of a rate.  No arrays are loaded.
 
 ``precision >= 0.55`` is decided in integers, so the bound must not pass through a binary float on
 its way: 0.55 * 100 is 55.00000000000001 there.
@@ -6,6 +6,7 @@ its way: 0.55 * 100 is 55.00000000000001 there.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -15,7 +16,6 @@ from calibkit.errors import UsageError
 
 #: A bound has at most this many digits, so that bound times count stays within 128-bit integers.
 MOST_DIGITS = 9
-
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 
 
@@ -86,3 +86,16 @@ def _too_long(value: object, name: str) -> UsageError:
         f"{name} is {value}: a bound has at most {MOST_DIGITS} digits, "
         "so that it can be compared exactly; shorten it."
     )
+
+
+def score_limits(rate: float, rows: float, reach: float) -> tuple[float, float]:
+    """Return the score interval of a rate (Wilson, Probable inference, 1927).
+
+    The rate is a share in [0, 1] of so many independent rows, not necessarily whole; `reach` are
+    standard errors to either side: 1.96 for 95 %.
+    """
+    square = reach**2 / rows
+    centre = (rate + 0.5 * square) / (1.0 + square)
+    half = math.sqrt(square * (rate * (1.0 - rate) + 0.25 * square)) / (1.0 + square)
+    low = 0.0 if rate == 0.0 else max(0.0, centre - half)
+    return low, 1.0 if rate == 1.0 else min(1.0, centre + half)

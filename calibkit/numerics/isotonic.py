@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit_kernels.isotonic import pool_rates
+from calibkit_kernels.rates import pool_rates
 
 Counts = NDArray[Any]
 #: Pools x 3: rows, positive rows and entries of each, by falling score.

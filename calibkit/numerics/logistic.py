@@ -1,4 +1,4 @@
-"""Logistic regression on one or two features of weighted points, and on a rising spline.
+"""Logistic regression on one or two features of weighted points, on a rising spline, and by groups.
 
 Fitted is q = 1 / (1 + exp(-z)), z = a x + b or a x + b y + c, to points that carry a weight of
 positive and a weight of negative rows: the loss is the sum of -(positive ln q + negative ln(1 - q)).
@@ -24,12 +24,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.numerics.newton import Sums, newton
+from calibkit.numerics.solve import Sums, newton
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE
 
 Floats = NDArray[np.float64]
-
 #: From so many points on, means of neighbouring points stand for them where that is enough.
 _MANY: Final = 100_000
 _FEW: Final = 10_000
@@ -69,25 +68,13 @@ def fit_logistic(
     start: Sequence[float] | None = None,
     threads: int = 1,
 ) -> Logistic:
-    """Minimise the loss by Newton's method with step halving.
+    """Minimise the loss by Newton's method with step halving, over one or two arrays of finite values.
 
-    Parameters
-    ----------
-    features
-        One or two arrays of finite values.
-    positive, negative
-        Weights of the points, not negative, some positive; float64 like the features.
-    rising
-        Keep the slopes at 0 or above.
-    intercept
-        Whether z has one.
-    start
-        Slopes and intercept to start from; the loss of the result is never above theirs.
-    threads
-        How many threads may sum; the result does not depend on it.
+    Positive and negative are the weights of the points, not negative, some positive; float64 like the
+    features.  `rising` keeps the slopes at 0 or above; without an `intercept` z has none.  The loss of
+    the result is never above that of `start`, slopes and intercept.  The result does not depend on the
+    threads.
 
-    Notes
-    -----
     For maximum likelihood the caller asks `is_separated` first; with Platt's smoothed targets there is
     always a minimum.  The slope of a constant feature is 0.
 
@@ -202,23 +189,11 @@ def fit_rising_spline(
 ) -> RisingSpline:
     """Minimise the sum of -(positive ln q + negative ln(1 - q)), q = expit of a rising spline of x.
 
-    Parameters
-    ----------
-    x
-        Points that do not fall, finite.
-    positive, negative
-        Their weights, not negative, some positive.
-    knots
-        Rising; with one the spline is a line.
-    threads
-        How many threads may sum; the result does not depend on it.
-    bend
-        How far the slope is expected to stray from the first knot to the last, as a share of the
-        slope of the best line.  A random walk that does so prices each change from knot to knot:
-        half its square, in units of its standard deviation, is added to the sum.
+    Points do not fall and are finite; their weights are not negative, some positive.  Knots rise; with
+    one the spline is a line.  `bend` is how far the slope is expected to stray from the first knot to
+    the last, as a share of the slope of the best line.  A random walk that does so prices each change
+    from knot to knot: half its square, in units of its standard deviation, is added to the sum.
 
-    Notes
-    -----
     There is a minimum unless every positive point lies at or above every negative one, or the slope
     at some knot moves points of one class only: who gives the knots sees to both.
     """
@@ -300,3 +275,50 @@ def _spline_sums(cells: list[tuple[Floats, Sums]], stiffness: Floats) -> Sums:
         return loss, gradient, hessian
 
     return sums
+
+
+#: Steps of Newton's method, and how often one may be halved: more than ever needed.
+_STEPS, _HALVINGS = 30, 12
+#: A step that changes the loss by a smaller share is the last: what follows is rounding.
+_SMALL = 1e-13
+
+
+def ridge_lines(x: Floats, positive: Floats, rows: Floats, spread: tuple[float, float]) -> Floats:
+    """Return intercept a and slope b of ``log-odds = a + (1 + b) x`` in each group, shape (groups, 2).
+
+    `x`: the log-odds of points, as they are over all groups; `positive`, `rows`: counts of shape
+    (groups, points); `spread`: the standard deviations of a and b over groups, with normal priors of
+    which the lines are the modes of their posteriors.
+    """
+    lines = np.zeros((rows.shape[0], 2))
+    penalty = 1.0 / np.square(spread)
+
+    def loss(at: Floats) -> Floats:
+        z = at[:, :1] + (1.0 + at[:, 1:]) * x
+        drawn = 0.5 * (np.square(at) * penalty).sum(axis=1)
+        found: Floats = (rows * np.logaddexp(0.0, z) - positive * z).sum(axis=1) + drawn
+        return found
+
+    least = loss(lines)
+    for _ in range(_STEPS):
+        z = lines[:, :1] + (1.0 + lines[:, 1:]) * x
+        rate = np.exp(-np.logaddexp(0.0, -z))
+        left, weight = positive - rows * rate, rows * rate * (1.0 - rate)
+        g, h = (left.sum(axis=1), left @ x) - penalty[:, None] * lines.T
+        a, b, c = weight.sum(axis=1) + penalty[0], weight @ x, weight @ (x * x) + penalty[1]
+        step = np.column_stack((c * g - b * h, a * h - b * g)) / (a * c - b * b)[:, None]
+        moved = lines + step
+        found, small = loss(moved), _SMALL * np.abs(least)
+        for _ in range(_HALVINGS):
+            worse = found - least > small
+            if not worse.any():
+                break
+            step[worse] /= 2.0
+            moved[worse] = lines[worse] + step[worse]
+            found = loss(moved)
+        better = found < least
+        gained = least - found > small
+        lines[better], least[better] = moved[better], found[better]
+        if not gained.any():
+            break
+    return lines

@@ -11,24 +11,39 @@ returns a float64 array of the common shape.
 
 Source: G. Arora, S. Merugu, A. Saladi, R. Rastogi, "Leveraging uncertainty estimates to improve
 classifier performance", section 3 and appendix E.
+
+The mean of a true positivity after training on thinned negatives is that of the density proportional to
+r^(a-1) (1-r)^(b-1) (1 + (tau-1) r)^(-n), a = b1 + n S and b = b0 + n (1 - S), S = S_train: a ratio of
+hypergeometric functions 2F1, whose series and library versions fail where prior and evidence are both
+strong.  The quadrature is as exact there as elsewhere.
+
+With x = logit r, p = expit(x) = r and q = expit(x + ln tau), the positivity in training, the
+density in x is  exp(a x) (1 + e^x)^(-B) (1 + tau e^x)^(-n),  B = b1 + b0.  Its tails fall like
+exp(a x) and exp(-b x): endlessly long where a or b is small.  Integration by parts (the integral
+of a derivative is 0), once at each end, leads to the density D with a + 1, b + 1, B + 1, n + 1:
+
+    E[r] = a m / (B m + n tau (B + (n + 1) M)),    m = (B + 1) M' + n,
+
+where M and M' are the means under D of rho = (1 + e^x) / (1 + tau e^x) and of 1 / rho.  Only
+positive terms; D is log-concave with tails no longer than exp(-|x|), and analytic in a strip
+about the real axis, where the trapezoidal rule converges exponentially: a step of
+min(0.2, sd / 2) leaves less than 1e-13 (the worst case is the density of a log-gamma variable).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.numerics.thinned_beta import thinned_beta_mean
 
 FloatArray = NDArray[np.float64]
 Prior = tuple[ArrayLike, ArrayLike]
-
 #: Range of tau: far beyond any sampling in use, and no exponential can overflow inside it.
 LEAST_TAU, LARGEST_TAU = 1e-12, 1e12
-
 # Asymptotic series in 1/z**2 of log-gamma and digamma; from z = 10 on the terms left out are below
 # 1e-16.  R(z) = ln Gamma(z) - (z - 1/2) ln z + z - ln(2 pi)/2 is (1/z) times the first one, and
 # T(z) = ln z - 1/(2 z) - digamma(z) is (1/z**2) times the second.
@@ -43,21 +58,13 @@ def expected_true_positivity(
 ) -> FloatArray:
     """Return the mean of the true positivity, given what training showed: E[S_true | S_train].
 
-    It is the mean of the density proportional to r^(a-1) (1-r)^(b-1) (1 + (tau-1) r)^(-n) with
-    a = b1 + n S_train and b = b0 + n (1 - S_train): (b1 + n S_train) / (b1 + b0 + n) for tau = 1,
-    by quadrature otherwise, to a relative error below 1e-10.
+    It is (b1 + n S_train) / (b1 + b0 + n) for tau = 1; otherwise by quadrature, see above, to a
+    relative error below 1e-10.  S_train, the positivity in training, is in [0, 1], and n >= 0: the
+    limit n -> 0 is b1 / (b1 + b0), for n -> infinity it is S_train / (S_train + tau (1 - S_train)).
+    The true prior is (b1, b0), both positive; negatives were kept at the rate 1/tau in training (tau <
+    1: they were multiplied).
 
-    Parameters
-    ----------
-    train_score
-        S_train, the positivity in training, in [0, 1].
-    evidence
-        n >= 0.  The limit n -> 0 is b1 / (b1 + b0), for n -> infinity it is
-        S_train / (S_train + tau (1 - S_train)).
-    true_prior
-        (b1, b0), both positive.
-    tau
-        Negatives were kept at the rate 1/tau in training (tau < 1: they were multiplied).
+    Arora et al., theorems E.2 and E.4 (a).  Equals the expected positivity of test rows (theorem E.3).
 
     Raises
     ------
@@ -65,11 +72,6 @@ def expected_true_positivity(
         For a train score outside [0, 1], negative or infinite evidence, NaN.
     UsageError
         For a prior that is not positive, or tau outside 1e-12 to 1e12.
-
-    Notes
-    -----
-    Arora et al., theorems E.2 and E.4 (a).  Equals the expected positivity of test rows
-    (theorem E.3).
 
     Examples
     --------
@@ -87,7 +89,7 @@ def expected_true_positivity(
     score, weight, b1, b0, rate = (item.ravel() for item in (score, weight, b1, b0, rate))
     mean = (b1 + weight * score) / (b1 + b0 + weight)
     thinned = np.flatnonzero(rate != 1)
-    mean[thinned] = thinned_beta_mean(*(item[thinned] for item in (score, weight, b1, b0, rate)))
+    mean[thinned] = _thinned_mean(*(item[thinned] for item in (score, weight, b1, b0, rate)))
     return mean.reshape(shape)
 
 
@@ -101,16 +103,8 @@ def expected_test_positivity(
 ) -> FloatArray:
     """Return the expected positivity of test rows, given the model's score: E[S_test | S_model].
 
-    The same as `expected_true_positivity` of the train score behind `score`.
-
-    Raises
-    ------
-    DataError
-        As `train_score` and `expected_true_positivity` do.
-
-    Notes
-    -----
-    Arora et al., theorems E.3 and E.4 (b).
+    The same as `expected_true_positivity` of the train score behind `score`, with the errors of both
+    (Arora et al., theorems E.3 and E.4 (b)).
 
     Examples
     --------
@@ -124,16 +118,8 @@ def expected_test_positivity(
 def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
     """Return the score of a posterior network, (p1 + n S_train) / (p1 + p0 + n).
 
-    Parameters
-    ----------
-    train_score, evidence
-        S_train in [0, 1] and n >= 0.
-    model_prior
-        (p1, p0), both positive.
-
-    Notes
-    -----
-    Arora et al., equation 1 and lemma E.1.
+    S_train is in [0, 1], n >= 0, the model prior (p1, p0), both positive (Arora et al., equation 1 and
+    lemma E.1).
 
     Examples
     --------
@@ -149,27 +135,16 @@ def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Pri
 def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
     """Return the positivity in training behind a model score: the inverse of `model_score`.
 
-    S_train = S_model - (omega - S_model) gamma, omega = p1 / (p1 + p0), gamma = (p1 + p0) / n.
-
-    Parameters
-    ----------
-    score
-        S_model.  Not every score can be reached: it lies between p1 / (p1 + p0 + n) and
-        (p1 + n) / (p1 + p0 + n), as S_train is in [0, 1].  What a rounding of `score` (in its own
-        dtype) puts outside is moved to the end of the interval.
-    evidence
-        n > 0: without evidence the score says nothing about training.
-    model_prior
-        (p1, p0), both positive.
+    S_train = S_model - (omega - S_model) gamma, omega = p1 / (p1 + p0), gamma = (p1 + p0) / n (Arora et
+    al., lemma E.1).  Not every S_model can be reached: it lies between p1 / (p1 + p0 + n) and (p1 + n)
+    / (p1 + p0 + n), as S_train is in [0, 1].  What a rounding of `score` (in its own dtype) puts
+    outside is moved to the end of the interval.  Without evidence (n = 0) the score says nothing about
+    training.
 
     Raises
     ------
     DataError
         For a score that cannot be reached with this evidence and prior.
-
-    Notes
-    -----
-    Arora et al., lemma E.1.
 
     Examples
     --------
@@ -208,15 +183,9 @@ def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) ->
 def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
     """Return the differential entropy (in nats) of Beta(a1, a0), a posterior network's uncertainty.
 
-    ln B(a1, a0) - (a1 - 1) psi(a1) - (a0 - 1) psi(a0) + (a1 + a0 - 2) psi(a1 + a0).
+    ln B(a1, a0) - (a1 - 1) psi(a1) - (a0 - 1) psi(a0) + (a1 + a0 - 2) psi(a1 + a0), where a1 and a0 are
+    the model prior plus the evidence of each class, both positive.
 
-    Parameters
-    ----------
-    a1, a0
-        Model prior plus evidence of each class, both positive.
-
-    Notes
-    -----
     Arora et al., footnotes 3 and 4; their sign of the last term is a misprint.  The entropy is
     *not* monotone in a1 + a0 at a fixed score where min(a1, a0) is below about 1: it then
     rises with the evidence, so that it mixes "very sure" with "sparse and extreme".  As an
@@ -306,16 +275,112 @@ def _checked(
 ) -> FloatArray:
     """Return `values` as float64, refusing NaN, infinity and what is out of range."""
     array = np.asarray(values, dtype=np.float64)
-    fine = np.isfinite(array) & ((array > least) if open_below else (array >= least))
-    if most is not None:
-        fine &= array <= most
-    if not np.all(fine):
+    above = array > least if open_below else array >= least
+    fine = np.isfinite(array) & above & (array <= (np.inf if most is None else most))
+    offending = np.flatnonzero(~fine)
+    if offending.size:
         wanted = f"more than {least:g}" if open_below else f"at least {least:g}"
         wanted = wanted + " and finite" if most is None else f"{least:g} to {most:g}"
-        offending = np.flatnonzero(~np.atleast_1d(fine))
         raise error(
-            f"{name} is {np.atleast_1d(array).flat[offending[0]]:g}; expected {wanted}.",
+            f"{name} is {array.flat[offending[0]]:g}; expected {wanted}.",
             rows=offending.size if array.ndim else None,
             first_rows=(offending + 1).tolist() if array.ndim else (),
         )
     return array
+
+
+# The quadrature leaves out what lies this many units of the log density below the maximum.
+_DEPTH = 50.0
+_FEWEST_NODES = 64
+_NODES_AT_ONCE = 1 << 19
+
+
+def _thinned_mean(
+    score: FloatArray, evidence: FloatArray, b1: FloatArray, b0: FloatArray, tau: FloatArray
+) -> FloatArray:
+    """Return the mean of r under each row's density, to a relative error below 1e-10."""
+    density = _Density(score, evidence, b1, b0, tau)
+    left, right = density.reach(-1.0), density.reach(1.0)
+    step = np.minimum(0.2, 0.5 * density.deviation)
+    wanted = np.maximum((left + right) / step + 1, _FEWEST_NODES)
+    rho, inverse_rho = np.empty_like(score), np.empty_like(score)
+    for rows, nodes in _batches(wanted):
+        part = _Density(*(item[rows] for item in (score, evidence, b1, b0, tau)))
+        offsets = (left + right)[rows, None] * np.linspace(0.0, 1.0, nodes) - left[rows, None]
+        log_weight, log_rho = part.at(offsets)
+        weight = np.exp(log_weight)
+        total = weight.sum(axis=1)
+        rho[rows] = (weight * np.exp(log_rho)).sum(axis=1) / total
+        inverse_rho[rows] = (weight * np.exp(-log_rho)).sum(axis=1) / total
+    strength = b1 + b0
+    middle = (strength + 1) * inverse_rho + evidence
+    below = strength * middle + evidence * tau * (strength + (evidence + 1) * rho)
+    return np.asarray((b1 + evidence * score) * (middle / below))
+
+
+def _batches(wanted: FloatArray) -> Iterator[tuple[NDArray[np.intp], int]]:
+    """Yield rows that get the same number of nodes (64, 128, ...), not too many at once."""
+    doublings = np.ceil(np.log2(wanted / _FEWEST_NODES)).astype(np.int64)
+    for doubling in np.unique(doublings):
+        nodes = _FEWEST_NODES << int(doubling)
+        rows = np.flatnonzero(doublings == doubling)
+        size = max(1, _NODES_AT_ONCE // nodes)
+        for start in range(0, rows.size, size):
+            yield rows[start : start + size], nodes
+
+
+class _Density:
+    """The densities D of some rows, as functions of the distance from their modes.
+
+    All logarithms are of ratios to the mode, so that large evidence costs no digits.
+    """
+
+    def __init__(self, *given: FloatArray) -> None:
+        score, evidence, b1, b0, tau = given
+        positive, negative = evidence * score, evidence * (1 - score)
+        up, down = b1 + positive + 1, b0 + negative + 1
+        # The mode solves a quadratic equation in e^x; the root without cancellation.
+        linear = (positive - b0) + tau * (b1 - negative)
+        root = np.sqrt(linear * linear + 4 * tau * up * down)
+        odds = np.where(
+            linear > 0, (linear + root) / (2 * tau * down), 2 * up / (root + np.abs(linear))
+        )
+        self.strength, self.evidence = b1 + b0 + 1, evidence + 1
+        self.p, self.p_rest = odds / (1 + odds), 1 / (1 + odds)
+        self.q, self.q_rest = tau * odds / (1 + tau * odds), 1 / (1 + tau * odds)
+        curvature = self.strength * self.p * self.p_rest + self.evidence * self.q * self.q_rest
+        self.deviation = 1 / np.sqrt(curvature)
+        self.log_rho = np.log1p(odds) - np.log1p(tau * odds)
+        self.depth = _DEPTH + np.abs(np.log(tau))
+        # ln((1 + e^(x+d)) / (1 + e^x)) is log1p(p expm1(d)), and d + log1p((1-p) expm1(-d)),
+        # whichever keeps its digits; the linear parts are collected here, exactly.
+        self.p_high, self.q_high = self.p > 0.5, self.q > 0.5
+        self.slope = np.where(
+            self.p_high,
+            np.where(self.q_high, -down, positive - b0),
+            np.where(self.q_high, b1 - negative, up),
+        )
+
+    def at(self, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the log density relative to the mode, and ln rho, at `offset` (rows, nodes)."""
+        grown, shrunk = np.expm1(offset), np.expm1(-offset)
+
+        def curved(share: FloatArray, rest: FloatArray, high: NDArray[np.bool_]) -> FloatArray:
+            factor = np.where(high, rest, share)[:, None]
+            return np.asarray(np.log1p(factor * np.where(high[:, None], shrunk, grown)))
+
+        of_p = curved(self.p, self.p_rest, self.p_high)
+        of_q = curved(self.q, self.q_rest, self.q_high)
+        log_weight = self.slope[:, None] * offset
+        log_weight -= self.strength[:, None] * of_p + self.evidence[:, None] * of_q
+        tilt = self.p_high.astype(np.float64) - self.q_high
+        return log_weight, self.log_rho[:, None] + tilt[:, None] * offset + (of_p - of_q)
+
+    def reach(self, sign: float) -> FloatArray:
+        """Return how far from the mode, on one side, the log density has fallen by `depth`."""
+        distance: FloatArray = np.minimum(self.deviation * np.sqrt(2 * self.depth), 20.0)
+        while True:
+            short = self.at(sign * distance[:, None])[0][:, 0] > -self.depth
+            if not np.any(short):
+                return distance
+            distance = np.where(short, 1.25 * distance, distance)

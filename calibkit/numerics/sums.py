@@ -2,39 +2,41 @@
 
 `exact_sum` and its kin return the float64 nearest to the true sum of their arguments.  An
 `ExactSum` keeps the true sum itself, so that sums of parts merge into the sum of the whole.
+
+Sums over a tally are taken in blocks, which are cut at fixed places: a kernel sums each in score order,
+and the sums of blocks are added exactly (`math.fsum`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit_kernels import sums as kernels
+from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range
 
 Floats = NDArray[Any]
-Add = Callable[..., None]
 
+#: Entries of a block of a tally: enough to hide the call, and few, to balance four threads.
+BLOCK = 131_072
 #: The exponents of the last bits of the smallest float64 and of the smallest product of two.
 LEAST_FLOAT, LEAST_PRODUCT = -1074, -2148
-
 #: The exponent of the field 0 and of the field 1 of a float64; each further field is one more.
 _FIRST_FIELD = 1
 _NOT_FINITE = 2047
-
 #: A product is added in three parts, the last so many rows above the first.
 _PRODUCT_PARTS = 54
-
-#: What adds one column, or the products of two, to bins, and to those of each group.
-_SUMS: Final[dict[int, Add]] = {1: kernels.sum_floats, 2: kernels.sum_products}
-_GROUP_SUMS: Final[dict[int, Add]] = {1: kernels.sum_by_code, 2: kernels.products_by_code}
-
 #: Numbers that bins take for certain before they are emptied into a Python integer.
-_BLOCK = 1 << 30
+_MOST_ADDED = 1 << 30
+#: The second column of a plain sum.
+NO_FACTORS = np.empty(0, np.int64)
 
 
 @dataclass
@@ -83,12 +85,8 @@ class ExactSum:
 def exact_sum(values: Floats, times: Floats | None = None) -> float:
     """Return the float64 nearest to the true sum of finite values; 0.0 for none.
 
-    With `times` it is the sum of the products of two columns, value by value.
-
-    Raises
-    ------
-    ValueError
-        For an infinity or NaN, or columns of different lengths.
+    With `times` it is the sum of the products of two columns, value by value.  Raises `ValueError` for
+    an infinity or NaN, or columns of different lengths.
     """
     total = ExactSum()
     total.add(values, times)
@@ -98,23 +96,11 @@ def exact_sum(values: Floats, times: Floats | None = None) -> float:
 def exact_group_sums(
     values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
 ) -> NDArray[np.float64]:
-    """Return the float64 nearest to the true sum of the values of each group.
+    """Return the float64 nearest to the true sum of the finite values of each group, 0 for none.
 
-    Parameters
-    ----------
-    values
-        Finite values.
-    codes
-        The group of each value, from 0 to ``groups - 1``.
-    groups
-        How many groups there are; one without a value has the sum 0.
-    times
-        Factors: the sums are those of the products ``values * times``.
-
-    Raises
-    ------
-    ValueError
-        For an infinity or NaN, or columns of different lengths.
+    `codes` has the group of each value, from 0 to ``groups - 1``.  With `times` the sums are those of
+    the products ``values * times``.  Raises `ValueError` for an infinity or NaN, or columns of
+    different lengths.
     """
     found = group_fractions(values, codes, groups, times=times)
     return np.array([nearest_float(total) for total in found])
@@ -132,19 +118,17 @@ def group_fractions(
 
 
 def _sums_of(
-    values: Floats, times: Floats | None, codes: NDArray[Any] | None = None, groups: int = 1
+    values: Floats, times: Floats | None, codes: NDArray[Any] = NO_CODES, groups: int = 1
 ) -> tuple[int, list[int]]:
     """Return the exponent of a unit, and the sum of each group in units of it."""
     columns = _checked(values, times)
     base, width = _window(columns)
+    first, second = (*columns, NO_FACTORS)[:2]
     totals = [0] * groups
-    for start in range(0, columns[0].size, _BLOCK):
-        own = [column[start : start + _BLOCK] for column in columns]
+    for start in range(0, first.size, _MOST_ADDED):
+        own = slice(start, start + _MOST_ADDED)
         bins = np.zeros((groups, width, 2), np.int64)
-        if codes is None:
-            _SUMS[len(own)](*own, base, bins[0])
-        else:
-            _GROUP_SUMS[len(own)](*own, codes[start : start + _BLOCK], base, bins)
+        add_columns(first[own], second[own], codes[own], base, bins)
         totals = [total + bins_total(part) for total, part in zip(totals, bins, strict=True)]
     return base, totals
 
@@ -180,7 +164,7 @@ def _window(columns: tuple[NDArray[np.int64], ...]) -> tuple[int, int]:
     """Return the base and the width of bins that hold all values, or all products."""
     base, width = 0, 1 if len(columns) == 1 else _PRODUCT_PARTS
     for column in columns:
-        low, high = map(int, kernels.exponent_range(column))
+        low, high = map(int, exponent_range(column))
         if high == _NOT_FINITE:
             raise ValueError("a sum over an infinity or NaN is not defined")
         # Numbers of field 0 have the exponent of field 1; zeros only have none.
@@ -189,3 +173,44 @@ def _window(columns: tuple[NDArray[np.int64], ...]) -> tuple[int, int]:
         base += LEAST_FLOAT + low - _FIRST_FIELD
         width += high - low + 1
     return base, width
+
+
+def cut(low: int, high: int) -> list[slice]:
+    """Return the blocks of a stretch of a tally."""
+    edges = [low, *range((low // BLOCK + 1) * BLOCK, high, BLOCK), high]
+    return [slice(first, last) for first, last in itertools.pairwise(edges) if last > first]
+
+
+def each_block(
+    kernel: Callable[..., Any],
+    arrays: Sequence[NDArray[Any]],
+    blocks: Sequence[slice],
+    threads: int,
+    given: Iterable[tuple[Any, ...]] | None = None,
+) -> list[Any]:
+    """Return what a kernel gives for each block of some arrays, in the order of the blocks.
+
+    `given` has what the kernel takes besides, for each block.
+    """
+    more = [()] * len(blocks) if given is None else list(given)
+    cuts = [
+        (*(array[block] for array in arrays), *rest)
+        for block, rest in zip(blocks, more, strict=True)
+    ]
+    if threads == 1 or len(blocks) < 2:
+        return list(itertools.starmap(kernel, cuts))
+    with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
+        return list(pool.map(kernel, *zip(*cuts, strict=True)))
+
+
+def added(results: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """Return the sums of the columns of some results: integers and floats, both exactly.
+
+    What Python's own `sum` makes of floats depends on its version.
+    """
+    return tuple(
+        sum(map(int, column))
+        if all(isinstance(one, int | np.integer) for one in column)
+        else math.fsum(column)
+        for column in zip(*results, strict=True)
+    )

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit_kernels.raters import UNITS_PER_ONE, add_bin_sums
+from calibkit_kernels.classes import UNITS_PER_ONE, add_bin_sums
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -100,13 +100,10 @@ def added_bin_sums(blocks: Iterable[Targets], targets: int) -> BinSums:
 
 def class_targets(probabilities: Floats, counts: Counts) -> Targets:
     """Return the targets of order 1: the share of raters who chose each class."""
-    label, excess = np.empty(counts.shape), np.empty(counts.shape)
-    for part in _blocks(counts):
-        votes = counts[part].sum(axis=1)
-        own = label[part] = counts[part] / votes[:, None]
-        excess[part] = own * (1.0 - own) / np.maximum(votes - 1, 1)[:, None]
-        excess[part][votes < 2] = 0.0
-    return Targets(probabilities, label, excess)
+    votes = counts.sum(axis=1)[:, None]
+    label = counts / votes
+    excess = label * (1.0 - label) / np.maximum(votes - 1, 1)
+    return Targets(probabilities, label, np.where(votes < 2, 0.0, excess))
 
 
 def disagreement_shares(counts: Counts) -> Floats:
@@ -127,17 +124,9 @@ def disagreement_shares(counts: Counts) -> Floats:
 def predicted_disagreement(probabilities: Floats, alpha0: Floats | None = None) -> Floats:
     """Return the probability that two raters differ: at all, then about each class.
 
-    Parameters
-    ----------
-    probabilities
-        Rows x classes.
-    alpha0
-        The strength of each row's Dirichlet distribution; None: raters draw from
-        `probabilities` itself (an infinite strength).
-
-    Notes
-    -----
-    Mimori et al., "Diagnostic uncertainty calibration", equations 49 and 50.
+    `probabilities` are rows x classes, `alpha0` the strength of each row's Dirichlet distribution;
+    None: raters draw from `probabilities` itself (an infinite strength).  Mimori et al., "Diagnostic
+    uncertainty calibration", equations 49 and 50.
     """
     phi = np.empty((probabilities.shape[0], probabilities.shape[1] + 1))
     for part in _blocks(probabilities):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from calibkit.options import shared
-from calibkit.options.maps import Penalties, of_method, one_pattern, penalties
+from calibkit.options.calibrate import Penalties, of_method, one_pattern, penalties
 from calibkit.options.option import listed
 from calibkit.options.shared import of_patterns
 
@@ -14,9 +13,19 @@ from calibkit.options.shared import of_patterns
 OWN_FEATURES: Final = ("probs", "sorted-probs")
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlphaOptions(shared.FitOptions):
-    """What `alpha-cal` fits, and on which columns."""
+    """Fit how much raters agree: a Dirichlet distribution over class probabilities for each row.
+
+    The class probabilities stay as they are (unless --map calibrates them). What is fitted is
+    alpha0, how much raters agree on each row, and with it the probability that two raters differ.
+    Votes are the number of raters who chose each class; only rows with at least two votes carry
+    information.
+
+    Examples:
+      calibkit alpha-cal votes.parquet -o alpha.json
+      calibkit alpha-cal votes.parquet --features sorted-probs --map temperature -o alpha.json
+      calibkit alpha-cal votes.csv --probs 'p_*' --counts 'n_*' --features 'embedding_*' -o alpha.json
+    """
 
     features: shared.Names | None = of_patterns(
         "What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
@@ -59,11 +68,6 @@ class AlphaOptions(shared.FitOptions):
     def patterns(self) -> tuple[str, ...]:
         """The patterns of the features."""
         return listed(self.features or ())
-
-    @property
-    def columns_of_features(self) -> list[str]:
-        """The columns that are features, where these were named one by one."""
-        return [name for name in self.patterns if name not in OWN_FEATURES]
 
     @property
     def penalties(self) -> tuple[float, float] | None:

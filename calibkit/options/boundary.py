@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.options import shared
-from calibkit.options.levels import LevelOptions, Order, Strategy
+from calibkit.options.bin import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
 from calibkit.options.option import inside, listed, option
 from calibkit.options.shared import named_column, of_columns
@@ -87,9 +87,22 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
-    """What to fit, on which columns."""
+    """Fit a decision boundary over score and uncertainty.
+
+    In each uncertainty level the rows from one score threshold up are selected; the thresholds
+    together reach the most recall within a bound, the most precision at a recall bound, or the
+    best value of a measure or a cost. Recall may count value instead of rows, rates may be those
+    of another base rate, and each value of a column may have thresholds of its own.
+
+    Examples:
+      calibkit boundary calib.parquet --precision 0.9 -o boundary.json
+      calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
+      calibkit boundary calib.parquet --precision 0.9 --confidence 0.95 -o boundary.json
+      calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
+      calibkit boundary calib.parquet --precision 0.9 --value amount --by country -o boundary.json
+      zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
+    """
 
     precision: Number | None = of_objective("Most recall at precision >= P.", "P")
     recall: Number | None = of_objective("Most precision at recall >= R.", "R")

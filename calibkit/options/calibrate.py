@@ -1,14 +1,124 @@
-"""The options of ``calibrate``."""
+"""The options of ``calibrate``, and of all maps to probabilities: of scores, and of class logits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
 from typing import Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
-from calibkit.options import maps, shared
-from calibkit.options.maps import AUTO, SCORE_METHODS, MapOptions, of_method
-from calibkit.options.shared import of_input
+from calibkit.options import shared
+from calibkit.options.option import option
+from calibkit.options.shared import Names, Seed, Threaded, of_input
+
+of_method = partial(option, group="Method")
+
+#: How logits of class probabilities are mapped.
+LOGIT_MAPS: Final = ("temperature", "vector", "matrix")
+#: Methods of class probabilities: these, or to leave them as they are.
+CLASS_METHODS: Final = (*LOGIT_MAPS, "none")
+
+#: What is taken of options that were not given and that only some methods have.
+DEFAULTS: Final[dict[str, Any]] = {
+    "targets": "smoothed",
+    "bins": 15,
+    "bin_strategy": "equal-mass",
+    "split": "same",
+}
+
+#: Penalties of intercept and of weights off the diagonal, or that cross-validation chooses them.
+Penalties = float | tuple[float, float] | Literal["cv"]
+
+
+def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
+    """Return one or two penalties as two, or ``"cv"``."""
+    if value == "cv":
+        return "cv"
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    parts = value if several else str(value).split(",")
+    try:
+        numbers = [float(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) not in (1, 2) or not all(0.0 <= number < inf for number in numbers):
+        raise UsageError(
+            f"{flag} is {value!r}; expected a number or two from 0 up (INTERCEPT[,OFF]), or cv."
+        )
+    return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
+
+
+def one_pattern(probs: Names | None) -> str:
+    """Return the pattern of one predictor's class probabilities."""
+    patterns = tuple(probs or ("prob_*",))
+    if len(patterns) > 1:
+        raise UsageError("a fit takes one predictor: give --probs one pattern.")
+    return patterns[0]
+
+
+@dataclass(frozen=True)
+class ScoreMethod:
+    """What is known of a method that maps scores before it is loaded."""
+
+    step: str  # what a fit does, in words
+    fields: tuple[str, ...]  # of its map: see `calibkit.maps.model.ScoreMap`
+    options: tuple[str, ...] = ()  # those that not every method has: see `MapOptions`
+    #: Whether scores have to be probabilities or their logits: always, or with bins of equal width.
+    probabilities: bool | Literal["equal-width"] = False
+    fits: bool = True  # whether it learns anything from labels
+
+
+#: The methods that map scores; `calibkit.maps.methods` holds what each does.
+SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
+    "beta": ScoreMethod("fit beta calibration", ("a", "b", "c"), probabilities=True),
+    "platt": ScoreMethod("fit Platt scaling", ("a", "b"), ("targets",)),
+    "quadratic": ScoreMethod("fit quadratic calibration", ("logit_knots", "logits", "slopes")),
+    "spline": ScoreMethod("fit a rising spline", ("logit_knots", "logits", "slopes")),
+    "isotonic": ScoreMethod("fit isotonic", ("knots", "values"), ("interpolate",)),
+    "centred-isotonic": ScoreMethod("fit centred isotonic regression", ("knots", "values")),
+    "histogram": ScoreMethod(
+        "fit histogram", ("knots", "values"), ("bins", "bin_strategy"), "equal-width"
+    ),
+    "scaling-binning": ScoreMethod(
+        "fit scaling-binning", ("a", "b", "knots", "values"), ("bins", "bin_strategy", "split")
+    ),
+    "venn-abers": ScoreMethod("fit venn-abers", ("low_knots", "low", "high_knots", "high")),
+    "temperature": ScoreMethod("fit temperature", ("temperature",), probabilities=True),
+    "prior-shift": ScoreMethod(
+        "shift the prior", ("negatives_kept",), ("negatives_kept",), probabilities=True, fits=False
+    ),
+    "none": ScoreMethod("leave scores as they are", (), probabilities=True, fits=False),
+}
+
+#: The method that chooses one of them.
+AUTO: Final = "auto"
+AUTOMATIC: Final = ScoreMethod(step="choose a map by cross-validation, and fit it", fields=())
+
+
+class MapOptions(Threaded):
+    """What the methods take that map scores; None: not given, which means the default shown."""
+
+    targets: Literal["smoothed", "mle"] | None = of_method(
+        "What platt is fitted to: Platt's smoothed targets, or the labels.", shown="smoothed"
+    )
+    bins: int | None = of_method(
+        "Bins of histogram and scaling-binning.", "M", least=1, most=65_535, shown="15"
+    )
+    bin_strategy: Literal["equal-mass", "equal-width"] | None = of_method(
+        "Bins with equally many rows, or equally wide over [0, 1].", shown="equal-mass"
+    )
+    split: Literal["same", "thirds"] | None = of_method(
+        "The three steps of scaling-binning on the same rows, or on a third each.", shown="same"
+    )
+    interpolate: bool = of_method(
+        "For isotonic: lines between the steps, as scikit-learn draws them.", default=False
+    )
+    negatives_kept: float | None = of_method(
+        "For prior-shift: the share of the negatives that the training rows kept.", "R"
+    )
+    seed: Seed = 0
+
 
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (
@@ -20,9 +130,20 @@ _OF_SCORES: Final = (
 _OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
-    """What `calibrate` fits, and on which columns."""
+    """Fit a map from scores to probabilities on labelled rows.
+
+    The default compares the methods on held-out rows, and fits the first that is as good as the
+    best, up to noise; scores that no map improves are left as they are. No map gives exactly 0 or
+    1 unless --clip 0 asks for it: one wrong label there would make the log loss infinite.
+
+    Examples:
+      calibkit calibrate calib.parquet -o cal.json
+      calibkit calibrate calib.parquet --groups user --optimize brier -o cal.json
+      calibkit calibrate calib.csv --method platt --scale logit --score logit -o cal.json
+      calibkit calibrate calib.parquet --method venn-abers --by country -o cal.json
+      calibkit calibrate votes.parquet --probs 'prob_*' --counts 'count_*' --method vector -o cal.json
+    """
 
     method: str | None = of_method(
         f"{', '.join(SCORE_METHODS)}, or auto, which chooses; for class probabilities: "
@@ -33,10 +154,10 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     optimize: Literal["log_loss", "brier"] | None = of_method(
         "The loss by which auto compares candidates, on held-out rows.", shown="log_loss"
     )
-    regularization: maps.Penalties | None = of_method(
+    regularization: Penalties | None = of_method(
         "Penalties for vector and matrix scaling; cv: chosen by cross-validation.",
         "INTERCEPT[,OFF]|cv",
-        read=maps.penalties,
+        read=penalties,
         shown="cv",
     )
     groups: shared.Groups = None
@@ -90,8 +211,8 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
             raise UsageError(
                 f"--{name.replace('_', '-')} is for scores, not for class probabilities; leave it out."
             )
-        maps.one_pattern(self.probs)
-        known = (*maps.CLASS_METHODS, AUTO)
+        one_pattern(self.probs)
+        known = (*CLASS_METHODS, AUTO)
         if self.named not in known:
             raise UsageError(
                 f"--method {self.method} is not for class probabilities (--probs); use one of "
@@ -154,9 +275,9 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         return replace(self, method=name, optimize=None, groups=None, time=None)
 
     @property
-    def entry(self) -> maps.ScoreMethod:
+    def entry(self) -> ScoreMethod:
         """What is known of the method of scores."""
-        return maps.AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]
+        return AUTOMATIC if self.named == AUTO else SCORE_METHODS[self.named]
 
     @property
     def penalties(self) -> tuple[float, float] | None:
@@ -166,7 +287,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     @property
     def pattern(self) -> str:
         """The pattern of the class probabilities."""
-        return maps.one_pattern(self.probs)
+        return one_pattern(self.probs)
 
     def steps(self) -> list[str]:
         """Return in words what the fit will do."""

@@ -1,25 +1,50 @@
-"""The options of ``evaluate``."""
+"""The options of ``evaluate``; those of what judges scores by labels or votes ``plot`` has too."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
-from calibkit.options import judging as own
 from calibkit.options import shared
-from calibkit.options.judging import of_metrics, of_numbers, of_votes
-from calibkit.options.option import inside, listed
+from calibkit.options.option import inside, listed, option
+from calibkit.options.shared import FrameLike, Names, named_column
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
     from calibkit.options.metrics import Settings, Share
+
+of_slices, of_metrics = partial(option, group="Slices"), partial(option, group="Metrics")
+of_votes = partial(option, group="Votes of several raters")
+
+#: Options that mean nothing for class probabilities.
+_OF_SCORES: Final = (
+    *("boundary", "decision", "threshold", "grid", "top"),
+    *("weight", "groups", "prevalence", "positive"),
+)
+
+BinStrategy = Literal["equal-width", "equal-mass", "range"]
+#: Numbers, by their shortest decimal, or as text; one or several.
+Numbers = float | str | tuple[str, ...] | list[float] | list[str]
+
+
+def decimals(value: Any, flag: str) -> tuple[str, ...]:
+    """Return numbers as they would be typed: one, several, or text with commas between them."""
+    if isinstance(value, str):
+        return listed(value)
+    several = list(value) if isinstance(value, Sequence) else [value]
+    if not all(isinstance(one, str | int | float) for one in several):
+        raise UsageError(f"{flag} is {value!r}; expected a number, or a list of numbers.")
+    return tuple(map(str, several))
+
+
+#: One number or several.
+of_numbers = partial(option, many="commas", read=decimals)
 
 
 def _metrics(value: Any, flag: str) -> tuple[str, ...]:
@@ -37,12 +62,32 @@ def _complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(shared.Labelled, shared.Threaded):
-    """What `evaluate` judges, by what, and which figures it gives."""
+    """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
-    scores: own.Scores = None
-    baseline: own.Baseline = None
+    The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
+    metric.
+
+    Examples:
+      calibkit evaluate test.parquet -o metrics.json
+      calibkit evaluate test.parquet --score new --score old --baseline old --top 0.02,0.1
+      calibkit evaluate test.csv --boundary boundary.json --by country -o metrics.json
+      calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
+      calibkit evaluate test.parquet --boundary boundary.json --decision-curve costs.csv -o metrics.json
+      calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
+      calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
+      calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
+    """
+
+    scores: Names | None = named_column(
+        "Column with the score of the positive class; may be repeated.",
+        flags=("--score",),
+        shown="score",
+        many="commas",
+    )
+    baseline: str | None = named_column(
+        "The score that the others are compared with.", shown="the first score"
+    )
     scale: shared.Scale = "probability"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
@@ -50,18 +95,30 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     groups: shared.Groups = None
     probs: shared.Probs = None
     counts: shared.Counts = None
-    top: own.Top = None
-    top_by: own.TopBy = None
+    top: Numbers | None = of_numbers(
+        "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
+        "SHARES",
+        group="Slices",
+    )
+    top_by: str | None = of_slices(
+        "The column that ranks rows for --top.", "NAME", shown="the baseline"
+    )
     by: shared.By = None
-    min_rows: own.MinRows = 100
-    bins: own.Bins = 15
-    bin_strategy: own.BinStrategy = "equal-width"
-    recall_at_precision: own.Numbers | None = of_numbers(
+    min_rows: int = of_slices(
+        "Metrics of a --by value with fewer rows are null.", "ROWS", least=0, default=100
+    )
+    bins: int = of_metrics("Bins of ece and mce.", "M", least=1, most=65_535, default=15)
+    bin_strategy: BinStrategy = of_metrics(
+        "Bins of equal width over [0, 1], of equal mass, or of equal width over the range of "
+        "the scores.",
+        default="equal-width",
+    )
+    recall_at_precision: Numbers | None = of_numbers(
         "The highest recall of one threshold with precision >= P; may be repeated.",
         "P",
         group="Metrics",
     )
-    precision_at_recall: own.Numbers | None = of_numbers(
+    precision_at_recall: Numbers | None = of_numbers(
         "The highest precision of one threshold with recall >= R; may be repeated.",
         "R",
         group="Metrics",
@@ -69,10 +126,21 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     boundary: shared.ModelLike | None = of_metrics(
         "Judge the decisions of a boundary, under the score 'boundary'.", "MODEL"
     )
-    decision: own.Decision = None
-    threshold: own.Threshold = None
-    grid: own.Grid = None
-    grid_score: own.GridScore = None
+    decision: str | None = of_metrics("Judge a column of decisions: 0/1, boolean or t/f.", "NAME")
+    threshold: Numbers | None = of_numbers(
+        "Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
+        "repeated. Of several scores the baseline decides.",
+        "X",
+        group="Metrics",
+    )
+    grid: FrameLike | None = of_metrics(
+        "A table of `calibkit bin`: calibration error over its cells, ece_at:J for score bin J.",
+        "FILE",
+        path=True,
+    )
+    grid_score: str | None = of_metrics(
+        "The column with the score that the grid bins.", "NAME", shown="as the grid names it"
+    )
     metrics: shared.Names | None = of_metrics(
         "Only these metrics.",
         "LIST",
@@ -86,11 +154,23 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
         "P",
         read=lambda value, flag: str(inside(str(value), flag, "more than 0 and less than 1")),
     )
-    confidence: own.Confidence = 0.95
-    intervals: own.Intervals = True
-    ensemble: own.Ensemble = False
-    alpha0: own.Alpha0 = None
-    disagreement: own.Disagreement = None
+    confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
+    intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
+    ensemble: bool = of_votes(
+        "With --counts: the patterns of --probs are members of one predictor, their mean.",
+        default=False,
+    )
+    alpha0: Names | None = of_votes(
+        "With --counts: column of strengths, as alpha-cal adds it; one for all patterns of "
+        "--probs, or one for each.",
+        "NAME",
+        many="commas",
+    )
+    disagreement: str | None = of_votes(
+        "With --counts: column of the predicted probability that two raters differ.",
+        "NAME",
+        shown="as the class probabilities (and --alpha0) say",
+    )
     class_disagreement: str | None = of_votes(
         "With --counts: columns of the predicted probability that they differ about a class.",
         "PATTERN",
@@ -150,21 +230,10 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
             raise UsageError("--weight-kind sampling goes with a score, not with votes.")
 
     def _check_classes(self) -> None:
-        labelled = self.counts is None
-        without = {
-            "--boundary": self.boundary is not None,
-            "--decision": self.decision,
-            "--threshold": self.threshold,
-            "--grid": self.grid is not None,
-            "--top": self.top,
-            "--weight": labelled and self.weight,
-            "--groups": labelled and self.groups,
-            "--prevalence": self.prevalence,
-            "--positive": self.positive,
-        }
-        for flag, value in without.items():
-            if value:
-                raise UsageError(f"{flag} goes with a score, not with class probabilities.")
+        for name in _OF_SCORES:
+            of_votes = self.counts is not None and name in ("weight", "groups")
+            if getattr(self, name) is not None and not of_votes:
+                raise UsageError(f"--{name} goes with a score, not with class probabilities.")
 
     @property
     def ranked(self) -> tuple[str, ...]:

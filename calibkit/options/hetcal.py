@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -25,9 +24,20 @@ FOLDS: Final = 5
 BOOSTED_BINS: Final = 255
 
 
-@dataclass(frozen=True, kw_only=True)
 class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
-    """How `hetcal` partitions and calibrates rows, and which columns it reads."""
+    """Partition the rows by their features, and calibrate each part separately.
+
+    Scores can be right on average and wrong in parts of the data. A tree finds such parts;
+    calibrating each of them makes the scores of different parts comparable, so that rows rank
+    better too.
+
+    Missing values and values not seen before go to a side of their own at each split.
+
+    Examples:
+      calibkit hetcal calib.parquet --train train.parquet --features 'age,job,feature_*' -o hetcal.json
+      calibkit hetcal calib.csv --features 'x*' --max-depth 3 --min-leaf 500 -o hetcal.json
+      calibkit hetcal calib.parquet --features 'x*' --partition auto -o hetcal.json
+    """
 
     train: shared.FrameLike | None = of_partition(
         "Rows to grow the partition on; may be repeated.",

@@ -1,6 +1,6 @@
 """The objective of a boundary as the user typed it.
 
-With the totals of the rows it becomes a goal: `calibkit.methods.boundary.problem.problem`.
+With the totals of the rows it becomes a goal: `calibkit.methods.boundary.solvers.summary`.
 """
 
 from __future__ import annotations

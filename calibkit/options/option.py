@@ -10,11 +10,11 @@ from math import inf
 from numbers import Integral, Real
 from typing import (
     Any,
-    ClassVar,
     Final,
     Literal,
     TypeVar,
     Union,
+    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -123,23 +123,27 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
     """Return the field of a class of options, with its default and its `Option`.
 
     An option that must be given, and an alias for several classes, is annotated with it instead; its
-    default is then that of the class.
+    default is then that of the class.  One that is annotated with another class of options is as its
+    option of that name.
     """
     if said.get("many") == "commas":
         said.setdefault("read", listed)
     return field(default=default, metadata={_OPTION: Option(help=what, metavar=metavar, **said)})
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What was asked for: the base of every class of options.
 
-    A subclass is a frozen dataclass whose fields are made by `option`.  Values are checked
-    when it is made, first each by itself, then together by `check`.
+    A subclass is a frozen dataclass by this, whose fields are made by `option`; the docstring of one
+    that a command takes is the help of the command.  Values are checked when it is made, first each by
+    itself, then together by `check`.
     """
 
-    #: What the help of a kind shows after the names of the command and of the kind.
-    EXAMPLES: ClassVar[tuple[str, ...]] = ()
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
@@ -185,9 +189,12 @@ def _place(option: Option) -> int:
 def _option_of(own: Field[Any], hint: Any) -> Option:
     """Return the option of a field, which stands in the field itself or in its annotation."""
     bare, *beside = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-    said: list[Option] = [
-        one.metadata[_OPTION] for one in (*beside, own) if _OPTION in one.metadata
-    ]
+    said: list[Option] = []
+    for one in (*beside, own):
+        if isinstance(one, type):
+            said += [option for option in options_of(one) if option.name == own.name]
+        elif _OPTION in one.metadata:
+            said.append(one.metadata[_OPTION])
     if not said:
         raise TypeError(f"the option {own.name} says nothing of itself: make it by `option`")
     kinds = [bare]

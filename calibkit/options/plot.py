@@ -1,9 +1,8 @@
 """The options of ``plot``: a class a kind of picture, whose docstring is its help.
 
-Of each kind `KIND` is its name, `HEADING` its title, `SIZE` that of the picture in inches.
-
-Here are those of scores that a label judges (`ScorePlot`) and of class probabilities that votes judge
-(`VotePlot`); those of scores with an uncertainty stand in `calibkit.options.grid_plots`.
+Of each kind `KIND` is its name, `HEADING` its title, `SIZE` that of the picture in inches.  Several
+have in common that a label judges scores (`ScorePlot`), votes class probabilities (`VotePlot`), or that
+scores have an uncertainty (`BinnedPlot`).
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from calibkit.errors import UsageError
-from calibkit.options import judging as own
+from calibkit.models.scales import measure
+from calibkit.options import evaluate as own
 from calibkit.options import shared
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import Options, listed, option
@@ -75,15 +75,30 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
 
 
 of_boundaries = partial(of_bins, metavar="MODEL", default=(), many="commas", read=read_models)
+_levels = partial(of_bins, "Uncertainty bins.", "K", least=1)
+_score_bins = partial(of_bins, metavar="L", least=1)
+
+#: All kinds of pictures, in the order of the help: that of their classes.
+KINDS: Final[dict[str, type[PlotOptions]]] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlotOptions(Options):
-    """What every picture takes: how it looks, and rows that lack a value."""
+    """Draw scores and boundaries as SVG, PNG or PDF, or write the points as a table.
+
+    Examples:
+      calibkit plot reliability test.parquet -o reliability.svg
+      calibkit plot roc test.parquet --boundary boundary.json -o roc.png
+      calibkit plot heatmap test.parquet --boundary boundary.json -o heatmap.svg
+    """
 
     KIND: ClassVar[str]
     HEADING: ClassVar[str]
     SIZE: ClassVar[tuple[float, float]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "KIND" in vars(cls):
+            KINDS[cls.KIND] = cls
 
     on_missing: shared.OnMissing = "error"
     size: str | tuple[float, float] | None = of_picture(
@@ -128,34 +143,14 @@ class PlotOptions(Options):
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchPlotOptions(PlotOptions):
-    """Draw what a watch has found: each promise over the nights, and the evidence against it.
-
-    A panel a promise: the rate of each night, that of all nights so far with its confidence sequence,
-    and the bound; below the e-values, and where they alarm. INPUT: states of `calibkit watch`, or a
-    table of these points.
-    """
-
-    KIND, HEADING, SIZE = "watch", "Promises over the nights", (6.0, 5.0)
-    EXAMPLES = (
-        "watch.state -o watch.svg",
-        "1.state 2.state --data nights.csv -o watch.png",
-    )
-
-
-# Scores and classes, judged ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
 class JudgedPlot(PlotOptions):
     """Metrics, with their intervals."""
 
     scale: shared.Scale = "probability"
     weight: shared.Weight = None
     groups: shared.Groups = None
-    confidence: own.Confidence = 0.95
-    intervals: own.Intervals = True
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
 
     @property
     def judged(self) -> EvaluateOptions:
@@ -163,11 +158,10 @@ class JudgedPlot(PlotOptions):
         return self.part(EvaluateOptions, boundary=None, uncertainty=None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
-    scores: own.Scores = None
+    scores: Annotated[shared.Names | None, EvaluateOptions] = None
     weight_kind: shared.WeightKind = "frequency"
 
     @property
@@ -176,31 +170,30 @@ class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
         return tuple(dict.fromkeys(listed(self.scores or "score")))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReliabilityOptions(ScorePlot):
     """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
 
     Several scores, or slices by `--by`, share one picture. With `--probs` and a label: the
     probability of the class that is predicted, against its being right. With `--counts`: class
     probabilities against the share of raters who chose the class.
+
+    Examples:
+      calibkit plot reliability test.parquet -o reliability.svg
+      calibkit plot reliability test.parquet --score old,new --size 6x6 -o reliability.png
+      calibkit plot reliability test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg
+      calibkit plot reliability test.parquet --probs 'prob_*' --label class -o reliability.svg
+      calibkit plot reliability votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o reliability.svg
     """
 
     KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
-    EXAMPLES = (
-        "test.parquet -o reliability.svg",
-        "test.parquet --score old,new --size 6x6 -o reliability.png",
-        "test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg",
-        "test.parquet --probs 'prob_*' --label class -o reliability.svg",
-        "votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o reliability.svg",
-    )
 
     probs: shared.Probs = None
     counts: shared.Counts = None
-    ensemble: own.Ensemble = False
+    ensemble: Annotated[bool, EvaluateOptions] = False
     by: shared.By = None
-    min_rows: own.MinRows = 100
-    bins: own.Bins = 15
-    bin_strategy: own.BinStrategy = "equal-width"
+    min_rows: Annotated[int, EvaluateOptions] = 100
+    bins: Annotated[int, EvaluateOptions] = 15
+    bin_strategy: Annotated[own.BinStrategy, EvaluateOptions] = "equal-width"
 
     def check(self) -> None:
         """Refuse scores beside class probabilities."""
@@ -211,7 +204,6 @@ class ReliabilityOptions(ScorePlot):
             raise UsageError("--bins and --bin-strategy: votes have 15 bins of equal width.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
@@ -219,90 +211,87 @@ class CurveOptions(ScorePlot):
     boundary: Boundaries = of_boundaries(
         "Mark where a boundary stands; may be repeated.", group="Metrics"
     )
-    decision: own.Decision = None
+    decision: Annotated[str | None, EvaluateOptions] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrecisionRecallOptions(CurveOptions):
     """Draw precision against recall at every threshold, and where boundaries stand.
 
     Steps, under which average precision is the area. Models of `--boundary` and decisions of
     `--decision` are points with intervals.
+
+    Examples:
+      calibkit plot precision-recall test.parquet -o pr.svg
+      calibkit plot precision-recall test.parquet --score old,new --boundary boundary.json -o pr.svg
     """
 
     KIND, HEADING, SIZE = "precision-recall", "Precision and recall", (5.5, 4.5)
-    EXAMPLES = (
-        "test.parquet -o pr.svg",
-        "test.parquet --score old,new --boundary boundary.json -o pr.svg",
-    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RocOptions(CurveOptions):
-    """Draw the ROC curve: recall against the false positive rate, and where boundaries stand."""
+    """Draw the ROC curve: recall against the false positive rate, and where boundaries stand.
+
+    Examples:
+      calibkit plot roc test.parquet -o roc.svg
+      calibkit plot roc test.parquet --score old,new --boundary boundary.json,other.json -o roc.png
+    """
 
     KIND, HEADING, SIZE = "roc", "ROC curve", (5.0, 4.8)
-    EXAMPLES = (
-        "test.parquet -o roc.svg",
-        "test.parquet --score old,new --boundary boundary.json,other.json -o roc.png",
-    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecisionCurveOptions(CurveOptions):
     """Draw net benefit at every threshold probability: decision curves with simultaneous bands.
 
     Of scores that are probabilities (a row is flagged from the threshold up), of `--boundary` and
     `--decision`, of flagging every row and of flagging none (Vickers and Elkin, 2006).
+
+    Examples:
+      calibkit plot decision-curve test.parquet --score old,new -o benefit.svg
+      calibkit plot decision-curve test.parquet --score calibrated --boundary boundary.json -o benefit.svg
     """
 
     KIND, HEADING, SIZE = "decision-curve", "Decision curves", (5.5, 4.5)
-    EXAMPLES = (
-        "test.parquet --score old,new -o benefit.svg",
-        "test.parquet --score calibrated --boundary boundary.json -o benefit.svg",
-    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CostCurveOptions(CurveOptions):
     """Draw the expected cost of decisions at every ratio of costs, with simultaneous bands.
 
     The two costs add up to 1; x is that of a false alarm. What is drawn is that of `decision-curve`.
+
+    Examples:
+      calibkit plot cost-curve test.parquet --score old,new -o cost.svg
+      calibkit plot cost-curve test.parquet --score calibrated --boundary boundary.json -o cost.svg
     """
 
     KIND, HEADING, SIZE = "cost-curve", "Expected cost", (5.5, 4.5)
-    EXAMPLES = (
-        "test.parquet --score old,new -o cost.svg",
-        "test.parquet --score calibrated --boundary boundary.json -o cost.svg",
-    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RiskCoverageOptions(ScorePlot):
     """Draw the share of errors among the rows of which a score is surest, and its area (AURC).
 
     The score is a probability; a row is said to be positive from 1/2 up.
+
+    Examples:
+      calibkit plot risk-coverage test.parquet --score old,new -o risk.svg
     """
 
     KIND, HEADING, SIZE = "risk-coverage", "Risk and coverage", (5.5, 4.5)
-    EXAMPLES = ("test.parquet --score old,new -o risk.svg",)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ThresholdOptions(CurveOptions):
     """Draw precision, recall and the share of alerts against the threshold of a score.
 
     Thresholds of `--threshold`, and those of boundaries that have one, are marked.
+
+    Examples:
+      calibkit plot threshold test.parquet -o threshold.svg
+      calibkit plot threshold test.parquet --threshold 0.5,0.7 -o threshold.pdf
+      calibkit plot threshold test.parquet --boundary one.json -o threshold.png
     """
 
     KIND, HEADING, SIZE = "threshold", "Precision, recall and alerts by threshold", (5.5, 4.5)
-    EXAMPLES = (
-        "test.parquet -o threshold.svg",
-        "test.parquet --threshold 0.5,0.7 -o threshold.pdf",
-        "test.parquet --boundary one.json -o threshold.png",
-    )
 
-    threshold: own.Threshold = None
+    threshold: Annotated[own.Numbers | None, EvaluateOptions] = None
 
     def check(self) -> None:
         """Refuse several scores, whose thresholds have no axis in common."""
@@ -313,24 +302,213 @@ class ThresholdOptions(CurveOptions):
             raise UsageError("--decision has no threshold to mark; leave it out.")
 
 
-@dataclass(frozen=True, kw_only=True)
+class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
+    """Rows with a label, in bins of uncertainty and score."""
+
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
+
+    @property
+    def columns(self) -> shared.ColumnOptions:
+        """What the columns are called, and how they are read."""
+        return self.part(shared.ColumnOptions)
+
+
+class GridPlot(BinnedPlot):
+    """The grid of the rows, or of a table of ``calibkit bin``."""
+
+    score: shared.Score = "score"
+    scale: shared.Scale = "probability"
+    strategy: Literal["equal-mass", "equal-width"] | None = of_bins(
+        "Bins equal in rows, or equally wide.",
+        shown="equal-mass; scores equally wide in log-odds where the axis is",
+    )
+    axis: Literal["auto", "value", "logit"] = of_picture(
+        "Axis of scores: their values or their log-odds; auto: log-odds where all limits of bins "
+        "are probabilities below 0.1, or all above 0.9.",
+        default="auto",
+    )
+    uncertainty_bins: int | None = None
+    score_bins: int | None = None
+
+    def check(self) -> None:
+        """Refuse log-odds of what is no probability."""
+        super().check()
+        if self.axis == "logit" and measure(self.scale) != "probability":
+            raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
+
+
+class PositivityOptions(GridPlot):
+    """Draw the share of positives by score, a line for each uncertainty level.
+
+    Where the lines differ, one threshold on the score is not enough (Arora et al., figure 1a).
+    INPUT: rows, or a table of `calibkit bin`.
+
+    Examples:
+      calibkit plot positivity test.parquet -o positivity.svg
+      calibkit plot positivity test.parquet --uncertainty-bins 5 --score-bins 20 -o positivity.svg
+      calibkit plot positivity grid.parquet -o positivity.png
+    """
+
+    KIND, HEADING, SIZE = "positivity", "Positivity by score and uncertainty", (5.5, 4.8)
+
+    uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
+    score_bins: int | None = _score_bins("Score bins.", shown="12, fewer for few rows")
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
+
+
+class HeatmapOptions(GridPlot):
+    """Draw the share of positives over score and uncertainty, with boundaries drawn in.
+
+    Uncertainties stand at their rank: the height of a level is its share of the rows (Arora et al.,
+    figure 1b). INPUT: rows, or a table of `calibkit bin`.
+
+    Examples:
+      calibkit plot heatmap test.parquet --boundary boundary.json -o heatmap.svg
+      calibkit plot heatmap test.parquet --boundary st.json,exact.json --score-bins 30 -o heatmap.png
+    """
+
+    KIND, HEADING, SIZE = "heatmap", "Positivity over score and uncertainty", (6.0, 4.5)
+
+    uncertainty_bins: int | None = _levels(shown="10; 1 for rows without uncertainty")
+    score_bins: int | None = _score_bins("Score bins.", shown="20, fewer for few rows")
+    boundary: Boundaries = of_boundaries("A boundary to draw; may be repeated.")
+
+
+class RegionsOptions(PlotOptions):
+    """Draw what a boundary over several uncertainties selects, over two of them.
+
+    A cell shows the share of its rows that is selected, whatever the score and the other uncertainties,
+    and the score from which on they are; three-way decisions have a panel for block and one for review.
+    Uncertainties stand at their rank. INPUT: rows.
+
+    Examples:
+      calibkit plot regions test.parquet --boundary boundary.json -o regions.svg
+      calibkit plot regions test.parquet --boundary boundary.json --uncertainty age,epistemic -o regions.png
+    """
+
+    KIND, HEADING, SIZE = "regions", "Decisions over two uncertainties", (6.0, 5.0)
+
+    boundary: Boundaries = of_boundaries("The boundary, of several uncertainties.", many=None)
+    uncertainty: shared.Names | None = shared.named_column(
+        "Two of its uncertainties, across and up.",
+        shown="the first two",
+        many="commas",
+        read=listed,
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The uncertainties that are drawn, if they are named."""
+        return tuple(self.uncertainty or ())
+
+    def check(self) -> None:
+        """Refuse any number of boundaries but one, and of uncertainties but two."""
+        super().check()
+        if len(self.boundaries) != 1:
+            raise UsageError("plot regions draws one boundary: name its model by --boundary.")
+        if len(set(self.names)) != len(self.names) or len(self.names) not in (0, 2):
+            raise UsageError(
+                f"--uncertainty takes two columns, each once; got {', '.join(self.names)}."
+            )
+
+
+class RecallGainOptions(BinnedPlot):
+    """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
+
+    Below stands by how much each misses its bound on the rows it is judged on: a gain bought with
+    precision is none (Arora et al., figure 6a, shows recall alone). Each point is a fit.
+
+    Examples:
+      calibkit plot recall-gain calib.parquet --test test.parquet -o gain.svg
+      calibkit plot recall-gain calib.parquet --precision 0.6,0.7,0.8 --method exact,logistic -o gain.svg
+    """
+
+    KIND, HEADING, SIZE = "recall-gain", "Recall gained by uncertainty", (5.5, 5.0)
+
+    score: shared.Score = "score"
+    scale: shared.Scale = "probability"
+    weight_kind: shared.WeightKind = "frequency"
+    precision: own.Numbers = own.of_numbers(
+        "Bounds on precision.",
+        "LIST",
+        default=("0.5", "0.6", "0.7", "0.8", "0.9"),
+        shown="0.5,0.6,0.7,0.8,0.9",
+        group="Bins and boundaries",
+    )
+    method: shared.Names = of_bins(
+        "Methods of `calibkit boundary` to compare with st, one threshold.",
+        "LIST",
+        default=("exact", "mist", "logistic"),
+        shown="exact,mist,logistic",
+        many="commas",
+    )
+    test: shared.FrameLike | None = of_bins(
+        "Rows on which boundaries are judged.", "FILE", path=True, shown="cross-validation"
+    )
+    uncertainty_bins: int | None = _levels(shown="3 (logistic: 100); 1 without uncertainty")
+    score_bins: int | None = _score_bins("Score bins, for methods that need them.", shown="500")
+    folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
+    seed: shared.Seed = 0
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, each once."""
+        return tuple(dict.fromkeys(listed(self.method)))
+
+
+class EceAtOptions(BinnedPlot):
+    """Draw calibration error by score bin over the cells of a grid: ECE@j, and cumulative.
+
+    The grid bins the first score, or is a table of `calibkit bin` (Arora et al., section C.6,
+    figure 8).
+
+    Examples:
+      calibkit plot ece-at test.parquet --score score,calibrated -o ece.svg
+      calibkit plot ece-at test.parquet --score a,b --grid grid.parquet --grid-score score -o ece.svg
+    """
+
+    KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
+
+    scores: Annotated[shared.Names | None, EvaluateOptions] = None
+    grid: Annotated[shared.FrameLike | None, EvaluateOptions] = None
+    grid_score: Annotated[str | None, EvaluateOptions] = None
+    uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
+    score_bins: int = _score_bins("Score bins.", default=20)
+    confidence: Annotated[float, EvaluateOptions] = 0.95
+    intervals: Annotated[bool, EvaluateOptions] = True
+
+    @property
+    def columns(self) -> shared.ColumnOptions:
+        """What the columns are called; the score is the one that the grid bins."""
+        return replace(super().columns, score=self.grid_score or self.names[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores, each once."""
+        return tuple(dict.fromkeys(listed(self.scores or "score")))
+
+
 class BiasOptions(ScorePlot):
     """Draw calibration bias and error among the rows with the highest scores.
 
     Such as of scores before and after VAD. The rows of a share are the same for all scores: those
     with the highest first score, or `--top-by` (Fan et al., figure 2).
+
+    Examples:
+      calibkit plot bias test.parquet --score score_1,calibrated -o bias.svg
+      calibkit plot bias test.parquet --score score_1,calibrated --top 0.01,0.1,1 --bins 50 -o bias.svg
     """
 
     KIND, HEADING, SIZE = "bias", "Calibration among the highest scores", (5.5, 5.0)
-    EXAMPLES = (
-        "test.parquet --score score_1,calibrated -o bias.svg",
-        "test.parquet --score score_1,calibrated --top 0.01,0.1,1 --bins 50 -o bias.svg",
-    )
 
-    top: own.Top = ("0.02", "0.04", "0.06", "0.08", "0.1")
-    top_by: own.TopBy = None
-    bins: own.Bins = 15
-    bin_strategy: own.BinStrategy = "equal-mass"
+    top: Annotated[own.Numbers | None, EvaluateOptions] = ("0.02", "0.04", "0.06", "0.08", "0.1")
+    top_by: Annotated[str | None, EvaluateOptions] = None
+    bins: Annotated[int, EvaluateOptions] = 15
+    bin_strategy: Annotated[own.BinStrategy, EvaluateOptions] = "equal-mass"
     seed: shared.Seed = 0
 
     def check(self) -> None:
@@ -342,39 +520,13 @@ class BiasOptions(ScorePlot):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AucLiftOptions(ScorePlot):
-    """Draw by how much the AUC of scores exceeds the baseline's, on all rows or run by run.
-
-    With `--by` (a column, or `key=value` folders, one a run) a box stands over the runs of each
-    score; without, the paired interval (Durfee et al., figure 3).
-    """
-
-    KIND, HEADING, SIZE = "auc-lift", "AUC lift", (5.0, 4.2)
-    EXAMPLES = (
-        "test.parquet --baseline score --score calibrated -o lift.svg",
-        "runs/ --baseline score --score calibrated --by run -o lift.svg",
-    )
-
-    baseline: own.Baseline = None
-    by: shared.By = None
-    min_rows: own.MinRows = 100
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores, each once, the baseline first."""
-        first = () if self.baseline is None else (self.baseline,)
-        return tuple(dict.fromkeys((*first, *super().names)))
-
-
-@dataclass(frozen=True, kw_only=True)
 class VotePlot(JudgedPlot):
     """Class probabilities, judged by the votes of several raters."""
 
     probs: shared.Probs = ("prob_*",)
     counts: shared.Counts = "count_*"
-    ensemble: own.Ensemble = False
-    alpha0: own.Alpha0 = ()
+    ensemble: Annotated[bool, EvaluateOptions] = False
+    alpha0: Annotated[shared.Names | None, EvaluateOptions] = ()
 
     def check(self) -> None:
         """Refuse probabilities without votes."""
@@ -383,36 +535,73 @@ class VotePlot(JudgedPlot):
             raise UsageError("this picture needs the votes of several raters; name --counts.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DispersionOptions(VotePlot):
     """Draw the calibration-dispersion map of class probabilities that several raters judge.
 
     Each pattern of `--probs` is a point; calibration and dispersion loss add up to the epistemic
     loss (Mimori et al., figure 2a).
+
+    Examples:
+      calibkit plot dispersion votes.parquet --probs 'prob_*' --counts 'count_*' -o map.svg
+      calibkit plot dispersion votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o map.png
     """
 
     KIND, HEADING, SIZE = "dispersion", "Calibration-dispersion map", (5.5, 4.8)
-    EXAMPLES = (
-        "votes.parquet --probs 'prob_*' --counts 'count_*' -o map.svg",
-        "votes.parquet --probs 'a_*,b_*' --counts 'count_*' -o map.png",
-    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DisagreementOptions(VotePlot):
     """Draw how often raters disagree against the predicted probability that they do.
 
     The prediction follows from the class probabilities, or is a column, `--disagreement`. With
     `--alpha0`, strengths as alpha-cal adds them, it is drawn with them and without (Mimori et al.,
     figure 2b).
+
+    Examples:
+      calibkit plot disagreement votes.parquet --probs 'prob_*' --counts 'count_*' -o disagree.svg
+      calibkit plot disagreement votes.parquet --probs 'prob_*' --alpha0 alpha0 -o disagree.svg
     """
 
     KIND, HEADING, SIZE = "disagreement", "Reliability of predicted disagreement", (5.0, 5.2)
-    EXAMPLES = (
-        "votes.parquet --probs 'prob_*' --counts 'count_*' -o disagree.svg",
-        "votes.parquet --probs 'prob_*' --alpha0 alpha0 -o disagree.svg",
-    )
 
-    disagreement: own.Disagreement = None
+    disagreement: Annotated[str | None, EvaluateOptions] = None
     by: shared.By = None
-    min_rows: own.MinRows = 100
+    min_rows: Annotated[int, EvaluateOptions] = 100
+
+
+class AucLiftOptions(ScorePlot):
+    """Draw by how much the AUC of scores exceeds the baseline's, on all rows or run by run.
+
+    With `--by` (a column, or `key=value` folders, one a run) a box stands over the runs of each
+    score; without, the paired interval (Durfee et al., figure 3).
+
+    Examples:
+      calibkit plot auc-lift test.parquet --baseline score --score calibrated -o lift.svg
+      calibkit plot auc-lift runs/ --baseline score --score calibrated --by run -o lift.svg
+    """
+
+    KIND, HEADING, SIZE = "auc-lift", "AUC lift", (5.0, 4.2)
+
+    baseline: Annotated[str | None, EvaluateOptions] = None
+    by: shared.By = None
+    min_rows: Annotated[int, EvaluateOptions] = 100
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores, each once, the baseline first."""
+        first = () if self.baseline is None else (self.baseline,)
+        return tuple(dict.fromkeys((*first, *super().names)))
+
+
+class WatchPlotOptions(PlotOptions):
+    """Draw what a watch has found: each promise over the nights, and the evidence against it.
+
+    A panel a promise: the rate of each night, that of all nights so far with its confidence sequence,
+    and the bound; below the e-values, and where they alarm. INPUT: states of `calibkit watch`, or a
+    table of these points.
+
+    Examples:
+      calibkit plot watch watch.state -o watch.svg
+      calibkit plot watch 1.state 2.state --data nights.csv -o watch.png
+    """
+
+    KIND, HEADING, SIZE = "watch", "Promises over the nights", (6.0, 5.0)

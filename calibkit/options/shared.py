@@ -7,13 +7,12 @@ what the command does something with.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from calibkit.columns.names import ScoreColumns
 from calibkit.errors import UsageError
-from calibkit.files.dialect import AS_TEXT, NULL_VALUES, Dialect, codec, separator
+from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
+from calibkit.models.scales import ScoreColumns
 from calibkit.options.option import COLUMNS, Options, option, tagged
 
 if TYPE_CHECKING:
@@ -77,20 +76,6 @@ Scale = Annotated[
     ),
 ]
 
-Label = Annotated[str, named_column("Column with the label: 0/1, boolean or t/f.")]
-
-Positive = Annotated[
-    str | None,
-    of_columns(
-        "The value of the label column that is the positive class; all others are negative.",
-        "VALUE",
-    ),
-]
-
-Unlabelled = Annotated[
-    Literal["error", "drop"],
-    of_columns("Rows without a label: refuse the file, or leave them out and say how many."),
-]
 
 Uncertainty = Annotated[
     str | None, named_column(UNCERTAINTY_HELP, shown="uncertainty, if the file has it")
@@ -140,85 +125,22 @@ Features = Annotated[
     ),
 ]
 
-ModelFile = Annotated[
-    ModelLike, option("A model file (JSON).", "MODEL", argument=True, read=model_of)
-]
-
-_AS_IN_MODEL: Final = "as the model names it"
-
-ProbsElsewhere = Annotated[str | None, of_columns(PROBS_HELP, "PATTERN", shown=_AS_IN_MODEL)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Elsewhere(Options):
-    """Where the columns of a model are, if not where it says."""
-
-    score: Annotated[str | None, named_column(SCORE_HELP, shown=_AS_IN_MODEL)] = None
-    uncertainty: Annotated[str | None, named_column(UNCERTAINTY_HELP, shown=_AS_IN_MODEL)] = None
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The column of each role that is not where the model says."""
-        named = {role: getattr(self, role, None) for role in ("score", "uncertainty", "probs")}
-        return {role: name for role, name in named.items() if name is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfModel(Elsewhere):
-    """What has a model, and may read its columns under other names."""
-
-    model: ModelFile
-
-    @property
-    def fitted(self) -> Model:
-        """The model."""
-        return cast("Model", self.model)
-
-
 # Output and run ------------------------------------------------------------------------------
 
-Provenance = Annotated[
-    Literal["hash", "names", "none"],
-    of_output(
-        "What the model records of its input: a hash of the rows, also the file names, or nothing."
-    ),
-]
-
-Tags = Annotated[
-    dict[str, str] | None,
-    of_output(
-        "Text copied into the model; may be repeated.",
-        "KEY=VALUE",
-        flags=("--tag",),
-        many="repetition",
-        read=tagged,
-    ),
-]
 
 Seed = Annotated[int, of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED")]
 
-SeedElsewhere = Annotated[
-    int | None,
-    of_seed("Another seed for the decisions of a stochastic boundary.", shown=_AS_IN_MODEL),
-]
 
-Threads = Annotated[
-    int | None,
-    of_run(
+class Threaded(Options):
+    """How much of the machine a run takes."""
+
+    threads: int | None = of_run(
         "Threads to use; the result does not depend on it.",
         "NUMBER",
         least=1,
         env="CALIBKIT_THREADS",
         shown="one a processor",
-    ),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Threaded(Options):
-    """How much of the machine a run takes."""
-
-    threads: Threads = None
+    )
 
     @property
     def workers(self) -> int:
@@ -233,24 +155,36 @@ class Threaded(Options):
         return False
 
 
-@dataclass(frozen=True, kw_only=True)
 class FitOptions(Threaded):
     """What every fit takes: what its model says of its origin, and how much of the machine it takes."""
 
-    provenance: Provenance = "hash"
-    tags: Tags = None
+    provenance: Literal["hash", "names", "none"] = of_output(
+        "What the model records of its input: a hash of the rows, also the file names, or nothing.",
+        default="hash",
+    )
+    tags: dict[str, str] | None = of_output(
+        "Text copied into the model; may be repeated.",
+        "KEY=VALUE",
+        flags=("--tag",),
+        many="repetition",
+        read=tagged,
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Labelled(Options):
     """Which rows are positive."""
 
-    label: Label = "label"
-    positive: Positive = None
-    unlabelled: Unlabelled = "error"
+    label: str = named_column("Column with the label: 0/1, boolean or t/f.", default="label")
+    positive: str | None = of_columns(
+        "The value of the label column that is the positive class; all others are negative.",
+        "VALUE",
+    )
+    unlabelled: Literal["error", "drop"] = of_columns(
+        "Rows without a label: refuse the file, or leave them out and say how many.",
+        default="error",
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledColumns(Labelled):
     """The columns of a fit on scores and labels."""
 
@@ -265,7 +199,6 @@ class LabelledColumns(Labelled):
         return self.part(ColumnOptions)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ColumnOptions(LabelledColumns, ScoreColumns):
     """The same with an uncertainty, and how weights are taken."""
 
@@ -290,7 +223,6 @@ def _date_format(value: Any, flag: str) -> str:
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
     """How text inputs are written."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -16,9 +16,6 @@ of_truth, of_model = partial(option, group="Truth"), partial(option, group="Mode
 of_models = partial(option, group="Models")
 
 _LARGEST_EVIDENCE: Final = 10**9
-_MOST_RATERS: Final = 10**6
-_MOST_INPUTS: Final = 1000
-_MOST_REFITS: Final = 1000
 
 
 def _keep(value: Any, flag: str) -> tuple[str, ...]:
@@ -49,9 +46,14 @@ def _told(pair: Sequence[float]) -> str:
     return ",".join(f"{number:g}" for number in pair)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SimulateOptions(Options):
-    """What every simulation takes: how many rows, which columns, and where randomness begins."""
+    """Generate score files with a known truth, to try methods on.
+
+    Examples:
+      calibkit simulate posterior --rows 10000 -o calib.parquet
+      calibkit simulate selection --part test --rows 20000 -o test.parquet
+      calibkit simulate raters --rows 1000 --raters 3 -o votes.parquet
+    """
 
     rows: Annotated[int, of_output("How many rows.", "N", least=1)] = field(kw_only=False)
     keep: Names | None = of_output(
@@ -68,13 +70,7 @@ class SimulateOptions(Options):
         env="CALIBKIT_SEED",
     )
 
-    @property
-    def kept(self) -> tuple[str, ...] | None:
-        """The patterns of the columns wanted; None: all."""
-        return None if self.keep is None else listed(self.keep)
 
-
-@dataclass(frozen=True, kw_only=True)
 class PosteriorOptions(SimulateOptions):
     """Simulate scores of a classifier trained on data of varying density.
 
@@ -84,12 +80,11 @@ class PosteriorOptions(SimulateOptions):
 
     Columns: `id`, `label`, `score`, `uncertainty` (minus the strength of the model's posterior),
     `evidence`, `entropy` (of that posterior), `true_positivity` (the probability of label 1).
-    """
 
-    EXAMPLES = (
-        "--rows 100000 --seed 1 -o calib.parquet",
-        "--rows 300 --keep 'label,score,uncertainty' | column -s, -t",
-    )
+    Examples:
+      calibkit simulate posterior --rows 100000 --seed 1 -o calib.parquet
+      calibkit simulate posterior --rows 300 --keep 'label,score,uncertainty' | column -s, -t
+    """
 
     true_prior: tuple[float, float] = of_truth(
         "The true positivity is drawn from Beta(B1, B0).",
@@ -140,7 +135,6 @@ class PosteriorOptions(SimulateOptions):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SelectionOptions(SimulateOptions):
     """Simulate scores of a model and of its bootstrap refits, on rows unlike the training rows.
 
@@ -150,13 +144,12 @@ class SelectionOptions(SimulateOptions):
 
     Columns: `id`, `label` (not in validation), `score_1` (the model), `score_2`, `score_3`, … (its
     refits), `true_probability`.
-    """
 
-    EXAMPLES = (
-        "--rows 30000 --part validation -o unlabelled.parquet",
-        "--rows 30000 --part test -o test.parquet",
-        "--rows 30000 --part train --refits 3 --seed 1 -o like_training.parquet",
-    )
+    Examples:
+      calibkit simulate selection --rows 30000 --part validation -o unlabelled.parquet
+      calibkit simulate selection --rows 30000 --part test -o test.parquet
+      calibkit simulate selection --rows 30000 --part train --refits 3 --seed 1 -o like_training.parquet
+    """
 
     # The function's word; nothing asks for a part of these options.
     part: Literal["test", "validation", "train"] = of_truth(
@@ -171,9 +164,9 @@ class SelectionOptions(SimulateOptions):
         least=-10,
         most=10,
     )
-    inputs: int = of_models("How many inputs.", "D", default=20, least=1, most=_MOST_INPUTS)
+    inputs: int = of_models("How many inputs.", "D", default=20, least=1, most=1000)
     train_rows: int = of_models("How many rows models are fitted on.", "N", default=3000, least=2)
-    refits: int = of_models("Bootstrap refits.", "S", default=2, least=1, most=_MOST_REFITS)
+    refits: int = of_models("Bootstrap refits.", "S", default=2, least=1, most=1000)
 
     def check(self) -> None:
         """Refuse more training rows than fit into memory."""
@@ -186,7 +179,6 @@ class SelectionOptions(SimulateOptions):
         return [f"score_{place}" for place in range(1, self.refits + 2)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RatersOptions(SimulateOptions):
     """Simulate votes of several raters on two classes, and a model's class probabilities.
 
@@ -196,20 +188,18 @@ class RatersOptions(SimulateOptions):
 
     Columns: `id`, `prob_0`, `prob_1`, `count_0`, `count_1`; under `modes` also `true_probability`,
     `mode` and the indicators `feature_0` to `feature_9`.
-    """
 
-    EXAMPLES = (
-        "--rows 10000 --raters 2 -o votes.parquet",
-        "--rows 10000 --design modes --seed 1 -o modes.parquet",
-    )
+    Examples:
+      calibkit simulate raters --rows 10000 --raters 2 -o votes.parquet
+      calibkit simulate raters --rows 10000 --design modes --seed 1 -o modes.parquet
+    """
 
     design: Literal["ideal", "modes"] = of_truth(
         "How raters and the model behave.", default="ideal"
     )
-    raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=_MOST_RATERS)
+    raters: int = of_truth("Votes a row.", "N", default=5, least=1, most=10**6)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartitionsOptions(SimulateOptions):
     """Simulate scores of a model that memorised its training rows.
 
@@ -219,12 +209,11 @@ class PartitionsOptions(SimulateOptions):
 
     Columns: `id`, `label`, `score`, `feature_pattern`, `feature_noise` (of no use),
     `true_positivity`.
-    """
 
-    EXAMPLES = (
-        "--rows 20000 --seed 1 -o calib.parquet",
-        "--rows 20000 --kind training -o train.parquet",
-    )
+    Examples:
+      calibkit simulate partitions --rows 20000 --seed 1 -o calib.parquet
+      calibkit simulate partitions --rows 20000 --kind training -o train.parquet
+    """
 
     kind: Literal["new", "training"] = of_truth(
         "New rows, or those the model was trained on.", default="new"

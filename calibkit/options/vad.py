@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -18,9 +17,18 @@ of_method = partial(option, group="Method")
 of_tandem = partial(option, group="In tandem with a calibrator")
 
 
-@dataclass(frozen=True, kw_only=True)
 class VadOptions(shared.FitOptions):
-    """What `vad` fits, and on which columns."""
+    """Shrink scores so that selected rows are not over-scored: variance-adjusting debiasing.
+
+    Rows selected for their high scores are over-scored: errors that raise a score are selected
+    more often. Replicates of the model (other seeds, bootstrap refits) show how large such errors
+    are. No labels are needed, and the rows may be distributed differently from the training rows.
+
+    Examples:
+      calibkit vad unlabelled.parquet -o vad.json
+      calibkit vad unlabelled.parquet --members 'p_*' --replicates bootstrap --by country -o vad.json
+      calibkit vad unlabelled.csv --calibrator cal.json --train-input like_training.csv -o vad.json
+    """
 
     members: shared.Names = of_patterns(
         "Scores of replicate predictors, first the one in service (names and globs; commas "
@@ -91,11 +99,6 @@ class VadOptions(shared.FitOptions):
     def names(self) -> tuple[str, ...]:
         """The members as they are named: columns and globs."""
         return listed(self.members)
-
-    @property
-    def tandem(self) -> bool:
-        """Whether a calibrator comes first."""
-        return self.calibrator is not None or self.calibrated is not None
 
     def steps(self, members: int) -> list[str]:
         """Return what a fit does, in words."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from calibkit.options import shared
 from calibkit.options.option import Options
 from calibkit.options.shared import named_column, of_patterns
 
 
-@dataclass(frozen=True, kw_only=True)
 class ValidateOptions(Options):
-    """Which columns are looked at, and what they are claimed to hold.
+    """Read rows as the other commands would, and report every problem.
 
-    A column (or pattern) that is not named has a default name, and need not be there; one that is
-    named must be.
+    Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns,
+    and scores on another scale than declared or in reverse order. A fit refuses errors (exit code
+    3) and accepts warnings, which need a second look; --warnings error fails on these too.
+
+    Columns that are not named are checked under their default names, where the input has them.
+
+    Examples:
+      calibkit validate calib.parquet
+      calibkit validate scores.csv --score p --label y --by country -o report.json
+      calibkit validate votes.parquet --probs 'prob_*' --counts 'count_*' --warnings error
+      calibkit validate calib.parquet --json | jq '.findings[] | select(.level == "error")'
     """
 
     score: shared.Names | None = named_column(
@@ -27,8 +35,8 @@ class ValidateOptions(Options):
         "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
     )
-    positive: shared.Positive = None
-    unlabelled: shared.Unlabelled = "error"
+    positive: Annotated[str | None, shared.Labelled] = None
+    unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
     groups: shared.Groups = None

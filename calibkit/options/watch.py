@@ -1,32 +1,106 @@
-"""The options of ``watch``."""
+"""The options of ``drift`` and ``watch``: new rows of a deployed model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError
-from calibkit.numerics.bounds import Bound
 from calibkit.options import shared
+from calibkit.options.apply import OfModel
 from calibkit.options.option import inside, option
 from calibkit.options.shared import named_column, of_output
+
+of_estimate = partial(option, group="Without labels")
+
+
+class DriftOptions(OfModel, shared.Threaded):
+    """Compare new rows with those that a boundary, or each boundary of a bundle, was fitted on.
+
+    Reports the share of rows selected, the population stability index of score and uncertainty
+    beside its expectation under chance, and the shares of rows outside the range of the fit or
+    without a value; with labels also precision and recall, beside what the model promised; with
+    --estimate an estimate of these and of AUC without labels. --fail-if judges all of it, as in
+    evaluate.
+
+    Examples:
+      calibkit drift boundary.json today.parquet -o drift.json
+      calibkit drift boundary.json today.parquet --fail-if 'psi_score.low>0.1' -q -o drift.json
+      calibkit drift boundary.json today.parquet --estimate --calibrator cal.json -o drift.json
+      calibkit drift service.json march.csv --label label --fail-if 'precision.high < fit/precision'
+    """
+
+    label: str | None = named_column(
+        "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
+    )
+    positive: Annotated[str | None, shared.Labelled] = None
+    unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
+    weight: str | None = named_column(
+        "Column with non-negative weights: a weight 2 is two rows.",
+        shown="as the model names it, if it was fitted on weighted rows",
+    )
+    confidence: float = of_output("Confidence of the intervals.", "C", default=0.95)
+    estimate: bool = of_estimate(
+        "Estimate precision, recall and AUC without labels, from calibrated scores.", default=False
+    )
+    calibrator: Any = of_estimate(
+        "The model that turns scores into probabilities (of calibrate or hetcal).",
+        "FILE",
+        shown="none: the score is a probability",
+        read=shared.model_of,
+    )
+    assume: Literal["covariate", "prior"] | None = of_estimate(
+        "What has not changed: the probability of a positive at a score (covariate), or the "
+        "scores of positives and of negatives, while their shares may change (prior).",
+        shown="covariate",
+    )
+
+    def check(self) -> None:
+        """Refuse how labels are read, or rates estimated, where they are not; a wrong confidence."""
+        if self.label is None and (self.positive is not None or self.unlabelled != "error"):
+            raise UsageError("--positive and --unlabelled say how --label is read; name it.")
+        if not 0.0 < self.confidence < 1.0:
+            raise UsageError(
+                f"--confidence is {self.confidence:g}; expected a number above 0 and below 1."
+            )
+        if not self.estimate and (self.calibrator is not None or self.assume is not None):
+            raise UsageError("--calibrator and --assume say how to --estimate; ask for it.")
+        if self.calibrator is not None and "score" not in self.calibrator.columns:
+            raise UsageError(
+                f"--calibrator holds a model of kind {self.calibrator.kind!r} that reads no score; "
+                "give one of `calibkit calibrate` or `calibkit hetcal`."
+            )
+
+    @property
+    def assumed(self) -> str | None:
+        """What is taken not to have changed, where rates are estimated."""
+        return (self.assume or "covariate") if self.estimate else None
+
 
 of_promises = partial(option, group="Promises")
 
 #: The largest weight that can be declared: with more no row says anything.
 MOST_WEIGHT: Final = 1e12
 
-_NOT_NAMED: Final = "the model's own bound"
-
 
 def _promise(metavar: str, text: str) -> Any:
-    return of_promises(text, metavar, shown=_NOT_NAMED, read=inside, text=str)
+    return of_promises(text, metavar, shown="the model's own bound", read=inside, text=str)
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchOptions(shared.OfModel, shared.Labelled):
-    """What is promised of a boundary, which rows judge it, and when."""
+class WatchOptions(OfModel, shared.Labelled):
+    """Test every night whether a deployed boundary keeps its promises, however often you look.
+
+    Tests every night whether precision, recall or the false positive rate keeps its bound. The
+    file of --state holds the counts so far. However often and however long you look, the chance
+    of a false alarm is at most 1 - C. Rows of an earlier night are refused; giving the same rows
+    twice changes nothing.
+
+    Examples:
+      calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json
+      calibkit watch boundary.json labels.csv --state watch.state --period day --fail-if alarm
+      calibkit watch boundary.json labels.csv --state watch.state --precision 0.7 --confidence 0.99
+      calibkit watch boundary.json tonight.parquet --state watch.state --drift --unlabelled drop
+    """
 
     model: Annotated[
         shared.ModelLike, option("A boundary (JSON).", "MODEL", argument=True, read=shared.model_of)
@@ -96,14 +170,3 @@ class WatchOptions(shared.OfModel, shared.Labelled):
             )
         if self.weight is not None and self.calibration:
             raise UsageError("--calibration counts each row once; leave --weight out.")
-
-    @property
-    def late(self) -> bool:
-        """Whether labels may come after the night of their row."""
-        return self.labelled_at is not None or self.maturity is not None
-
-    @property
-    def named(self) -> dict[str, Bound]:
-        """The bounds that were named."""
-        found = {"precision": self.precision, "recall": self.recall, "fpr": self.fpr}
-        return {name: bound for name, bound in found.items() if bound is not None}

@@ -11,19 +11,12 @@ import msgspec
 
 from calibkit.errors import ModelError, nearest
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN
-from calibkit.files.scratch import Scratch
+from calibkit.files.paths import STDIN
+from calibkit.files.streams import Scratch
 from calibkit.models.model import decode_as
 from calibkit.registry.methods import STATES
-from calibkit.summaries.states import (
-    KEY,
-    MAGIC,
-    VERSION,
-    Header,
-    State,
-    Stored,
-    opened,
-)
+from calibkit.summaries import states
+from calibkit.summaries.states import State, Stored
 
 
 class _Start(msgspec.Struct):
@@ -44,13 +37,13 @@ def read_state(path: str) -> State:
 
 def state_of(data: Stored, path: str) -> State:
     """Return the state of a file, or of the bytes of one, which messages call `path`."""
-    with opened(data, path) as found:
-        text: bytes | None = (found.schema.metadata or {}).get(KEY.encode())
+    with states.opened(data, path) as found:
+        text: bytes | None = (found.schema.metadata or {}).get(states.KEY.encode())
     if text is None:
         raise ModelError("an Arrow file, but not a calibkit state", file=path)
     start = decode_as(text, _Start, "a calibkit state", path)
     _check_start(start, path)
-    header = decode_as(text, Header, f"a {start.kind!r} state", path)
+    header = decode_as(text, states.Header, f"a {start.kind!r} state", path)
     state = STATES[start.kind].state().stored(header, data, path)
     shards = header.shards
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
@@ -64,7 +57,7 @@ def state_of(data: Stored, path: str) -> State:
 
 
 def _check_start(start: _Start, path: str) -> None:
-    if start.magic != MAGIC:
+    if start.magic != states.MAGIC:
         raise ModelError("this is not a calibkit state", file=path)
     if start.kind not in STATES:
         raise ModelError(
@@ -72,15 +65,15 @@ def _check_start(start: _Start, path: str) -> None:
             f"{', '.join(sorted(STATES))}",
             file=path,
         )
-    if start.version < VERSION:
+    if start.version < states.VERSION:
         raise ModelError(
             "this state was written by calibkit 0.1: make it again from its rows: calibkit "
             f"{start.kind} INPUT … --partial -o {path}",
             file=path,
         )
-    if start.version > VERSION:
+    if start.version > states.VERSION:
         raise ModelError(
             f"version {start.version} of {start.kind!r} states is unknown here; this calibkit reads "
-            f"version {VERSION}: update calibkit, or make the state again",
+            f"version {states.VERSION}: update calibkit, or make the state again",
             file=path,
         )

@@ -1,40 +1,83 @@
-"""Metrics of several scores or predictors beside each other."""
+"""Metrics of several scores, predictors, methods or nights beside each other.
+
+ECE@j: Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+performance", section C.6 and figure 8; the gain in recall: figure 6 (a) there, which shows recall
+alone.  Here the precision on the same rows stands below it, because a boundary tuned on one file falls
+short of its bound on others.
+"""
 
 from __future__ import annotations
 
+import math
 import textwrap
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
+from calibkit.bins.binning import fit_grid
+from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.columns.rows import score_column
+from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
+from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
-from calibkit.options.plot import AucLiftOptions, BiasOptions, DispersionOptions
-from calibkit.reports.points import (
+from calibkit.measures import cells
+from calibkit.measures.views import Sample
+from calibkit.methods.boundary.application import probabilities
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.watch.watch import HISTORY, are_states, merged
+from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.distributions import critical_value, interval
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.evaluate import decimals
+from calibkit.options.metrics import Settings
+from calibkit.options.plot import (
+    AucLiftOptions,
+    BiasOptions,
+    DispersionOptions,
+    EceAtOptions,
+    RecallGainOptions,
+    WatchPlotOptions,
+)
+from calibkit.reports.style import (
     Points,
+    Sheet,
+    aside,
     check_lines,
     ends_of,
     in_per_cent,
     per_cent,
     schema,
+    shown_name,
     undrawable,
     with_ends,
 )
-from calibkit.reports.style import Sheet, aside, shown_name
+from calibkit.views.answer import alert_counts
 
 #: From this many runs on, a box says more than the points alone.
 LEAST_OF_A_BOX = 5
 
+#: What the methods of a gain are compared with.
+BASELINE = "st"
+
 _BIASES = ("calibration_bias", "ece")
 _LOSSES = ("calibration_loss", "dispersion_loss", "epistemic_loss")
+_ECES = ("ece_at", "cumulative_ece_at")
+_GAINED = ("precision", "baseline_precision", "gain")
 
 _LIFT_SCHEMA = schema("score slice", "rows", "auc_baseline", "auc", "lift", "low", "high")
 _BIAS_SCHEMA = schema("score", "top", "count", "positives", *_BIASES, *ends_of(_BIASES))
 _LOSS_SCHEMA = schema("name", *_LOSSES, *ends_of(_LOSSES))
+_ECE_SCHEMA = schema("score", "score_bin", *_ECES, *ends_of(_ECES)) | {"score_bin": pl.Int64}
+_GAIN_SCHEMA = schema(
+    *("method", "bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain"),
+    *ends_of(_GAINED),
+)
 
 
 def lift_points(source: Source, options: AucLiftOptions) -> Points:
@@ -54,12 +97,9 @@ def lift_points(source: Source, options: AucLiftOptions) -> Points:
         for part, own in metrics.metrics[score].items():
             base = metrics.metrics[baseline][part]["auc"]
             paired = metrics.differences[f"{score}-{baseline}"][part]["auc"]
-            known = base is not None and base > 0 and paired.value is not None
-            ends = (paired.value, paired.low, paired.high)
-            lift, low, high = (
-                end / base if known and base and end is not None else None for end in ends
-            )
-            rows.append((score, part, own["count"], base, own["auc"], lift, low, high))
+            ends = (paired.value, paired.low, paired.high) if base else (None,) * 3
+            lifts = (None if end is None or not base else end / base for end in ends)
+            rows.append((score, part, own["count"], base, own["auc"], *lifts))
     table = pl.DataFrame(rows, schema=_LIFT_SCHEMA, orient="row")
     if table["lift"].count() == 0:
         raise undrawable(source, "no slice has rows of both classes, which an AUC needs")
@@ -79,21 +119,14 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
         boxed = lifts.size >= LEAST_OF_A_BOX
         if boxed:
             edge = {"color": line["color"], "lw": 1.2}
-            panel.boxplot(
-                [lifts],
-                positions=[place],
-                widths=0.45,
-                showfliers=False,
-                boxprops=edge,
-                whiskerprops=edge,
-                capprops=edge,
-                medianprops={"color": sheet.ink, "lw": 1.6},
-            )
+            looks: Any = dict.fromkeys(("boxprops", "whiskerprops", "capprops"), edge)
+            looks["medianprops"] = {"color": sheet.ink, "lw": 1.6}
+            panel.boxplot([lifts], positions=[place], widths=0.45, showfliers=False, **looks)
         # Points of one run stand side by side in their order, so that none hides another.
         span = 0.0 if lifts.size == 1 else 0.15
         x = place + np.linspace(-span, span, lifts.size)
         if not boxed:
-            sheet.whiskers(panel, place, x, own["low"], own["high"])
+            sheet.whiskers(panel, place, x, own)
         sheet.series(panel, place, x, lifts, zorder=3, ls="none", ms=4.0)
     panel.axhline(0.0, zorder=1, **sheet.guide)
     panel.set_xlim(-0.6, len(series) - 0.4)
@@ -142,15 +175,15 @@ def draw_bias(shown: Points, sheet: Sheet) -> None:
     above, below = sheet.panels(3, 2)
     above.axhline(0.0, zorder=1, **sheet.guide)
     series = shown.table.partition_by("score", maintain_order=True)
-    tops = shown.table["top"].unique().sort()
-    wide = float(tops[-1]) / float(tops[0]) > 20
+    least, most = (float(top) for top in np.sort(shown.table["top"].to_numpy())[[0, -1]])
+    wide = most / least > 20
     for place, own in enumerate(series):
         # Side by side, so that intervals at one share do not hide each other.
         off = aside(place, len(series))
-        x = own["top"] * (1 + 4 * off) if wide else own["top"] + off * (tops[-1] - tops[0])
+        x = own["top"] * (1 + 4 * off) if wide else own["top"] + off * (most - least)
         for panel, name in zip((above, below), _BIASES, strict=True):
             sheet.series(panel, place, x, own[name])
-            sheet.whiskers(panel, place, x, own[f"{name}_low"], own[f"{name}_high"])
+            sheet.whiskers(panel, place, x, own, name)
         sheet.entry(own["score"][0], **sheet.line(place))
     if wide:
         below.set_xscale("log")
@@ -201,3 +234,262 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
     panel.set(xlim=(left, right), ylim=(low, high))
     x, y = (f"{name} loss{shown.interval}" for name in ("calibration", "dispersion"))
     sheet.label(panel, x=x, y=y)
+
+
+def ece_points(source: Source, options: EceAtOptions) -> Points:
+    """Return ECE@j and cumulative ECE@j of each score for every score bin j, with intervals.
+
+    There are none of weighted rows.
+    """
+    check_lines(options.names, "scores", "--score")
+    source.require(list(options.names), "--score")
+    given = None
+    columns = options.columns
+    found = grid_of(options.grid)
+    if found is not None:
+        given, spread = found.grid, found.columns.get("uncertainty")
+        columns = replace(columns, score=options.grid_score or found.columns["score"].name)
+        if columns.uncertainty is None and given.shape[0] > 1:
+            columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
+    others = [name for name in options.names if name != columns.score]
+    rows = read_score_rows(source, columns, positive_must_occur=False, others=others)
+    assert rows.label is not None and rows.where is not None  # labels are read
+    if given is None:
+        levels = options.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
+        given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
+    place = cells.place(given, rows.score, rows.uncertainty)
+    settings = Settings(weighted=options.weight is not None, threads=options.workers)
+    confidence = options.confidence if options.intervals and options.weight is None else None
+    table: dict[tuple[str, int], dict[str, Any]] = {}
+    for name in options.names:
+        own = rows.score
+        if name != columns.score:
+            assert rows.others is not None
+            own = score_column(rows.others[name], rows.where, "probability")
+        sample = Sample(score=own, label=rows.label, weight=rows.weight)
+        for metric, gaps, variances in cells.stretches(sample, place, settings):
+            kind, _, text = metric.partition(":")
+            row = table.setdefault((name, int(text)), {"score": name, "score_bin": int(text)})
+            row[kind] = cells.mean_gap(gaps)
+            if confidence is not None:
+                ends = cells.interval(gaps, variances, confidence)
+                row |= zip(ends_of([kind]), ends, strict=True)
+    frame = pl.DataFrame(list(table.values()), schema=_ECE_SCHEMA)
+    if not frame["ece_at"].count():
+        raise undrawable(source, "no cell of the grid has rows")
+    words = {"grid": columns.score, "levels": str(given.shape[0])}
+    return Points.of("ece-at", frame, rows, **words, interval=per_cent(confidence))
+
+
+def draw_ece(shown: Points, sheet: Sheet) -> None:
+    """Draw ECE@j above and the cumulative one below, over the score bins."""
+    above, below = sheet.panels(1, 1)
+    series = shown.table.partition_by("score", maintain_order=True)
+    look = {} if series[0].height <= 30 else {"marker": ""}
+    for place, own in enumerate(series):
+        for panel, name in zip((above, below), _ECES, strict=True):
+            known = own.filter(pl.col(name).is_not_null())
+            sheet.series(panel, place, known["score_bin"], known[name], **look)
+            sheet.band(panel, place, known["score_bin"], known, name)
+        sheet.entry(own["score"][0], **sheet.line(place) | look)
+    for panel in (above, below):
+        panel.set_ylim(bottom=0)
+    below.locator_params(axis="x", integer=True)
+    sheet.label(above, y=f"ECE@j{shown.interval}", share=0.5)
+    sheet.label(below, x=f"score bin j of {shown.words['grid']}", y="cumulative ECE@j", share=0.5)
+
+
+def gain_points(source: Source, options: RecallGainOptions) -> Points:
+    """Return recall and precision of each method at each bound, beside the best single threshold's.
+
+    They are those on the rows of ``test``, else the cross-validated ones, and null where a method
+    finds no boundary.  `gain` is recall / recall of the single threshold - 1.
+
+    The intervals of precision are exact for the alerts counted (Clopper, Pearson).  That of the gain
+    is normal on the logarithmic scale, from the positives of ``test`` that one boundary finds and the
+    other does not; without such rows there is none.
+    """
+    check_lines(options.methods, "methods", "--method")
+    known = [
+        name
+        for name, method in METHODS.items()
+        if "precision" in method.objectives and name != BASELINE
+    ]
+    for name in options.methods:
+        if name not in known:
+            raise UsageError(
+                f"--method {name!r} cannot be compared with st at bounds on precision"
+                f"{nearest(name, known)}; the methods are {', '.join(known)}."
+            )
+    bounds = sorted(
+        {decimal_bound(text, "--precision") for text in decimals(options.precision, "--precision")},
+        key=lambda one: one.numerator / one.denominator,
+    )
+    rows = read_score_rows(source, options.columns)
+    held = None
+    if options.test is not None:
+        held = read_score_rows(source.beside(options.test, "test"), rows.options)
+    confidence = options.confidence if options.intervals and options.weight is None else None
+    bases = [_judged(rows, held, options, BASELINE, bound) for bound in bounds]
+    table = []
+    for name in options.methods:
+        for bound, base in zip(bounds, bases, strict=True):
+            row: dict[str, object] = {"method": name, "bound": bound.numerator / bound.denominator}
+            one = _judged(rows, held, options, name, bound)
+            for of, prefix in ((one, ""), (base, "baseline_")):
+                if of is not None:
+                    row |= {f"{prefix}precision": of.precision, f"{prefix}recall": of.recall}
+                if of is not None and of.counts is not None and confidence is not None:
+                    (low,), (high,) = interval([of.counts[0]], [of.counts[1]], confidence)
+                    row |= {f"{prefix}precision_low": low, f"{prefix}precision_high": high}
+            if one is not None and base is not None and one.recall is not None and base.recall:
+                row["gain"] = one.recall / base.recall - 1.0
+                row["gain_low"], row["gain_high"] = _gain_ends(one, base, confidence)
+            table.append(row)
+    judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
+    frame = pl.DataFrame(table, schema=_GAIN_SCHEMA)
+    return Points.of("recall-gain", frame, rows, rows=judged_on, interval=per_cent(confidence))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A boundary on rows that it was not fitted on."""
+
+    precision: float | None
+    recall: float | None
+    counts: tuple[int, int] | None  # alerts that are right, and all alerts, where they are a draw
+    hit: NDArray[np.bool_] | None  # of test rows those that are positive and selected
+
+
+def _judged(
+    rows: ScoreRows, held: ScoreRows | None, options: RecallGainOptions, name: str, bound: Bound
+) -> _Judged | None:
+    """Return precision and recall of a method at a bound, None where it finds no boundary.
+
+    They are those on test rows, else those of the cross-validation.
+    """
+    from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
+
+    own = BoundaryOptions(
+        precision=bound.text,
+        method=name,
+        uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+        score_bins=options.score_bins if METHODS[name].take else None,
+        folds=0 if held is not None else options.folds,
+        seed=options.seed,
+        threads=options.workers,
+        provenance="none",
+    )
+    try:
+        model = fit_boundary(
+            rows, own.at_levels(None) if name == BASELINE else own, test=held
+        ).model
+    except InfeasibleError:
+        return None
+    judged, hit = model.fit.test or model.fit.cross_validated, None
+    assert judged  # `folds` is 2 or more without test rows
+    if held is not None and held.label is not None:
+        chance = probabilities(model, held.score, held.uncertainty)
+        if ((chance == 0.0) | (chance == 1.0)).all():
+            hit = (chance == 1.0) & (held.label == 1)
+    return _Judged(judged.precision, judged.recall, alert_counts(model), hit)
+
+
+def _gain_ends(
+    one: _Judged, base: _Judged, confidence: float | None
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of a ratio of two recalls of the same positives, less 1."""
+    if confidence is None or one.hit is None or base.hit is None:
+        return None, None
+    both = np.count_nonzero(one.hit & base.hit)
+    hits, base_hits = np.count_nonzero(one.hit), np.count_nonzero(base.hit)
+    if not hits or not base_hits:
+        return None, None
+    variance = (hits + base_hits - 2 * both) / (hits * base_hits)
+    reach = math.exp(critical_value(confidence) * math.sqrt(variance))
+    return hits / base_hits / reach - 1.0, hits / base_hits * reach - 1.0
+
+
+def draw_gain(shown: Points, sheet: Sheet) -> None:
+    """Draw the gain of each method above, and by how much precision misses the bound below."""
+    table = shown.table.with_columns(
+        pl.col(f"{name}precision{end}").sub(pl.col("bound")).alias(f"{name}miss{end}")
+        for name in ("", "baseline_")
+        for end in ("", "_low", "_high")
+    )
+    wide = float(np.ptp(table["bound"].to_numpy()))
+    above, below = sheet.panels(3, 2)
+    for panel in (above, below):
+        panel.axhline(0.0, zorder=1, **sheet.guide)
+    series = table.partition_by("method", maintain_order=True)
+    for place, own in enumerate(series):
+        for panel, name in ((above, "gain"), (below, "miss")):
+            known = own.filter(pl.col(name).is_not_null())
+            x = known["bound"] + aside(place, len(series)) * wide
+            sheet.series(panel, place, x, known[name])
+            sheet.whiskers(panel, place, x, known, name)
+        sheet.entry(own["method"][0], **sheet.line(place))
+    base = series[0].filter(pl.col("baseline_miss").is_not_null())
+    look: dict[str, Any] = {"color": sheet.ink, "ls": "-", "marker": "+", "lw": 1.0, "ms": 6.0}
+    below.plot(base["bound"].to_numpy(), base["baseline_miss"].to_numpy(), **look)
+    sheet.whiskers(below, 0, base["bound"], base, "baseline_miss", color=sheet.ink)
+    sheet.entry("single threshold (st)", **look)
+    above.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.6g}%" if value else "0%")
+    below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
+    sheet.label(above, y=f"gain in recall over one threshold{shown.interval}", share=0.6)
+    sheet.label(
+        below, x=f"bound on precision ({shown.words['rows']})", y="precision − bound", share=0.4
+    )
+
+
+def nights_of(files: Sequence[str]) -> Source | None:
+    """Return what states of a watch say of each night, as rows; None for files of another kind."""
+    if not are_states(files):
+        return None
+    table = merged(list(files)).history()
+    if not table.height:
+        raise UsageError(f"{files[0]}: no night has been counted yet; there is nothing to draw.")
+    return Source.from_frame(table, files[0])
+
+
+def night_columns(source: Source) -> dict[str, str]:
+    """Return the columns of the nights; `UsageError` where one is missing."""
+    source.require(list(HISTORY), "plot watch, which draws states of a watch")
+    return {name: name for name in HISTORY}
+
+
+def watch_points(source: Source, options: WatchPlotOptions) -> Points:
+    """Return the nights of a watch as `calibkit.methods.watch.watch.Watched.history` has them."""
+    table = source.read(list(night_columns(source))).cast(HISTORY)
+    first = table.row(0, named=True)["period"]
+    words = {"first": first} if "-" in first[1:] else {}  # a date; other nights are numbers anyway
+    return Points(kind=options.KIND, table=table, words=words)
+
+
+def draw_watch(shown: Points, sheet: Sheet) -> None:
+    """Draw a panel a promise, and below them the evidence against all, on a logarithmic axis."""
+    promises = shown.table.partition_by("promise", maintain_order=True)
+    *panels, below = sheet.panels(*[1.0] * len(promises), 0.8)
+    share = 1.0 / (len(panels) + 0.8)
+    alarm = math.log10(float(shown.table["threshold"][0]))
+    for place, (panel, own) in enumerate(zip(panels, promises, strict=True)):
+        known = own.filter(pl.col("estimate").is_not_null())
+        night, name = known["night"], str(own["promise"][0])
+        panel.axhline(float(own["bound"][0]), **sheet.guide)
+        sheet.band(panel, place, night, known)
+        sheet.curve(panel, place, name, night, known["estimate"])
+        sheet.series(panel, place, night, known["rate"], ls="none", ms=3.0)
+        sheet.label(panel, y=name.partition(" ")[0], share=share)
+        # Beyond its cube the height of an alarm says nothing more.
+        height = own["e_value"].log10().clip(upper_bound=3.0 * alarm)
+        sheet.series(below, place, own["night"], height, marker="")
+        alarms = own.filter("refuted")["night"]
+        if alarms.len():
+            for one in (panel, below):
+                one.axvline(int(alarms[0]), color=sheet.line(place)["color"], lw=1.2, ls=":")
+    below.axhline(alarm, **sheet.guide)
+    below.locator_params(axis="x", integer=True)
+    since = f" (1 is {shown.words['first']})" if "first" in shown.words else ""
+    sheet.label(below, x=f"night{since}", y="e-value, log10", share=0.8 * share)
+    sheet.entry("a night alone", **sheet.line(0) | sheet.rim | {"ls": "none", "ms": 3.0})
+    sheet.entry("bound; e-value of an alarm", **sheet.guide)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,29 +12,19 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import evaluate, models_of
+from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
-from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.measures import registry
-from calibkit.measures.net_benefit import COST, NET_BENEFIT, Flagged, curves, refuse
+from calibkit.measures import metrics as registry
+from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refuse
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.model import Model
-from calibkit.numerics.binomial import interval
+from calibkit.numerics.distributions import interval
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
-from calibkit.reports.points import (
-    Points,
-    check_lines,
-    ends_of,
-    nice_end,
-    per_cent,
-    schema,
-    undrawable,
-    with_ends,
-)
-from calibkit.reports.style import Sheet
+from calibkit.reports import style
+from calibkit.reports.style import Points, Sheet
 
 #: How a line or a point is drawn, in the words of matplotlib.
 Look: TypeAlias = dict[str, Any]
@@ -48,33 +38,27 @@ _RATES = ("selected_share", *_BOUNDED)
 
 #: Columns of the table of rates.  ``curve`` is ``thresholds`` (a score, from its highest threshold
 #: down), ``decisions`` (a boundary or a column of decisions, with intervals) or ``base_rate``.
-_SCHEMA = schema("name curve", "threshold", *_RATES, *ends_of(_BOUNDED), "area")
+_SCHEMA = style.schema("name curve", "threshold", *_RATES, *style.ends_of(_BOUNDED), "area")
 
-_RISKS = schema("name", "confidence", "coverage", "risk", "aurc")
+_RISKS = style.schema("name", "confidence", "coverage", "risk", "aurc")
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """A kind of curve."""
 
     x: str  # what it shows, as columns of the table
     y: str
     area: str  # the metric that is the area under it, and its name
     area_name: str
-    x_label: str = ""  # what stands at the axes
-    y_label: str = ""
+    labels: tuple[str, str] = ("", "")  # what stands at the axes
     steps: bool = False  # drawn as steps, from the first value of y on, not from (0, 0)
 
 
+_PR = ("recall", "precision")
+_ROC = ("false positive rate", "recall (true positive rate)")
 CURVES: Final[Mapping[str, Curve]] = {
-    "precision-recall": Curve(
-        *("recall", "precision", "average_precision", "average precision"),
-        *("recall", "precision"),
-        steps=True,
-    ),
-    "roc": Curve(
-        *("fpr", "recall", "auc", "AUC"), *("false positive rate", "recall (true positive rate)")
-    ),
+    "precision-recall": Curve(*_PR, "average_precision", "average precision", _PR, steps=True),
+    "roc": Curve("fpr", "recall", "auc", "AUC", _ROC),
     "threshold": Curve("threshold", "precision", "auc", "AUC"),
 }
 
@@ -107,7 +91,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
     rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
-        raise undrawable(
+        raise style.undrawable(
             source,
             f"all rows are {only}, but a curve needs both classes; name the positive class by "
             "--positive if labels are not 0/1",
@@ -115,21 +99,19 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         )
     simple = plain.intervals and plain.weight is None and plain.groups is None
     confidence = plain.confidence if simple else None
-    base = pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]})
     frames = [
         pl.DataFrame(schema=_SCHEMA),
         *(_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)),
         _operating(source, spec, options),
-        base,
+        pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
-    table = pl.concat(frames, how="diagonal")
-    said = per_cent(plain.confidence, plain.intervals)
-    return Points.of(kind, table, rows, interval=said)
+    said = style.per_cent(plain.confidence, plain.intervals)
+    return Points.of(kind, pl.concat(frames, how="diagonal"), rows, interval=said)
 
 
 def _check_lines(options: CurveOptions) -> None:
-    check_lines(options.names, "scores", "--score")
-    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+    style.check_lines(options.names, "scores", "--score")
+    style.check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
 
 
 def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
@@ -181,8 +163,8 @@ def visible(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
 
 def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
-    base, spread = replace(spec, metrics=_RATES), options.uncertainty
-    alone = replace(base, threshold=None)
+    base = replace(spec, metrics=_RATES)
+    alone, spread = replace(base, threshold=None), options.uncertainty
     wanted = [
         (name, BOUNDARY, replace(alone, boundary=model, decision=None, uncertainty=spread))
         for name, model in options.boundaries
@@ -193,25 +175,20 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
     if base.thresholds:
         judged = evaluate(replace(base, decision=None), source).metrics
         for name, value in base.thresholds.items():
-            values = with_ends(judged, name, ALL, _BOUNDED)
+            values = style.with_ends(judged, name, ALL, _BOUNDED)
             found.append({"name": name, "curve": "decisions", "threshold": value, **values})
     for shown, score, own in wanted:
-        values = with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
-        one = _only_threshold(own.model) if own.model is not None else None
+        values = style.with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
+        one = None
+        if isinstance(own.model, BoundaryModel) and not own.model.groups:
+            cuts = [threshold_value(cut) for cut in own.model.score_thresholds]
+            one = cuts[0] if len(cuts) == 1 and np.isfinite(cuts[0]) else None
         if one is None and options.KIND == "threshold":
             raise UsageError(
                 f"{shown}: does not have one threshold; plot heatmap draws boundaries."
             )
         found.append({"name": shown, "curve": "decisions", "threshold": one, **values})
     return pl.DataFrame(found, schema=_SCHEMA)
-
-
-def _only_threshold(model: Model) -> float | None:
-    """Return the threshold of a boundary that has one and no more."""
-    assert isinstance(model, BoundaryModel)
-    several = model.groups or len(model.score_thresholds) != 1
-    value = None if several else threshold_value(model.score_thresholds[0])
-    return value if value is not None and np.isfinite(value) else None
 
 
 def draw_rates(shown: Points, sheet: Sheet) -> None:
@@ -225,8 +202,8 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
         name, value = own["name"][0], own["area"][0]
         said = name if value is None else f"{name}, {curve.area_name} {value:.3f}"
         sheet.curve(panel, place, said, xs, ys, "steps-pre" if curve.steps else "default")
-        ends = (own[f"{curve.y}_{end}"] for end in ("low", "high"))
-        sheet.band(panel, place, own[curve.x], *ends, step="pre" if curve.steps else None)
+        step = "pre" if curve.steps else None
+        sheet.band(panel, place, own[curve.x], own, curve.y, step=step)
     for row, look in _marked(shown, sheet, curve.x, curve.y):
         sheet.cross(panel, row, curve.x, curve.y, color=sheet.ink, zorder=3)
         panel.plot([row[curve.x]], [row[curve.y]], zorder=4, clip_on=False, **look)
@@ -237,7 +214,7 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
         panel.plot([0, 1], [0, 1], zorder=1, **sheet.guide)
     sheet.entry("chance", **sheet.guide)
     panel.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.03))
-    sheet.label(panel, x=curve.x_label, y=curve.y_label)
+    sheet.label(panel, *curve.labels)
 
 
 def _marked(shown: Points, sheet: Sheet, *needed: str) -> Iterator[tuple[dict[str, Any], Look]]:
@@ -257,8 +234,7 @@ def draw_thresholds(shown: Points, sheet: Sheet) -> None:
     for place, (rate, said) in enumerate(_AGAINST_THRESHOLD.items()):
         sheet.curve(panel, place, said, own["threshold"], own[rate], "steps-pre")
         if rate in _BOUNDED:
-            ends = (own[f"{rate}_{end}"] for end in ("low", "high"))
-            sheet.band(panel, place, own["threshold"], *ends, step="pre")
+            sheet.band(panel, place, own["threshold"], own, rate, step="pre")
     for row, look in _marked(shown, sheet, "threshold"):
         panel.axvline(row["threshold"], color=sheet.ink, lw=0.8, ls=":")
         for rate in _AGAINST_THRESHOLD:
@@ -284,7 +260,7 @@ def worth_points(source: Source, options: CurveOptions) -> Points:
     confidence = base.confidence if base.intervals else None
     worth, column, _ = _WORTHS[kind]
     table = curves(found, worth, confidence, base.seed).rename({"net_benefit": column})
-    return Points.of(kind, table, rows, interval=per_cent(confidence))
+    return Points.of(kind, table, rows, interval=style.per_cent(confidence))
 
 
 def draw_worth(shown: Points, sheet: Sheet) -> None:
@@ -301,8 +277,8 @@ def draw_worth(shown: Points, sheet: Sheet) -> None:
         bottom, top = 0.0, 1.6 * best
     for place, own in enumerate(table.partition_by("model", maintain_order=True)[:-2]):
         if own["low"].null_count() == 0:
-            ends = (own[end].clip(bottom, top) for end in ("low", "high"))
-            sheet.band(panel, place, own[at], *ends, alpha=0.18)
+            ends = own.with_columns(pl.col("low", "high").clip(bottom, top))
+            sheet.band(panel, place, own[at], ends, alpha=0.18)
         seen = own.filter(pl.col(column) >= bottom)
         sheet.curve(panel, place, own["model"][0], seen[at], seen[column])
     for name, dots in (("all", (0, (4, 3))), ("none", (0, (1, 2)))):
@@ -320,7 +296,7 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
 
     A score is sure of a row by max(p, 1 - p), and says positive where p >= 1/2.
     """
-    check_lines(options.names, "scores", "--score")
+    style.check_lines(options.names, "scores", "--score")
     spec = replace(options.judged, metrics=("count",))
     refuse(spec, "a risk-coverage curve")
     rows = read_evaluate_rows(spec, source)
@@ -341,16 +317,8 @@ def _risks(view: View) -> pl.DataFrame:
     kept, missed = np.cumsum(rows), np.cumsum(errors)
     coverage, risk = kept / view.total, missed / kept
     shown = visible(coverage, risk)
-    return pl.DataFrame(
-        {
-            "name": view.name,
-            "confidence": -sure[shown],
-            "coverage": coverage[shown],
-            "risk": risk[shown],
-            "aurc": aurc(rows, errors),
-        },
-        schema=_RISKS,
-    )
+    shares = {"coverage": coverage[shown], "risk": risk[shown], "aurc": aurc(rows, errors)}
+    return pl.DataFrame({"name": view.name, "confidence": -sure[shown], **shares}, schema=_RISKS)
 
 
 def aurc(rows: NDArray[Any], errors: NDArray[Any]) -> float:
@@ -386,5 +354,5 @@ def draw_risk(shown: Points, sheet: Sheet) -> None:
     for place, own in enumerate(shown.table.partition_by("name", maintain_order=True)):
         said = f"{own['name'][0]}, AURC {own['aurc'][0]:.4f}"
         sheet.curve(panel, place, said, own["coverage"], own["risk"])
-    panel.set(xlim=(-0.02, 1.02), ylim=(0.0, nice_end(shown.table["risk"])))
+    panel.set(xlim=(-0.02, 1.02), ylim=(0.0, style.nice_end(shown.table["risk"])))
     sheet.label(panel, x="coverage (share of rows kept, the surest first)", y="share of errors")

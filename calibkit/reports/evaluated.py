@@ -1,31 +1,56 @@
-"""What is shown of an evaluation: its picture, and its page."""
+"""What is shown of an evaluation: its picture, and its page.
+
+The page says what a reader wants to know first, then everything: UTF-8, one file, the same bytes for
+the same findings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
+import polars as pl
+
 from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
+from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import BOUNDARY
-from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.measures.result import Metrics, Number
+from calibkit.measures.result import Difference, Metrics, Number, alike
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.kinds import view_of
-from calibkit.models.page import Page, Table
+from calibkit.models.page import Page, Table, some_of
 from calibkit.options import plot
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.reports import plots, reliability
-from calibkit.reports.html import Markup, Span, number
-from calibkit.reports.html_pictures import figure_of
-from calibkit.reports.html_report import cell_of, report
-from calibkit.reports.points import MOST_LINES, Points
+from calibkit.options.metrics import meaning, stem
+from calibkit.options.plot import KINDS, HeatmapOptions, Look
+from calibkit.reports import html, plots, reliability
+from calibkit.reports.html import NOTHING, Markup, Span, escaped, number
+from calibkit.reports.style import MOST_LINES, Points
+from calibkit.version import __version__
 from calibkit.views.answer import hundredths, rule
+
+#: Metrics shown large, the first six that a score has.
+HEADLINES = (
+    *("precision", "recall", "selected", "fpr", "f1"),
+    *("accuracy", "auc", "average_precision", "log_loss", "calibration_bias", "ece", "brier"),
+    *("classwise_ece", "squared_loss", "epistemic_loss", "class_calibration_error"),
+    *("disagreement_loss", "disagreement_calibration_error"),
+)
+_MOST_HEADLINES = 6
+
+#: Metrics of a table of slices, the first eight that a score has.
+OF_SLICES = ("count", "base_rate", "mean_score", "selected", "rows_used", *HEADLINES)
+_MOST_COLUMNS = 8
+
+#: Slices whose every metric is on the page; metrics.json has them all.
+_MOST_IN_FULL = 100
+
+_CONFUSION = ("tp", "fp", "fn", "tn")
 
 _NO_PICTURES: Final = (
     "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
@@ -54,8 +79,47 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:
     """Return the HTML page of an evaluation with curves; pictures of all rows where these fit."""
-    model = options.model
+    metrics, model = found.metrics, options.model
     boundary = model if isinstance(model, BoundaryModel) else None
+    paths = [one.relative or one.path for one in source.parts]
+    inputs = some_of(["standard input" if path == "-" else path for path in paths], 3)
+    heading = html.tag("h1", html.joined(["Evaluation of ", html.tag("code", inputs)]))
+    line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
+    if options.intervals and metrics.intervals:
+        line += f" {100 * options.confidence:.10g} % confidence intervals."
+    names = list(dict.fromkeys(name for own in metrics.metrics.values() for name in own[ALL]))
+    terms: list[Markup] = []
+    for name in dict.fromkeys(map(stem, names)):  # without bounds and classes
+        terms += [html.tag("dt", html.tag("code", name)), html.tag("dd", meaning(name))]
+    signed = [[name, metrics.signature[name]] for name in names if name in metrics.signature]
+    caption = "Two numbers are comparable if their signatures are equal"
+    signatures = Table(["metric", "signature"], signed, caption, codes=(0, 1))
+    told = html.paragraphs([*found.warnings, *found.notes])
+    short = [*_in_short(boundary, metrics), *_money(options, source, boundary)]
+    return html.page(
+        f"Evaluation of {inputs}",
+        html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")])),
+        html.section("In short", html.paragraphs(short)),
+        html.section(
+            "What to know about the data",
+            html.tag("div", told, class_="warnings") if told else NOTHING,
+        ),
+        _pictures(options, source, found, boundary),
+        _story(metrics, options, boundary),
+        *(_glance(metrics, score) for score in metrics.metrics),
+        html.section("All rows", *(_all_rows(metrics, scores) for scores in alike(metrics))),
+        html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
+        html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
+        html.section("What the figures mean", html.tag("dl", html.joined(terms), class_="terms")),
+        html.section("How they were computed", html.table(signatures)),
+        html.tag("footer", f"Written by calibkit {__version__}."),
+    )
+
+
+def _pictures(
+    options: EvaluateOptions, source: Source, found: Evaluated, boundary: BoundaryModel | None
+) -> Markup:
+    """Return the pictures of all rows, those of slices, and why some are missing."""
     drawn: list[Markup] = []
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
@@ -68,27 +132,13 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
                 shown = make()
             except CalibkitError:  # raw scores, one class, too many lines: no such picture
                 continue
-            drawn.append(figure_of(shown, len(drawn), found))
+            drawn.append(_figure_of(shown, len(drawn), found))
         remark = "" if fits else _TOO_MANY
-    story: list[str | Table] = []
-    if model is not None:
-        page = Page(everything=True)
-        view_of(model).view(model, page)
-        if boundary is not None:  # what to expect on new data stands beside what was found
-            story += _beside(boundary, found.metrics)
-            page.parts[0] = rule(boundary)
-        story += filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway
-    return report(
-        found,
-        inputs=[
-            "standard input" if one.path == "-" else one.relative or one.path
-            for one in source.parts
-        ],
-        confidence=options.confidence if options.intervals else None,
-        short=[*_in_short(boundary, found.metrics), *_money(options, source, boundary)],
-        story=story,
-        pictures=drawn,
-        remark=remark,
+    every = [*(drawn or _diagrams(found.curves)), *_slice_pictures(found.metrics)]
+    return html.section(
+        "Pictures",
+        html.tag("div", html.joined(every), class_="pictures") if every else NOTHING,
+        html.paragraphs([remark] if remark else [], class_="soft"),
     )
 
 
@@ -122,8 +172,106 @@ def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:
     return reliability.of_evaluated(replace(found, curves=whole), options)
 
 
+#: What the light style draws with, and the names of these colours on the page.
+_COLOURS = {
+    "#1a1a1a": "--ink",
+    "#000000": "--ink",
+    "#d9d9d9": "--line",
+    "#ffffff": "--ground",
+    "#0072b2": "--series",
+}
+
+_STYLE = re.compile(r"<defs><style.*?</style></defs>", re.DOTALL)
+_LABEL = re.compile(r'aria-label="[^"]*"')
+_SPACES = re.compile(r' xmlns(:xlink)?="[^"]*"')  # HTML knows them
+_IDS = re.compile(r'(\bid="|url\(#|href="#)')
+
+#: The main numbers behind a picture, for people who do not see it.
+_METRICS = {"reliability": "ece", "precision-recall": "average_precision", "roc": "auc"}
+
+#: What each kind of picture says, below it.
+_WORDS = {
+    "reliability": "Calibrated scores lie on the diagonal. Dots are bins "
+    "with their intervals, the step line is isotonic regression (CORP), bars count rows.",
+    "threshold": "Precision, recall and the share of rows that raise an alert, at every threshold; "
+    "bands are intervals.",
+    "precision-recall": "What each threshold would reach: precision against recall.",
+    "roc": "Recall against the false positive rate; the diagonal is chance.",
+    "heatmap": "Share of positives over score and uncertainty, with the boundary.",
+    "dispersion": "What the distance from the raters consists of: calibration, which a map can "
+    "correct, and dispersion, which it cannot.",
+    "disagreement": "How often two raters differ, against the predicted chance that they do.",
+}
+
+
+def _figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
+    """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
+    title = KINDS[shown.kind].HEADING
+    svg = plots.picture(shown, Look(title="", transparent=True)).decode()
+    name = _METRICS.get(shown.kind, "epistemic_loss")
+    values = [
+        f"{score}: {name} {number(slices[ALL][name])}"
+        for score, slices in found.metrics.metrics.items()
+        if slices[ALL].get(name) is not None
+    ]
+    alt = f"{title} ({'; '.join(values)})." if values else f"{title}."
+    # As an element of the page, in its colours; two pictures of one page may not share names.
+    element = _STYLE.sub("", svg[svg.index("<svg ") :], count=1)
+    element = _SPACES.sub("", element, count=2)
+    element = _IDS.sub(lambda found: f"{found[1]}picture{place}-", element)
+    for colour, of_page in _COLOURS.items():
+        element = element.replace(colour, f"var({of_page})")
+    element = _LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip()
+    return html.figure(Markup(element), f"{title}. {_WORDS[shown.kind]}")
+
+
+def _cell(metrics: Metrics, score: str, part: str, name: str) -> Number | Span | None:
+    """Return a metric, with its interval where there is one."""
+    value = metrics.metrics[score][part].get(name)
+    own = metrics.intervals.get(score, {}).get(part, {}).get(name)
+    return value if own is None else Span(value, own.low, own.high)
+
+
+def _chosen(values: dict[str, Number], wanted: Sequence[str], most: int) -> list[str]:
+    known = [name for name in dict.fromkeys(wanted) if name in values]
+    return known[:most] or [name for name in values if not name.endswith("]")][:most]
+
+
+def _glance(metrics: Metrics, score: str) -> Markup:
+    """Return the main figures of a score, large."""
+    values = metrics.metrics[score][ALL]
+    cards = []
+    for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
+        cell = _cell(metrics, score, ALL, name)
+        lines = [html.tag("dt", name.replace("_", " "), title=meaning(name))]
+        lines.append(html.tag("dd", number(values[name])))
+        if isinstance(cell, Span):
+            lines.append(html.tag("dd", cell.ends, class_="interval"))
+        cards.append(html.tag("div", html.joined(lines)))
+    return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
+
+
+def _story(metrics: Metrics, options: EvaluateOptions, boundary: BoundaryModel | None) -> Markup:
+    """Return what decisions came to: each confusion matrix, and the boundary's own words."""
+    told: list[str | Table] = []
+    if options.model is not None:
+        page = Page(everything=True)
+        view_of(options.model).view(options.model, page)
+        if boundary is not None:  # what to expect on new data stands beside what was found
+            told += _beside(boundary, metrics)
+            page.parts[0] = rule(boundary)
+        told += filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway
+    counted = [
+        _confusion(score, slices[ALL])
+        for score, slices in metrics.metrics.items()
+        if all(slices[ALL].get(name) is not None for name in _CONFUSION)
+    ]
+    parts = [html.table(one) if isinstance(one, Table) else html.paragraphs([one]) for one in told]
+    return html.section("Boundary" if told else "Decisions", *counted, *parts)
+
+
 #: Bounds that metrics call otherwise.
-_METRICS = {"capacity": "selected_share"}
+_CALLED = {"capacity": "selected_share"}
 
 
 def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
@@ -160,19 +308,10 @@ def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None
     column = None if model is None else model.columns.get("value")
     if column is None or column.name not in source.schema or options.weight is not None:
         return []
-    own = replace(
-        options,
-        by=None,
-        grid=None,
-        groups=None,
-        weight=column.name,
-        weight_kind="sampling",
-        metrics=("tp", "fp", "fn"),
-        top=(),
-        intervals=False,
-    )
+    own: dict[str, Any] = dict.fromkeys(("by", "grid", "groups")) | {"top": (), "intervals": False}
+    own |= {"weight": column.name, "weight_kind": "sampling", "metrics": ("tp", "fp", "fn")}
     try:
-        values = evaluate(own, source).metrics.metrics[BOUNDARY][ALL]
+        values = evaluate(replace(options, **own), source).metrics.metrics[BOUNDARY][ALL]
     except CalibkitError as error:  # a value is missing or negative
         return [f"{column.name} is not summed: {error}"]
     found, wrong, missed = (float(values[name] or 0.0) for name in ("tp", "fp", "fn"))
@@ -192,7 +331,7 @@ def _found(metrics: Metrics, name: str) -> Number | Span | None:
     """Return a figure of the boundary, with its interval where there is one."""
     reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
     under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
-    return cell_of(metrics, under, ALL, name)
+    return _cell(metrics, under, ALL, name)
 
 
 def _beside(model: BoundaryModel, metrics: Metrics) -> list[Table]:
@@ -216,16 +355,22 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
     certificate, lines = model.fit.certificate, []
     for name, bound in model.objective.subject_to.items():
-        cell = _found(metrics, _METRICS.get(name, name))
+        cell = _found(metrics, _CALLED.get(name, name))
         value = cell.value if isinstance(cell, Span) else cell
         whole = name == "capacity" and bound >= 1.0
         if value is None or "value" in model.columns or whole:
             continue
         least = name in ("precision", "recall")
         word = "meets" if (value >= bound if least else value <= bound) else "misses"
+        chance = ""
+        if isinstance(cell, Span) and cell.low is not None and cell.high is not None:
+            open_ = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+            chance = (
+                "; its interval includes the bound" if open_ else ", as does its whole interval"
+            )
         lines.append(
             f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
-            f"which {word} it{_chance(cell, bound, least)}."
+            f"which {word} it{chance}."
         )
     if certificate is not None:
         promised = " and ".join(one.text for one in certificate.all)
@@ -237,9 +382,105 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
     return lines
 
 
-def _chance(cell: object, bound: float, least: bool) -> str:
-    """Say whether the interval leaves it open that the bound is met."""
-    if not isinstance(cell, Span) or cell.low is None or cell.high is None:
-        return ""
-    both = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
-    return "; its interval includes the bound" if both else ", as does its whole interval"
+def _confusion(score: str, values: dict[str, Number]) -> Markup:
+    columns = [html.tag("th", f"label {side}", scope="col") for side in ("positive", "negative")]
+    lines = []
+    for name, counts in (("selected", ("tp", "fp")), ("not selected", ("fn", "tn"))):
+        cells = [html.tag("td", html.cell_text(values[one])) for one in counts]
+        lines.append(html.tag("tr", html.tag("th", name, scope="row"), *cells))
+    parts = [
+        html.tag("caption", f"Confusion matrix of {score}: rows on these data"),
+        html.tag("thead", html.tag("tr", html.tag("td"), *columns)),
+        html.tag("tbody", html.joined(lines)),
+    ]
+    return html.tag("div", html.tag("table", html.joined(parts), class_="confusion"), class_="wide")
+
+
+def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
+    """Yield a reliability diagram a score, of all rows."""
+    if curves is None or "curve" not in curves.columns:
+        return
+    for score in curves["score"].unique(maintain_order=True):
+        own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
+        if drawing := html.reliability(own):
+            words = (
+                f"Reliability of {score}: a dot a bin with its interval; the line is isotonic "
+                "regression (CORP). On the dashed line scores say how often rows are positive."
+            )
+            yield html.figure(drawing, words)
+
+
+def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
+    """Yield a picture a score: its first headline with an interval, slice by slice."""
+    for score, slices in metrics.metrics.items():
+        bounded = metrics.intervals.get(score, {}).get(ALL, {})
+        names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
+        for name in names[:1]:
+            cells = [(part, _cell(metrics, score, part, name)) for part in slices]
+            values = [(part, cell) for part, cell in cells if isinstance(cell, Span)]
+            if drawing := html.slices(name, values):
+                rest = len(slices) - html.MOST_SLICES
+                more = f" The first {html.MOST_SLICES} are drawn." if rest > 0 else ""
+                words = (
+                    f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
+                )
+                yield html.figure(drawing, words)
+
+
+def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
+    """Return the metrics of all rows, a column a score; those of single classes folded away."""
+    header, caption = ["metric", *scores], "Metrics on all rows"
+    main, single = (
+        [
+            [name, *(_cell(metrics, score, ALL, name) for score in scores)]
+            for name in metrics.metrics[scores[0]][ALL]
+            if name.endswith("]") == of_class
+        ]
+        for of_class in (False, True)
+    )
+    classes = Table(header, single, f"{caption}, class by class", codes=(0,))
+    return html.folding(Table(header, main, caption, codes=(0,)), "Each class", classes)
+
+
+def _differences(metrics: Metrics, pair: str) -> Markup:
+    """Return by how much two scores differ, on all rows and folded away on slices."""
+    slices = metrics.differences[pair]
+
+    def cells(found: Difference) -> list[object]:
+        """Return a difference, and whether its interval leaves open that there is none."""
+        inside = "–"
+        if found.low is not None and found.high is not None:
+            inside = "yes" if found.low <= 0.0 <= found.high else "no"
+        return [Span(found.value, found.low, found.high, signed=True), inside]
+
+    own = [[name, *cells(found)] for name, found in slices[ALL].items() if not name.endswith("]")]
+    rest = [
+        [part, name, *cells(found)]
+        for part in [part for part in slices if part != ALL][:_MOST_IN_FULL]
+        for name, found in slices[part].items()
+        if found.value is not None and not name.endswith("]")
+    ]
+    header = ["metric", "difference", "0 inside"]
+    title = f"{pair} on all rows: the first less the baseline"
+    main = Table(header, own, title, codes=(0,))
+    each = Table(["slice", *header], rest, f"{pair} by slice", codes=(0, 1))
+    return html.folding(main, "On slices", each)
+
+
+def _slices(metrics: Metrics, score: str) -> Markup:
+    """Return a line a slice with the main metrics, and folded away all of them."""
+    slices = metrics.metrics[score]
+    if len(slices) < 2:
+        return NOTHING
+    names = _chosen(slices[ALL], OF_SLICES, _MOST_COLUMNS)
+    short = [[part, *(values.get(name) for name in names)] for part, values in slices.items()]
+    shown = [part for part in slices if part != ALL][:_MOST_IN_FULL]
+    full = [
+        [part, name, _cell(metrics, score, part, name)] for part in shown for name in slices[part]
+    ]
+    rest = len(slices) - 1 - len(shown)
+    more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""
+    caption = f"Every metric of {score} by slice{more}"
+    every = Table(["slice", "metric", "value"], full, caption, codes=(0, 1))
+    main = Table(["slice", *names], short, f"{score} by slice", codes=(0,))
+    return html.folding(main, "Every metric", every)

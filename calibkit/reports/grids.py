@@ -11,15 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from calibkit.bins.binning import check_bins, fit_grid, grid_frame
-from calibkit.bins.grid_table import is_grid_table, read_grid_table
+from calibkit.bins.binning import check_bins, fit_grid, grid_frame, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.measures.curves import with_intervals
-from calibkit.options.grid_plots import GridPlot, PositivityOptions
-from calibkit.reports.points import Points, check_lines, nice_end, per_cent
-from calibkit.reports.style import Sheet, with_room
+from calibkit.measures.reliability import with_intervals
+from calibkit.options.plot import GridPlot, PositivityOptions
+from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cent, with_room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +32,8 @@ _NEAR = 0.1
 #: Probabilities that are named, those first that have to be.
 _NAMED = (0.5, 0.1, 0.9, 0.01, 0.99, 0.001, 0.999, 0.0001, 0.9999, 1e-05, 0.99999, 1e-06)
 
+_ROLES = ("score", "uncertainty")
+
 #: Rows that a cell should have on average, where the user names no number of bins.
 LEAST_ROWS = 25
 
@@ -45,20 +45,11 @@ class GridCells:
     frame: pl.DataFrame  # as `calibkit.bins.binning.grid_frame`
     rows: ScoreRows | None  # those it counts, None where a table was read
     whole: bool  # whether counts are numbers of rows, so that they have exact intervals
-    #: What axes and legends say: the columns `score` and `uncertainty`, empty without one, and the
-    #: `scale` of the scores.
+    #: What axes and legends say: the columns `score` and `uncertainty`, empty without one, the `scale`
+    #: of the scores, and the `axis` where these stand: at their ``value`` or their ``logit``.
     words: Mapping[str, str]
-    axis: str  # where scores stand: at their ``value`` or their ``logit``
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def highest(self) -> float:
-        """The highest score; of a table the highest mean of a cell."""
-        if self.rows is not None:
-            return float(self.rows.score.max())
-        found = self.frame["mean_score"].max()
-        return float(found) if isinstance(found, float) else 1.0
 
 
 def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> GridCells:
@@ -67,7 +58,23 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
     Where the user names no numbers, it has so many `levels`, and score bins at `most`.
     """
     if is_grid_table(source):
-        return _from_table(source, options)
+        table = read_grid_table(source, options.columns)
+        if table.grid.order != "uncertainty-score":
+            file = source.parts[0].path
+            raise UsageError(
+                f"{file}: bins the uncertainties within each score bin; a picture needs `calibkit bin "
+                "--order uncertainty-score`.",
+                file=file,
+            )
+        places = ["uncertainty_bin", "score_bin"]
+        means = source.read([*places, "mean_score"]).sort(places)["mean_score"].cast(pl.Float64)
+        frame, score, spread = grid_frame(table.grid), *map(table.columns.get, _ROLES)
+        assert score is not None  # every table has one
+        named = spread.name if spread is not None and table.grid.shape[0] > 1 else ""
+        axis = _axis_of(options, frame, score.measure)
+        words = {"score": score.name, "scale": score.measure, "uncertainty": named, "axis": axis}
+        whole = table.grid.unit.size == 1.0
+        return GridCells(frame=frame.with_columns(means), rows=None, whole=whole, words=words)
     rows = read_score_rows(source, options.columns, positive_must_occur=False)
     uncertain = rows.uncertainty is not None
     bins = options.uncertainty_bins or (levels if uncertain else 1)
@@ -85,38 +92,11 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
         words={
             "score": rows.options.score,
             "scale": scale,
+            "axis": axis,
             "uncertainty": rows.options.uncertainty or "",
         },
-        axis=axis,
         warnings=rows.warnings,
         notes=rows.notes,
-    )
-
-
-def _from_table(source: Source, options: GridPlot) -> GridCells:
-    """Return the grid that a table of ``calibkit bin`` holds."""
-    found = read_grid_table(source, options.columns)
-    if found.grid.order != "uncertainty-score":
-        raise UsageError(
-            f"{source.parts[0].path}: bins the uncertainties within each score bin; a picture needs "
-            "`calibkit bin --order uncertainty-score`.",
-            file=source.parts[0].path,
-        )
-    frame = grid_frame(found.grid)
-    given = source.read(["uncertainty_bin", "score_bin", "mean_score"]).sort(
-        "uncertainty_bin", "score_bin"
-    )
-    score, spread = found.columns["score"], found.columns.get("uncertainty")
-    return GridCells(
-        frame=frame.with_columns(given["mean_score"].cast(pl.Float64)),
-        rows=None,
-        whole=found.grid.unit.size == 1.0,
-        words={
-            "score": score.name,
-            "scale": score.measure,
-            "uncertainty": spread.name if spread is not None and found.grid.shape[0] > 1 else "",
-        },
-        axis=_axis_of(options, frame, score.measure),
     )
 
 
@@ -178,8 +158,7 @@ def points(source: Source, options: PositivityOptions) -> Points:
     bounded = options.intervals and cells.whole
     table = with_intervals(cells.frame, options.confidence if bounded else None)
     interval = per_cent(options.confidence, table["low"].count())
-    words = {**cells.words, "axis": cells.axis, "interval": interval}
-    return Points.of("positivity", table, cells, **words)
+    return Points.of("positivity", table, cells, **cells.words, interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -193,7 +172,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         own = held.filter(pl.col("uncertainty_bin") == place)
         x, y = x_of(own["mean_score"].to_numpy()), own["positivity"].to_numpy()
         sheet.series(panel, place, x, y, zorder=3)
-        sheet.whiskers(panel, place, x, own["low"], own["high"])
+        sheet.whiskers(panel, place, x, own)
         sheet.entry(f"{spread}: {name}" if spread else name, **sheet.line(place))
     if words["scale"] == "probability":
         most = nice_end(held["mean_score"])

@@ -1,10 +1,13 @@
-"""Positivity over score and uncertainty as a heat map, with decision boundaries drawn.
+"""Heat maps with decision boundaries: positivity over score and uncertainty, what a boundary selects.
 
 Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
 performance", figure 1 (b).
 
 The height of a level is its share of the rows: uncertainties stand at their rank, so that a few
-extreme ones do not squeeze the others.  Scores stand at their value.
+extreme ones do not squeeze the others.  Scores stand at their value.  Of a boundary over several
+uncertainties two are drawn: a cell is as wide and as high as the share of the rows between its edges,
+and of its rows, whatever their other uncertainties and their scores are, the share that is selected is
+shown.
 """
 
 from __future__ import annotations
@@ -19,24 +22,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.apply.apply import apply_model, plan_application
+from calibkit.columns.columns import CellGrid
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.weights import in_units
-from calibkit.errors import UsageError
+from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.decide import level_thresholds
+from calibkit.methods.boundary.application import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
-from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.reports.grids import (
-    FARTHEST,
-    GridCells,
-    grid_cells,
-    level_ends,
-    log_odds,
-    name_odds,
-)
-from calibkit.reports.points import Points, check_lines, nice_end, schema
-from calibkit.reports.style import Sheet, with_room
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.plot import HeatmapOptions, RegionsOptions
+from calibkit.reports import style
+from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
+from calibkit.reports.style import Points, Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ MOST_CELLS = 800
 
 #: Columns of the table.  ``kind`` is ``cell``, or ``boundary``: a rectangle that the boundary
 #: ``name`` selects, from the threshold ``score_low`` up.
-_SCHEMA = schema(
+_HEATMAP = style.schema(
     "kind name",
     *("uncertainty_low", "uncertainty_high", "rank_low", "rank_high", "score_low", "score_high"),
     *("count", "positives", "positivity"),
@@ -63,28 +63,24 @@ Point = tuple[float, float]
 Ranks = Callable[[float, str], float]
 
 
-def points(source: Source, options: HeatmapOptions) -> Points:
+def heatmap_points(source: Source, options: HeatmapOptions) -> Points:
     """Return the cells of a grid with their positivity, and what each boundary selects.
 
     ``rank_low`` and ``rank_high`` are the shares of rows with an uncertainty below the limits.
     """
-    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+    style.check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
     cells = grid_cells(source, options, 10, 20)
     ends, level = level_ends(cells.frame), cells.frame["uncertainty_bin"].to_numpy()
     frames = [
         cells.frame.select(
             pl.lit("cell").alias("kind"),
-            "uncertainty_low",
-            "uncertainty_high",
+            *("uncertainty_low", "uncertainty_high", "score_low", "score_high", "positivity"),
             pl.Series("rank_low", ends[level]),
             pl.Series("rank_high", ends[level + 1]),
-            "score_low",
-            "score_high",
             pl.col("count", "positives").cast(pl.Float64),
-            "positivity",
         )
     ]
-    ranks, warnings = _ranks(cells), list(cells.warnings)
+    ranks, warnings = _ranks_of(cells), list(cells.warnings)
     for name, given in options.boundaries:
         model = boundary_of(name, given)
         frames.append(_regions(name, model, ranks))
@@ -95,12 +91,16 @@ def points(source: Source, options: HeatmapOptions) -> Points:
                     f"{name} decides by the {role} {model.columns[role].name!r}, but the picture "
                     f"shows {drawn!r}"
                 )
-    table = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames], how="diagonal_relaxed")
-    words = {**cells.words, "axis": cells.axis, "highest": repr(cells.highest)}
-    return Points.of("heatmap", table, replace(cells, warnings=tuple(warnings)), **words)
+    table = pl.concat([pl.DataFrame(schema=_HEATMAP), *frames], how="diagonal_relaxed")
+    # The highest score; of a table the highest mean of a cell.
+    of = cells.frame["mean_score"] if cells.rows is None else cells.rows.score
+    most: Any = of.max()
+    highest = repr(1.0 if most is None else float(most))
+    told = replace(cells, warnings=tuple(warnings))
+    return Points.of("heatmap", table, told, **cells.words, highest=highest)
 
 
-def draw(shown: Points, sheet: Sheet) -> None:
+def draw_heatmap(shown: Points, sheet: Sheet) -> None:
     """Draw the cells, a bar of their colours, and the outline of what each boundary selects."""
     (panel,) = sheet.panels()
     panel.grid(visible=False)
@@ -112,7 +112,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         )
     cells = table.filter(pl.col("kind") == "cell", pl.col("score_low").is_not_null())
     regions = table.filter(pl.col("kind") == "boundary")
-    left, right = _ends(pl.concat([cells, regions]), shown.words)
+    left, right = _score_ends(pl.concat([cells, regions]), shown.words)
     held = cells.filter(pl.col("count") > 0)
     across = (np.clip(held[f"score_{end}"].to_numpy(), left, right) for end in ("low", "high"))
     along = (held[f"rank_{end}"].to_numpy() for end in ("low", "high"))
@@ -128,17 +128,17 @@ def draw(shown: Points, sheet: Sheet) -> None:
         for rank, value in ticks.iter_rows()
         if value is not None and np.isfinite(value) and 0.0 < rank < 1.0
     ]
-    panel.set_yticks(*with_room(borders, 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6)))
+    panel.set_yticks(*style.with_room(borders, 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6)))
     spread = shown.words["uncertainty"]
     sheet.label(panel, x=shown.words["score"], y=f"{spread} (by rank)" if spread else "rows")
 
 
-def _ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
+def _score_ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
     """Return where the axis of scores begins and ends: limits of bins have no outer ends."""
     limits = pl.concat([table["score_low"], table["score_high"]])
     inner = limits.filter(limits.is_finite())
     if words["scale"] == "probability" and words["axis"] == "value":
-        return 0.0, nice_end(inner, pl.Series([float(words["highest"])]))
+        return 0.0, style.nice_end(inner, pl.Series([float(words["highest"])]))
     if not inner.len():
         return -1.0, 1.0
     ends: Any = inner.min(), inner.max()
@@ -194,7 +194,7 @@ def _draw_outline(
     sheet.entry(own["name"][0], under, **over)
 
 
-def _ranks(cells: GridCells) -> Ranks:
+def _ranks_of(cells: GridCells) -> Ranks:
     """Return what tells the share of rows whose uncertainty lies below a value.
 
     Of a table that was read it knows the borders of its levels alone; the second argument says what
@@ -244,47 +244,42 @@ def _regions(name: str, model: BoundaryModel, ranks: Ranks) -> pl.DataFrame:
 
     What a stochastic boundary selects by chance has a name of its own.
     """
+    sure, edges = level_thresholds(model).tolist(), model.uncertainty_edges
+
+    def levels(own: Any) -> list[tuple[float, float]]:
+        """Return the limits of levels; rows of a bin without any count as level 0."""
+        return list(pairwise([-np.inf, *(own or [np.inf] * (len(sure) - 1)), np.inf]))
+
+    #: Its name, uncertainties [low, high) and scores [start, end).
+    found: list[tuple[str, float, float, float, float]] = []
+    if model.order == "score-uncertainty":
+        assert model.score_edges is not msgspec.UNSET
+        columns: Any = zip(pairwise([-np.inf, *model.score_edges, np.inf]), edges, strict=True)
+        for (start, end), own in columns:
+            chosen = zip(levels(own), sure, strict=True)
+            found += [(name, *level, start, end) for level, cut in chosen if cut <= start < end]
+    else:
+        found = [(name, *own, at, np.inf) for own, at in zip(levels(edges), sure, strict=True)]
+        if model.random_thresholds is not msgspec.UNSET:
+            chance = map(threshold_value, model.random_thresholds)
+            for own, start, end in zip(levels(edges), chance, sure, strict=True):
+                by_chance = (start, np.inf if np.isnan(end) else end)
+                found.append((f"{name}, by chance", *own, *by_chance))
     rows = [
         {
             "kind": "boundary",
-            "name": name if not chance else f"{name}, by chance",
+            "name": said,
+            "score_low": start,
+            "score_high": end,
             "uncertainty_low": low,
             "uncertainty_high": high,
             "rank_low": ranks(low, name),
             "rank_high": ranks(high, name),
-            "score_low": start,
-            "score_high": end,
         }
-        for low, high, start, end, chance in _rectangles(model)
+        for said, low, high, start, end in found
+        if low < high and not np.isnan(start)
     ]
     return pl.DataFrame(rows or [{"kind": "boundary", "name": name}])
-
-
-def _rectangles(model: BoundaryModel) -> list[tuple[float, float, float, float, bool]]:
-    """Return uncertainties [low, high), scores [start, end) and whether by chance, of each one."""
-    sure, edges = level_thresholds(model).tolist(), model.uncertainty_edges
-    if model.order == "score-uncertainty":
-        assert model.score_edges is not msgspec.UNSET
-        columns: Any = zip(pairwise([-np.inf, *model.score_edges, np.inf]), edges, strict=True)
-        found = [
-            (*levels, start, end, False)
-            for (start, end), own in columns
-            for levels, cut in zip(_levels(own, len(sure)), sure, strict=True)
-            if cut <= start < end
-        ]
-    else:
-        levels = _levels(edges, len(sure))
-        found = [(*own, start, np.inf, False) for own, start in zip(levels, sure, strict=True)]
-        if model.random_thresholds is not msgspec.UNSET:
-            chance = map(threshold_value, model.random_thresholds)
-            for own, start, end in zip(levels, chance, sure, strict=True):
-                found.append((*own, start, np.inf if np.isnan(end) else end, True))
-    return [one for one in found if one[0] < one[1] and not np.isnan(one[2])]
-
-
-def _levels(edges: Any, count: int) -> list[tuple[float, float]]:
-    """Return the limits of uncertainty levels; rows of a bin without any count as level 0."""
-    return list(pairwise([-np.inf, *(edges or [np.inf] * (count - 1)), np.inf]))
 
 
 def outline(
@@ -346,3 +341,148 @@ def _runs(marked: NDArray[np.bool_], ends: Floats) -> list[tuple[float, float]]:
     """Return the stretches of marked intervals; interval i lies between ends i - 1 and i."""
     steps = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]])))
     return [(float(ends[start - 1]), float(ends[stop - 1])) for start, stop in steps.reshape(-1, 2)]
+
+
+_CELL_RANKS = ("x_rank_low", "x_rank_high", "y_rank_low", "y_rank_high")
+
+#: Columns of the table, a row for each cell and decision: where it lies, its rows and how many of them
+#: get the decision, and the lowest and the highest threshold there (over the other uncertainties).
+_REGIONS = style.schema(
+    "decision",
+    *("x_low", "x_high", "y_low", "y_high"),
+    *_CELL_RANKS,
+    *("count", "decided", "share", "threshold_low", "threshold_high"),
+)
+
+
+def _model(options: RegionsOptions) -> tuple[BoundaryModel, list[int]]:
+    """Return the boundary, and which two of its uncertainties are drawn."""
+    ((name, given),) = options.boundaries
+    model = boundary_of(name, given)
+    if model.partition is msgspec.UNSET:
+        raise UsageError(f"{name}: has one uncertainty or none; plot heatmap draws it.", file=name)
+    known = [model.columns[role].name for role in model.spreads]
+    for one in options.names:
+        if one not in known:
+            raise UsageError(
+                f"--uncertainty {one} is none of the boundary's{nearest(one, known)}; they are "
+                f"{', '.join(known)}."
+            )
+    return model, [known.index(one) for one in options.names or known[:2]]
+
+
+def _applied(options: RegionsOptions, keep: tuple[str, ...]) -> ApplyOptions:
+    return ApplyOptions(
+        keep=keep,
+        overwrite_columns=True,
+        on_missing="null" if options.on_missing == "drop" else "error",
+    )
+
+
+def region_columns(source: Source, options: RegionsOptions) -> dict[str, str]:
+    """Return the column of each role that the boundary reads."""
+    model, _ = _model(options)
+    return plan_application(model, source, _applied(options, ())).reads.needed
+
+
+def region_points(source: Source, options: RegionsOptions) -> Points:
+    """Return the cells of two uncertainties, and what the boundary decides there."""
+    model, drawn = _model(options)
+    assert model.partition is not msgspec.UNSET
+    spreads = [model.columns[model.spreads[place]] for place in drawn]
+    names = tuple(one.name for one in spreads)
+    found = apply_model(model, source, _applied(options, names))
+    frame = found.frame.filter(pl.col("decision").is_not_null())
+    if not frame.height:
+        raise style.undrawable(source, "no row has a decision")
+    edges = tuple(np.array(model.partition.edges[place], np.float64) for place in drawn)
+    grid, where = CellGrid(names, edges), RowFinder(source)
+    cell = grid.of([as_fitted(one, frame[one.name], where) for one in spreads]).astype(np.int64)
+    count = np.bincount(cell, minlength=grid.cells)
+    leaves = np.array(model.partition.leaves).reshape(model.partition.shape)
+    others = tuple(axis for axis in range(leaves.ndim) if axis not in drawn)
+    cuts = {"selected": level_thresholds(model)}
+    if model.review_thresholds is not msgspec.UNSET:
+        review = np.array([threshold_value(value) for value in model.review_thresholds])
+        cuts = {"block": cuts["selected"], "review": review}
+    reached = [count.reshape(grid.shape).sum(axis=1 - axis).cumsum() for axis in (0, 1)]
+    ranks = [np.append(0.0, own) / count.sum() for own in reached]
+    limits = [np.concatenate([[-np.inf], own, [np.inf]]) for own in edges]
+    x, y = (own.ravel() for own in np.indices(grid.shape))
+    tables = []
+    for decision, thresholds in cuts.items():
+        taken = (frame["decision"] == (1 if decision == "selected" else decision)).to_numpy()
+        decided = np.bincount(cell, taken, grid.cells)
+        lowest = np.where(np.isnan(thresholds), np.inf, thresholds)[leaves]
+        ends = [of(lowest, axis=others) for of in (np.min, np.max)]
+        ends = [(own.T if drawn[0] > drawn[1] else own).ravel() for own in ends]
+        own = {
+            f"{axis}{rank}_{end}": borders[at + place]
+            for axis, at, values in (("x", x, 0), ("y", y, 1))
+            for rank, borders in (("", limits[values]), ("_rank", ranks[values]))
+            for place, end in enumerate(("low", "high"))
+        }
+        own |= {"count": count, "decided": decided, "share": decided / np.maximum(count, 1)}
+        own |= {"threshold_low": ends[0], "threshold_high": ends[1]}
+        tables.append(pl.DataFrame(own).with_columns(decision=pl.lit(decision)))
+    table = pl.concat(tables).select(_REGIONS.names()).cast(_REGIONS)
+    words = {"x": names[0], "y": names[1], "score": model.columns["score"].name}
+    return Points(kind=options.KIND, table=table, words=words, warnings=found.warnings)
+
+
+def draw_regions(shown: Points, sheet: Sheet) -> None:
+    """Draw the cells by the share decided, the borders of thresholds, and these where there is room."""
+    decisions = shown.table.partition_by("decision", maintain_order=True)
+    share = 1.0 / len(decisions)
+    for panel, table in zip(sheet.panels(*[1.0] * len(decisions)), decisions, strict=True):
+        panel.grid(visible=False)
+        held = table.filter(pl.col("count") > 0)
+        ends = tuple(held[name].to_numpy() for name in _CELL_RANKS)
+        said = f"share to {table['decision'][0]}" if share < 1.0 else "share of rows selected"
+        draw_cells(panel, ends, held["share"].to_numpy(), said, sheet)
+        _draw_thresholds(panel, table, sheet, share)
+        panel.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+        rooms = 4.5 * sheet.letters / sheet.size[0], 2.0 * sheet.letters / sheet.size[1] / share
+        for axis, room, place in zip(
+            "xy", rooms, (panel.set_xticks, panel.set_yticks), strict=True
+        ):
+            edges = table.select(f"{axis}_rank_high", f"{axis}_high").unique().sort(f"{axis}_high")
+            inner = [(rank, f"{edge:.3g}") for rank, edge in edges.iter_rows() if 0.0 < rank < 1.0]
+            place(*style.with_room(inner, room / (72 * 0.6)))
+        sheet.label(panel, y=f"{shown.words['y']} (by rank)", share=share)
+    sheet.label(panel, x=f"{shown.words['x']} (by rank)")
+
+
+def _draw_thresholds(panel: Axes, table: pl.DataFrame, sheet: Sheet, share: float) -> None:
+    """Draw lines between cells of different thresholds; write these where regions begin, with room."""
+    held = list(table.filter(pl.col("count") > 0).iter_rows(named=True))
+    cuts = {  # those of each cell, by its lower left corner
+        (row["x_rank_low"], row["y_rank_low"]): (row["threshold_low"], row["threshold_high"])
+        for row in held
+    }
+    for row in held:
+        left, right, low, high = (row[name] for name in _CELL_RANKS)
+        own = cuts[left, low]
+        if cuts.get((right, low), own) != own:
+            panel.plot([right, right], [low, high], color=OUTLINES[0], lw=1.3)
+        if cuts.get((left, high), own) != own:
+            panel.plot([left, right], [high, high], color=OUTLINES[0], lw=1.3)
+        before = table.filter(
+            (pl.col("x_rank_high") == left) & (pl.col("y_rank_low") == low)
+            | (pl.col("y_rank_high") == low) & (pl.col("x_rank_low") == left)
+        ).select("threshold_low", "threshold_high")
+        text = " to ".join(_named(cut) for cut in dict.fromkeys(own))
+        wide, tall = 43.0 * (right - left) * sheet.size[0], 43.0 * (high - low) * sheet.size[1]
+        small = 0.7 * sheet.letters  # in points, as are the sides of the cell
+        room = wide > 0.56 * small * (len(text) + 1) and tall * share > 1.6 * small
+        if room and own not in before.rows():
+            bright = row["share"] > 0.6 * float(max(table["share"].to_list()))
+            where = (left + right) / 2, (low + high) / 2
+            colour = "#000000" if bright else "#FFFFFF"
+            panel.text(*where, text, ha="center", va="center", fontsize=small, color=colour)
+
+
+def _named(threshold: float) -> str:
+    if threshold == -np.inf:
+        return "all"
+    return "none" if threshold == np.inf else f"≥ {threshold:.3g}"

@@ -5,7 +5,7 @@
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
     to_bytes(figure, "svg") -> bytes          its bytes, the same each time
 
-A kind is a class of options in `calibkit.options.grid_plots.KINDS`, and here two functions:
+A kind is a class of options in `calibkit.options.plot.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
 """
 
@@ -14,25 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from calibkit.bins.grid_table import is_grid_table
+from calibkit.bins.binning import is_grid_table
 from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
-from calibkit.options.grid_plots import KINDS, BinnedPlot, RegionsOptions
-from calibkit.options.plot import JudgedPlot, Look, PlotOptions, WatchPlotOptions
-from calibkit.reports import (
-    comparisons,
-    curves,
-    ece_at,
-    grids,
-    heatmap,
-    recall_gain,
-    regions,
-    reliability,
-    watch,
+from calibkit.options.plot import (
+    KINDS,
+    BinnedPlot,
+    JudgedPlot,
+    Look,
+    PlotOptions,
+    RegionsOptions,
+    WatchPlotOptions,
 )
-from calibkit.reports.points import Points
-from calibkit.reports.style import AxesSheet, Sheet, need_matplotlib, settings, to_bytes
+from calibkit.reports import comparisons, curves, grids, heatmap, reliability
+from calibkit.reports.style import AxesSheet, Points, Sheet, need_matplotlib, settings, to_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,21 +44,21 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
     "risk-coverage": (curves.risk_points, curves.draw_risk),
     "threshold": (curves.rate_points, curves.draw_thresholds),
     "positivity": (grids.points, grids.draw),
-    "heatmap": (heatmap.points, heatmap.draw),
-    "regions": (regions.points, regions.draw),
-    "recall-gain": (recall_gain.points, recall_gain.draw),
-    "ece-at": (ece_at.points, ece_at.draw),
+    "heatmap": (heatmap.heatmap_points, heatmap.draw_heatmap),
+    "regions": (heatmap.region_points, heatmap.draw_regions),
+    "recall-gain": (comparisons.gain_points, comparisons.draw_gain),
+    "ece-at": (comparisons.ece_points, comparisons.draw_ece),
     "bias": (comparisons.bias_points, comparisons.draw_bias),
     "dispersion": (comparisons.dispersion_points, comparisons.draw_dispersion),
-    "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
+    "disagreement": (reliability.disagreement_points, reliability.draw),
     "auc-lift": (comparisons.lift_points, comparisons.draw_lift),
-    "watch": (watch.points, watch.draw),
+    "watch": (comparisons.watch_points, comparisons.draw_watch),
 }
 
 
 def opened(inputs: Sequence[str], options: PlotOptions) -> Source | None:
     """Return what a picture shows of inputs that are no rows: states of a watch; None for rows."""
-    return watch.of_states(inputs) if isinstance(options, WatchPlotOptions) else None
+    return comparisons.nights_of(inputs) if isinstance(options, WatchPlotOptions) else None
 
 
 def points(source: Source, options: PlotOptions) -> Points:
@@ -73,9 +69,9 @@ def points(source: Source, options: PlotOptions) -> Points:
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     """Return the column of each role that a picture reads."""
     if isinstance(options, WatchPlotOptions):
-        return watch.columns(source)
+        return comparisons.night_columns(source)
     if isinstance(options, RegionsOptions):
-        return regions.columns(source, options)
+        return heatmap.region_columns(source, options)
     if isinstance(options, JudgedPlot):
         return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)

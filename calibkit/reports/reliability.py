@@ -15,12 +15,11 @@ import polars as pl
 
 from calibkit.errors import DataError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
-from calibkit.evaluation.slices import ALL
+from calibkit.evaluation.findings import ALL
 from calibkit.files.sources import Source
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions, ReliabilityOptions
-from calibkit.reports.points import Points, check_lines, nice_end, per_cent
-from calibkit.reports.style import Sheet
+from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression (CORP) of each score and slice.
 
-    The table is that of `calibkit.measures.curves.curve_rows`, of class probabilities judged by votes
-    that of `vote_rows` with ``classes``.
+    The table is that of `calibkit.measures.reliability.curve_rows`, of class probabilities judged by
+    votes that of `calibkit.measures.classes.vote_rows` with ``classes``.
     """
     votes = options.counts is not None
     spec = replace(options.judged, metrics=("rows_used" if votes else "count",))
@@ -40,7 +39,7 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
 def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
-    The table is that of `calibkit.measures.curves.vote_rows`.  With strengths
+    The table is that of `calibkit.measures.reliability.vote_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
     """
     spec = replace(options.judged, metrics=("rows_two_raters",))
@@ -82,11 +81,24 @@ def _series(table: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
+#: What stands at the axes of curves of votes.
+_OF_VOTES = {
+    "classes": ("predicted probability of a class", "share of raters who chose the class"),
+    "disagreement": (
+        "predicted probability that two raters differ",
+        "share of pairs of raters who differ",
+    ),
+}
+
+
 def draw(shown: Points, sheet: Sheet) -> None:
-    """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
-    if "classes" in shown.table["curve"]:
-        share = f"share of raters who chose the class{shown.interval}"
-        _draw_votes(shown, sheet, "predicted probability of a class", share)
+    """Draw bins with intervals and the CORP curve above, and how many rows the bins have below.
+
+    Of votes there is a line a predictor in place of bins and curve.
+    """
+    curve = shown.table["curve"][0]
+    if curve in _OF_VOTES:
+        _draw_votes(shown, sheet, *_OF_VOTES[curve])
         return
     held = shown.table.filter(pl.col("count") > 0)
     wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
@@ -101,7 +113,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         main.plot(ends, levels, color=line["color"], ls=line["ls"])
         bins = own.filter(pl.col("curve") == "bins")
         dots = bins.filter(pl.col("count") > 0)
-        sheet.whiskers(main, place, dots["mean_score"], dots["low"], dots["high"])
+        sheet.whiskers(main, place, dots["mean_score"], dots)
         sheet.series(main, place, dots["mean_score"], dots["mean_label"], zorder=3, ls="none")
         edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
         if len(series) == 1:
@@ -122,18 +134,13 @@ def draw(shown: Points, sheet: Sheet) -> None:
     sheet.entry("calibrated", **sheet.guide)
 
 
-def draw_disagreement(shown: Points, sheet: Sheet) -> None:
-    """Draw a line a predictor, with intervals, and how many rows its bins have below."""
-    share = f"share of pairs of raters who differ{shown.interval}"
-    _draw_votes(shown, sheet, "predicted probability that two raters differ", share)
-
-
 def _draw_votes(shown: Points, sheet: Sheet, x: str, y: str) -> None:
+    y += shown.interval
     main, below = _panels(sheet, 1)
     for place, (name, bins) in enumerate(_series(shown.table).items()):
         own = bins.filter(pl.col("count") > 0)
         sheet.series(main, place, own["mean_score"], own["mean_label"], zorder=3)
-        sheet.whiskers(main, place, own["mean_score"], own["low"], own["high"])
+        sheet.whiskers(main, place, own["mean_score"], own)
         _count_rows(below, bins, np.append(0.0, bins["score_high"].to_numpy()), place, sheet)
         sheet.entry(name, **sheet.line(place))
     sheet.entry("calibrated", **sheet.guide)

@@ -1,4 +1,4 @@
-"""One style for all pictures, and their bytes.
+"""What a picture shows, as a table from which alone it is drawn; one style for all, and their bytes.
 
 Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind people can
 tell apart; every line also has a marker and a dash pattern of its own, for print without colour.
@@ -16,15 +16,18 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
+from calibkit.measures.result import Metrics, Number
 from calibkit.options.plot import Look
 
 if TYPE_CHECKING:
@@ -189,32 +192,25 @@ class Sheet:
     def cross(self, panel: Axes, row: Mapping[str, Any], x: str, y: str, **look: Any) -> None:
         """Draw the intervals of a point's x and y, columns of its row, those that are known."""
         for name, other, draw in ((x, y, panel.hlines), (y, x, panel.vlines)):
-            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            low, high = (row[end] for end in ends_of([name]))
             if low is not None and high is not None:
                 draw(row[other], low, high, lw=1.0, **look)
 
     def whiskers(
-        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series, **look: Any
+        self, panel: Axes, place: int, x: ArrayLike, of: pl.DataFrame, name: str = "", **look: Any
     ) -> None:
-        """Draw the intervals of line `place`, those that are known, `look` over its own look."""
-        x, bottom, top = _known(x, low, high)
-        panel.vlines(x, bottom, top, **{"color": self.line(place)["color"], "lw": 1.0} | look)
+        """Draw the known intervals of line `place` (see `ends_of`), `look` over its own look."""
+        look = {"color": self.line(place)["color"], "lw": 1.0} | look
+        at, low, high = _known(x, of, name)
+        panel.vlines(at, low, high, **look)
 
     def band(
-        self,
-        panel: Axes,
-        place: int,
-        x: ArrayLike,
-        low: pl.Series,
-        high: pl.Series,
-        *,
-        step: Literal["pre"] | None = None,
-        alpha: float = 0.15,
+        self, panel: Axes, place: int, x: ArrayLike, of: pl.DataFrame, name: str = "", **look: Any
     ) -> None:
-        """Shade the intervals along line `place`, those that are known."""
-        x, bottom, top = _known(x, low, high)
-        colour = self.line(place)["color"]
-        panel.fill_between(x, bottom, top, step=step, color=colour, alpha=alpha, lw=0)
+        """Shade the known intervals along line `place` (see `ends_of`)."""
+        look = {"color": self.line(place)["color"], "alpha": 0.15, "lw": 0} | look
+        at, low, high = _known(x, of, name)
+        panel.fill_between(at, low, high, **look)
 
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
@@ -267,8 +263,9 @@ def aside(place: int, count: int) -> float:
     return (place - (count - 1) / 2) * 0.012
 
 
-def _known(x: ArrayLike, low: pl.Series, high: pl.Series) -> list[np.ndarray]:
-    """Return the places and ends of intervals, of those that are known."""
+def _known(x: ArrayLike, of: pl.DataFrame, name: str) -> list[np.ndarray]:
+    """Return the places and ends of the intervals that are known."""
+    low, high = (of[end] for end in ends_of([name]))
     known = (low.is_not_null() & high.is_not_null()).to_numpy()
     return [np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy())]
 
@@ -372,3 +369,85 @@ class AxesSheet(Sheet):
             handles, names = zip(*self._entries, strict=True)
             self.main.legend(handles, names, fontsize="small")
         return self.figure
+
+
+#: How many lines of one picture can be told apart.
+MOST_LINES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """What a picture shows."""
+
+    kind: str  # a key of `calibkit.options.plot.KINDS`
+    table: pl.DataFrame  # every number that is drawn
+    #: What titles, axes and legends say besides, such as the name of a score.
+    words: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()  # what the user has to be told
+    notes: tuple[str, ...] = ()  # what a summary should say
+
+    @classmethod
+    def of(cls, kind: str, table: pl.DataFrame, found: Any, **words: str | None) -> Points:
+        """Return the points of what has `warnings` and `notes`; words that are None are left out."""
+        kept = {name: word for name, word in words.items() if word is not None}
+        return cls(kind=kind, table=table, words=kept, warnings=found.warnings, notes=found.notes)
+
+    @property
+    def interval(self) -> str:
+        """What an axis says of the intervals drawn, with a space before it."""
+        return f" ({self.words['interval']} interval)" if "interval" in self.words else ""
+
+
+def schema(texts: str, *numbers: str) -> pl.Schema:
+    """Return the columns of a table: texts, by names with blanks between, then numbers."""
+    return pl.Schema(
+        {**dict.fromkeys(texts.split(), pl.String), **dict.fromkeys(numbers, pl.Float64)}
+    )
+
+
+def ends_of(names: Sequence[str]) -> list[str]:
+    """Return the columns of a table that hold the intervals of metrics; ``low, high`` of no name."""
+    return [f"{name}_{end}".lstrip("_") for name in names for end in ("low", "high")]
+
+
+def check_lines(names: Sequence[str], what: str, option: str) -> None:
+    """Refuse (`UsageError`) more lines than can be told apart."""
+    if len(names) > MOST_LINES:
+        raise UsageError(
+            f"{len(names)} {what} are too many to tell apart in one picture; expected at most "
+            f"{MOST_LINES}: name fewer by {option}."
+        )
+
+
+def undrawable(source: Source, why: str, column: str | None = None) -> DataError:
+    """Return the error for rows that leave nothing to draw."""
+    return DataError.of(source.parts[0].path, why, column=column)
+
+
+def per_cent(share: float | None, shown: object = True) -> str | None:
+    """Return a share as text, ``95%``; None where there is none to be `shown`."""
+    return f"{100 * share:.10g}%" if share is not None and shown else None
+
+
+def with_ends(
+    metrics: Metrics, score: str, part: str, names: Sequence[str]
+) -> dict[str, Number | None]:
+    """Return the metrics of a score in a slice, and the intervals that `names` have there."""
+    limits = metrics.intervals.get(score, {}).get(part, {})
+    found = dict(metrics.metrics[score][part])
+    for name in names:
+        if name in limits:
+            found |= {f"{name}_low": limits[name].low, f"{name}_high": limits[name].high}
+    return found
+
+
+def in_per_cent(value: float, _: object) -> str:
+    """Return what stands at a tick of an axis of shares."""
+    return f"{100 * value:.6g}%"
+
+
+def nice_end(*columns: pl.Series) -> float:
+    """Return where an axis of probabilities ends: at 1, or lower where all of them are low."""
+    ends = [column.max() for column in columns]
+    most = max((float(end) for end in ends if isinstance(end, float)), default=1.0)
+    return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)

@@ -46,11 +46,6 @@ class Memory:
         """How many rows of so many columns a fit holds at once."""
         return max(_FEWEST_ROWS, (self.bytes - _BASE) // (_PER_ROW + _PER_COLUMN * columns))
 
-    @staticmethod
-    def of_rows(rows: int, columns: int) -> int:
-        """Return the bytes that a fit on so many rows takes in all."""
-        return _BASE + rows * (_PER_ROW + _PER_COLUMN * columns)
-
     @property
     def room(self) -> int:
         """The bytes that are left for rows."""

@@ -68,6 +68,6 @@ def warm_up() -> None:
 
     Begun before a file is read, it costs nothing, since polars reads without the interpreter.
     """
-    from calibkit_kernels.exact import compare_products
+    from calibkit_kernels.rates import compare_products
 
     compare_products(1, 1, 1, 1)

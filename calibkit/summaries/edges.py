@@ -1,4 +1,9 @@
-"""Rows by falling score, columns of few values (quick where rows were counted), and edges of bins."""
+"""Quantiles and edges of bins; columns of few values.
+
+Bin j of n begins at the first value whose cumulative weight exceeds ``j W // n``.  Of values that weigh
+1 each that is the value of rank ``j N // n``, counted from 0.  No value lies between two others, and
+equal values are never parted.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +13,81 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import in_units
-from calibkit.numerics.quantile import order_statistics, quantile_ranks
 from calibkit_kernels import sorting
-from calibkit_kernels import tally as kernels
-from calibkit_kernels.tally import sum_few
+from calibkit_kernels.tally import assign_levels, sum_few
 
-Edges = NDArray[np.float64]
 Floats = NDArray[Any]
+Counts = NDArray[Any]
 Int64s = NDArray[np.int64]
+Edges = NDArray[np.float64]
 
+#: Below this size sorting everything is as fast as looking for ranks.
+_SHORT = 65_536
 #: Values that are looked at before all of them are, and how many different ones are few.
 _LOOK, _FEW = 1024, 64
+_ONE_LEVEL = np.empty(0, np.uint16)
+_NO_WEIGHT = np.empty(0, np.int64)
 
 
-def falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
-    """Return keys that sort scores from high to low, less the smallest of them."""
-    keys = np.empty(score.size, np.uint64)
-    sorting.falling_keys(score.view(f"u{score.itemsize}"), keys)
-    smallest = keys.min()
-    keys -= smallest
-    return keys, smallest
+def quantile_ranks(total: int, bins: int) -> Int64s:
+    """Return the ranks at which bins begin."""
+    return np.array([j * total // bins for j in range(bins)], np.int64)
 
 
-def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray[np.uint32]:
-    """Return the places of rows by falling score, then by a rising second column of integers.
+def quantile_places(count: Counts, bins: int, *, falling: bool = False) -> Int64s:
+    """Return where bins begin among values that rise, or fall; there is one that counts.
 
-    Counted and stored rows have rising scores already: they are turned round.
+    `count` has what each value weighs, an integer.
     """
-    places = np.empty(score.size, np.uint32)
-    if sorting.turn_round(score, second, places):
-        return places
-    places[:] = np.arange(score.size)
-    below = second.astype(np.uint64)
-    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
-    keys, _ = falling_keys(score)
-    keys = keys[places]
-    _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
-    return places
+    out = np.empty((1, bins), np.int64)
+    sorting.quantile_places(count, _ONE_LEVEL, np.array([count.sum(dtype=np.int64)]), falling, out)
+    found: Int64s = out[0]
+    return found
+
+
+def falling_quantiles(values: Floats, count: Counts, bins: int) -> Edges:
+    """Return the smallest value and the inner edges of bins of values that fall."""
+    found: Edges = values[quantile_places(count, bins, falling=True)].astype(np.float64)
+    return found
+
+
+def level_edges(
+    values: Floats, level: NDArray[np.uint16], count: Counts, totals: Int64s, bins: int
+) -> NDArray[np.float64]:
+    """Return the inner edges of the bins of each level, shape (levels, bins - 1); NaN without rows.
+
+    Values fall; `totals` are the counts of the levels.
+    """
+    places = np.empty((totals.size, bins), np.int64)
+    sorting.quantile_places(count, level, np.ascontiguousarray(totals), True, places)
+    return np.where(places < 0, np.nan, values[places].astype(np.float64))[:, 1:]
+
+
+def order_statistics(values: Floats, ranks: Int64s, weight: Int64s = _NO_WEIGHT) -> Floats:
+    """Return the values of some ranks, counted from 0 and rising, without sorting all values.
+
+    Values are float32 or float64, none NaN.  Weighted, that of rank r is the first whose cumulative
+    weight exceeds r.
+    """
+    if values.size >= _SHORT:
+        bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64)
+        counts = np.zeros(sorting.HEADS, np.int64)
+        sorting.count_heads(bits, weight, counts)
+        heads = np.searchsorted(np.cumsum(counts), ranks, side="right")
+        wanted = np.zeros(sorting.HEADS, np.bool_)
+        wanted[heads] = True
+        most = values.size if weight.size else int(counts[wanted].sum())
+        gathered, own = np.empty(most, values.dtype), np.empty(min(most, weight.size), np.int64)
+        size = sorting.gather_heads(bits, weight, wanted, gathered.view(bits.dtype), own)
+        values, weight = gathered[:size], own[:size]
+        # A rank within the gathered values: less what lies below in heads that were not gathered.
+        ranks = ranks - np.cumsum(np.where(wanted, 0, counts))[heads]
+    if not weight.size:
+        few: Floats = np.partition(values, np.unique(ranks))[ranks]
+        return few
+    order = np.argsort(values)  # of equal values any comes first: only the value counts
+    found: Floats = values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
+    return found
 
 
 def few_values(values: Floats, units: Int64s) -> tuple[Floats, Int64s]:
@@ -75,18 +118,13 @@ def quantile_edges(
     """
     if weight is not None:
         return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
-    found = order_statistics(values, quantile_ranks(values.size, bins))
-    return _edges(found)
+    return quantiles_in_units(values, _NO_WEIGHT, bins)
 
 
-def quantiles_in_units(values: Floats, units: NDArray[np.int64], bins: int) -> tuple[float, Edges]:
-    """Return what `quantile_edges` does, of weights in `calibkit.columns.weights.in_units`."""
-    ranks = quantile_ranks(int(units.sum(dtype=np.int64)), bins)
-    return _edges(order_statistics(values, ranks, units))
-
-
-def _edges(found: Floats) -> tuple[float, Edges]:
-    rising = found.astype(np.float64) + 0.0  # no -0.0
+def quantiles_in_units(values: Floats, units: Int64s, bins: int) -> tuple[float, Edges]:
+    """Return what `quantile_edges` does, of weights in `columns.weights.in_units` (none: each is 1)."""
+    ranks = quantile_ranks(int(units.sum(dtype=np.int64)) if units.size else values.size, bins)
+    rising = order_statistics(values, ranks, units).astype(np.float64) + 0.0  # no -0.0
     return float(rising[0]), rising[1:]
 
 
@@ -100,5 +138,5 @@ def equal_width_edges(low: float, high: float, bins: int) -> Edges:
 def assign(values: Floats, minimum: float, edges: Edges) -> NDArray[np.uint16]:
     """Return the bin of each value: the number of edges at or below ``max(value, minimum)``."""
     out = np.empty(values.size, np.uint16)
-    kernels.assign_levels(values, minimum, edges, out)
+    assign_levels(values, minimum, edges, out)
     return out

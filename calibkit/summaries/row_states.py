@@ -20,24 +20,26 @@ import msgspec
 import polars as pl
 
 from calibkit.columns.rows import NothingLeft
-from calibkit.errors import ModelError
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
-from calibkit.files.inputs import Part
-from calibkit.files.scratch import Scratch
+from calibkit.files.paths import Part
 from calibkit.files.sources import Source
+from calibkit.files.streams import Scratch
 from calibkit.files.table import Table, one_schema
+from calibkit.files.told import Noted
 from calibkit.models.lineage import name_makers
 from calibkit.models.model import Model, canonical_text
-from calibkit.numerics.row_hash import hash_rows, hash_text
+from calibkit.numerics.hashes import hash_rows, hash_text
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.shared import Threaded
 from calibkit.runtime.memory import memory_budget
 from calibkit.summaries.passes import work_through
-from calibkit.summaries.runs import Fitted
 from calibkit.summaries.states import (
     KEY,
+    OTHER_ROWS,
+    OTHER_SIZE,
+    Fitted,
     Header,
     Shard,
     State,
@@ -46,6 +48,7 @@ from calibkit.summaries.states import (
     from_plain,
     new_header,
     opened,
+    refuse,
 )
 
 O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
@@ -158,6 +161,10 @@ class RowState(State):
 
     files: tuple[StateFile, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as a file, so packed that it takes no longer than to send it."""
+        return _unpacked, (type(self), self.header, self.to_bytes("lz4"), self.path, self.noted)
+
     @abstractmethod
     def needed(self) -> Sequence[str]:
         """Return the columns without which there is nothing to fit."""
@@ -204,27 +211,21 @@ class RowState(State):
         options, (file,) = _options(self), self.files
         _is_text(self)
         for name in self.needed():
-            if name not in options.columns:
-                raise ModelError(f"a damaged state: it has no column {name!r}")
+            refuse(name not in options.columns, f"it has no column {name!r}")
         known = [_ROWS + name for name in options.columns]
         known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
-        if self.table.columns != known or not known:
-            raise ModelError(f"a damaged state: its columns are {', '.join(self.table.columns)}")
+        wrong = self.table.columns != known or not known
+        refuse(wrong, f"its columns are {', '.join(self.table.columns)}")
         blocks = _blocks(file)
         with opened(file.where, file.path) as batches:
             whole = sum(map(_batches, blocks)) == batches.num_record_batches
-        if not whole or any(block.rows < 1 for block in blocks):
-            raise ModelError("a damaged state: it has not as many rows as it says")
+        refuse(not whole or any(block.rows < 1 for block in blocks), OTHER_SIZE)
         for place, block in enumerate(blocks):
             rows = total = 0
             for frame in _frames(file, place):
                 rows, total = rows + frame.height, total + _hash(frame)
-            if rows != block.rows:
-                raise ModelError("a damaged state: it has not as many rows as it says")
-            if hash_text(total) != block.hash:
-                raise ModelError(
-                    "a damaged state: its rows are not those that were written; make it again"
-                )
+            refuse(rows != block.rows, OTHER_SIZE)
+            refuse(hash_text(total) != block.hash, OTHER_ROWS)
 
     def write(self, file: IO[bytes], compression: str = "zstd") -> None:
         """Write a state of rows: the same bytes whatever the order and the grouping of its files."""
@@ -241,6 +242,10 @@ class RowState(State):
                 writer.block(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
                 writer.block(_frames(one, place))
+
+
+def _unpacked(kind: type[RowState], header: Header, data: bytes, path: str, noted: Noted) -> State:
+    return replace(kind.stored(header, data, path), noted=noted)
 
 
 def row_state(
@@ -426,5 +431,5 @@ def _opened(file: StateFile, names: Sequence[str], text: bool, train: bool = Fal
     with reading(file.path):
         kinds = dict(scan.collect_schema())
     parts = [Part(name, "csv" if text else "arrow", name) for name in names]
-    whole = Table(parts[0], scan, kinds, rows, kept=file.kept)
+    whole = Table(parts[0], scan, kinds, rows, file.where)
     return [whole, *(Table.of(part, pl.DataFrame(schema=kinds)) for part in parts[1:])]

@@ -15,21 +15,29 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.numeric import weightless
-from calibkit.columns.rows import RowFinder, merge_remarks
+from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
-from calibkit.numerics.row_hash import row_hashes
+from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import in_order
-from calibkit.summaries.arrays import Arrays
-from calibkit.summaries.cells import COMMON, COUNT, SCORE, SPREAD, Role, UnitError
-from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
+from calibkit.summaries.counted import (
+    COMMON,
+    COUNT,
+    SCORE,
+    SPREAD,
+    Counted,
+    Counter,
+    NoRoomError,
+    Role,
+    Room,
+    UnitError,
+)
 from calibkit.summaries.edges import equal_width_edges, quantile_edges
-from calibkit.summaries.passes import Passes
-from calibkit.summaries.row_store import ColumnSummaries, RowStore
+from calibkit.summaries.passes import Passes, merge_all
+from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
@@ -123,12 +131,12 @@ def _summarise(
         ) from None
     if not first.narrow:
         return first.summary(passes, counted)
-    assert first.seen.last is not None
+    assert first.last is not None and first.seen is not None
     found = level_edges(counted, reading.levels, reading.strategy)
     if found is None:
-        file = passes.source.parts[0].path
-        raise weightless(file, first.seen.last.options.weight, first.seen.rows)
-    second = _Pass(reading, room, found[0], unit, hashes=first.seen.hashes)
+        used = first.seen.rows_read - first.seen.dropped
+        raise weightless(passes.source.parts[0].path, first.last.options.weight, used)
+    second = _Pass(reading, room, found[0], unit)
     return replace(second.summary(passes, second.count(passes)), level_error=found[1])
 
 
@@ -157,7 +165,7 @@ class _Pass:
     """One pass over the rows, with uncertainties moved down to edges; see `_summarise`.
 
     Without room for rows that must stay `exactly` as they are it becomes `narrow`: uncertainties alone
-    are counted from there on, if nothing needs each row.  The sums of the rows' hashes may be known.
+    are counted from there on, if nothing needs each row.
     """
 
     reading: Reading
@@ -165,10 +173,10 @@ class _Pass:
     edges: Sequence[float] | None
     unit: Unit
     exactly: bool = False
-    hashes: dict[str, str] | None = None
     counter: Counter | None = None
     narrow: bool = False
-    seen: Seen = field(default_factory=Seen)
+    seen: Seen | None = None
+    last: ScoreRows | None = None
     dtypes: dict[str, str] = field(default_factory=dict)
 
     def count(self, windows: Iterable[ScoreRows]) -> Counted:
@@ -185,7 +193,8 @@ class _Pass:
     def _add(self, window: tuple[ScoreRows, pl.DataFrame]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
-        self.seen.add(rows, hashed=self.hashes is None)
+        own = Seen.of(rows)
+        self.last, self.seen = rows, own if self.seen is None else self.seen.merge(own)
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
@@ -211,18 +220,13 @@ class _Pass:
 
     def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
         """Return the summary of all rows."""
-        seen = self.seen
-        assert seen.last is not None
+        assert self.last is not None and self.seen is not None
         return ScoreSummary(
             counted=counted,
-            options=seen.last.options,
-            rows_read=seen.rows_read + passes.dropped,
-            dropped=seen.rows_read + passes.dropped - seen.rows,
-            remarks=merge_remarks([*seen.remarks, *passes.remarks]),
-            notes=seen.last.notes,
-            hashes=seen.hashes if self.hashes is None else self.hashes,
+            seen=_of_all(self.seen, passes),
+            options=self.last.options,
+            notes=self.last.notes,
             dtypes=self.dtypes,
-            lowest=seen.lowest,
             edges=None if self.edges is None else tuple(self.edges),
         )
 
@@ -236,6 +240,12 @@ class _Pass:
         if self.edges is None or rows.uncertainty is None:
             return frame
         return frame.with_columns(uncertainty=level_numbers(rows.uncertainty, self.edges))
+
+
+def _of_all(seen: Seen, passes: Passes[ScoreRows]) -> Seen:
+    """Return what is known of all rows, also of windows of which nothing was left."""
+    lost = Seen(rows_read=passes.dropped, dropped=passes.dropped, remarks=passes.remarks)
+    return seen.merge(lost)
 
 
 def _known(frame: pl.DataFrame, counter: Counter) -> pl.DataFrame:
@@ -267,19 +277,20 @@ def stored_rows(
     Further columns of text are known by their distinct values, each once in memory.  Uncertainties are
     moved down to edges, if to anything.
     """
-    seen, scores, known = Seen(), ColumnSummaries(1), dict[str, pl.Series]()
+    windows, scores, known = list[Seen](), ColumnSummaries(1), dict[str, pl.Series]()
     for window in passes:
-        seen.add(replace(window, where=None))
+        last = replace(window, where=None)
+        windows.append(Seen.of(window))
         scores.add(window.score[None], row_hashes(columns_of(window)))
         for column in _others(window):
             if not _is_number(column):
                 text = column.cast(pl.String).unique()
                 before = known.get(column.name, text.clear())
                 known[column.name] = before.append(text).unique().sort()
-    assert seen.last is not None
-    last, arrays, source = seen.last, Arrays(None if passes.whole else memory), passes.source
+    seen = _of_all(merge_all(windows), passes)
+    arrays = Arrays(None if passes.whole else memory)
     fields = {name: values.dtype for name, values in _fields(last, known).items()}
-    store = RowStore(fields, seen.rows, arrays, scores)
+    store = RowStore(fields, seen.rows_read - seen.dropped, arrays, scores)
     for window in passes:
         columns = _fields(window, known)
         if edges and window.uncertainty is not None:
@@ -294,24 +305,19 @@ def stored_rows(
             others.append(pl.Series(like.name, values).cast(like.dtype))
         else:
             others.append(known[like.name].gather(values).alias(like.name))
-    remarks = merge_remarks([*seen.remarks, *passes.remarks])
-    return checked(
-        replace(
-            last,
-            score=fixed(found["score"]),
-            uncertainty=fixed(found.get("uncertainty")),
-            label=found.get("label"),
-            weight=fixed(found.get("weight")),
-            rows_read=seen.rows_read + passes.dropped,
-            dropped=seen.rows_read + passes.dropped - seen.rows,
-            warnings=(*source.warnings, *(remark.text for remark in remarks), *arrays.warnings),
-            others=pl.DataFrame(others) if others else None,
-            where=RowFinder(source, counted=True),
-            remarks=remarks,
-            moved=bool(edges),
-            hashes=seen.hashes if edges else {},
-        )
+    own = seen.fields(passes.source)
+    own["warnings"] += arrays.warnings
+    rows = replace(
+        last,
+        **own,
+        score=fixed(found["score"]),
+        uncertainty=fixed(found.get("uncertainty")),
+        label=found.get("label"),
+        weight=fixed(found.get("weight")),
+        others=pl.DataFrame(others) if others else None,
+        moved=bool(edges),
     )
+    return checked(rows if edges else replace(rows, hashes={}))
 
 
 def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, NDArray[Any]]:

@@ -1,31 +1,96 @@
-"""Counted score rows: what a file of any size becomes, what merges, and what is fitted."""
+"""Counted score rows: what a file of any size becomes, what merges, is kept as a state, and fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, cast
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ScoreRows
-from calibkit.columns.names import ScoreColumns
-from calibkit.columns.numeric import weightless
-from calibkit.columns.resolution import Resolution
-from calibkit.columns.rows import Remark, RowFinder, merge_remarks
+from calibkit.columns.columns import HASHED, ScoreRows
+from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
 from calibkit.errors import DataError, ResourceError
+from calibkit.files.paths import Part
 from calibkit.files.sources import Source
-from calibkit.numerics.row_hash import data_hash, data_hashes, merge_hashes
+from calibkit.files.table import Table
+from calibkit.models.model import Resolution
+from calibkit.models.scales import ScoreColumns
+from calibkit.numerics.hashes import data_hash, merge_hashes
+from calibkit.options.option import from_plain as options_from_plain
+from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.cells import COUNT, UnitError
-from calibkit.summaries.counted import Counted
+from calibkit.summaries.counted import COUNT, SIGNIFICAND, Counted, Role, Room, UnitError
 from calibkit.summaries.edges import assign
 from calibkit.summaries.passes import merge_all
+from calibkit.summaries.states import (
+    OTHER_ROWS,
+    OTHER_SIZE,
+    Shard,
+    State,
+    SummedState,
+    from_plain,
+    new_header,
+    refuse,
+)
 
 #: How a further column is called among the roles.
 OTHER = "column "
+#: What score rows may have a column for.
+ROLES: Final = ("score", "uncertainty", "label", "weight")
+
+
+class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is known of score rows besides the rows that are used."""
+
+    rows_read: int
+    dropped: int
+    remarks: tuple[Remark, ...] = ()
+    #: The sums of the hashes of the rows as they were, by their roles in alphabetical order.
+    hashes: dict[str, Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]] = {}
+    lowest: float | None = None  # the smallest uncertainty of rows that weigh something
+
+    @classmethod
+    def of(cls, rows: ScoreRows) -> Seen:
+        """Return what a window tells."""
+        held = rows.uncertainty
+        if held is not None and rows.weight is not None:
+            held = held[rows.weight > 0]
+        return cls(
+            rows_read=rows.rows_read,
+            dropped=rows.rows_read - rows.score.size,
+            remarks=rows.remarks,
+            hashes=_row_sums(rows),
+            lowest=None if held is None or not held.size else float(held.min()),
+        )
+
+    def merge(self, *others: Seen) -> Seen:
+        """Return what is known of the rows of all."""
+        parts = (self, *others)
+        return Seen(
+            rows_read=sum(part.rows_read for part in parts),
+            dropped=sum(part.dropped for part in parts),
+            remarks=merge_remarks(remark for part in parts for remark in part.remarks),
+            hashes={
+                roles: merge_hashes(part.hashes[roles] for part in parts if part.hashes)
+                for roles in self.hashes
+            },
+            lowest=min((p.lowest for p in parts if p.lowest is not None), default=None),
+        )
+
+    def fields(self, source: Source) -> dict[str, Any]:
+        """Return what `ScoreRows` say of rows that were counted or stored."""
+        return {
+            "rows_read": self.rows_read,
+            "dropped": self.dropped,
+            "remarks": self.remarks,
+            "warnings": (*source.warnings, *(remark.text for remark in self.remarks)),
+            "where": RowFinder(source, counted=True),
+            "hashes": self.hashes,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +100,10 @@ class ScoreSummary:
     #: The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
     #: `edges`, uncertainties are the numbers of their levels.
     counted: Counted
+    seen: Seen
     options: ScoreColumns
-    #: As in `ScoreRows`.
-    rows_read: int
-    dropped: int
-    remarks: tuple[Remark, ...]
     notes: tuple[str, ...]
-    #: The sums of the hashes of the rows as they were, by their roles in alphabetical order.
-    hashes: dict[str, str]
     dtypes: dict[str, str]  # the types of the columns before they were counted
-    lowest: float | None = None  # the smallest uncertainty; None without uncertainties
     #: The values that uncertainties are moved down to, but for the smallest (None: not moved), and
     #: by which share of the rows they may miss their quantiles.
     edges: tuple[float, ...] | None = None
@@ -60,18 +119,9 @@ class ScoreSummary:
             counted = merge_all(part.counted for part in parts)
         except UnitError:
             raise no_unit() from None
-        return replace(
-            self,
-            counted=counted,
-            rows_read=sum(part.rows_read for part in parts),
-            dropped=sum(part.dropped for part in parts),
-            remarks=merge_remarks(remark for part in parts for remark in part.remarks),
-            hashes={
-                roles: merge_hashes(part.hashes[roles] for part in parts) for roles in self.hashes
-            },
-            lowest=min((p.lowest for p in parts if p.lowest is not None), default=None),
-            level_error=max(part.level_error for part in parts),
-        )
+        seen = merge_all(part.seen for part in parts)
+        error = max(part.level_error for part in parts)
+        return replace(self, counted=counted, seen=seen, level_error=error)
 
     def rows(self, source: Source, memory: Memory | None = None) -> ScoreRows:
         """Return rows to fit on: written out where they fit and nothing was made coarser."""
@@ -80,34 +130,26 @@ class ScoreSummary:
             memory is None or total <= memory.entries or total == counted.frame.height
         )
         frame = counted.written() if written else counted.frame
-        uncertainty, weight = (column_of(frame, role) for role in ("uncertainty", "weight"))
-        if (
-            uncertainty is not None and self.edges is not None
-        ):  # below all edges: the smallest of all
+        columns = {role: column_of(frame, role) for role in ROLES}
+        levels, weight = columns["uncertainty"], columns["weight"]
+        if levels is not None and self.edges is not None:  # below all edges: the smallest of all
             kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
-            uncertainty = fixed(level_values(self.edges, kind, self.lowest)[uncertainty])
+            columns["uncertainty"] = fixed(level_values(self.edges, kind, self.seen.lowest)[levels])
+        if not written:
+            columns["weight"] = fixed(counted.weights)
         others = [name for name in frame.columns if name.startswith(OTHER)]
+        named = [pl.col(name).alias(name.removeprefix(OTHER)) for name in others]
         return checked(
             ScoreRows(
-                score=column_of(frame, "score"),
-                uncertainty=uncertainty,
-                label=column_of(frame, "label"),
-                weight=weight if written else fixed(counted.weights),
+                **columns,
+                **self.seen.fields(source),
                 options=self.options,
-                rows_read=self.rows_read,
-                dropped=self.dropped,
-                warnings=(*source.warnings, *(remark.text for remark in self.remarks)),
                 notes=(*self.notes, *_coarse_note(total, resolution)),
-                others=frame.select(pl.col(name).alias(name.removeprefix(OTHER)) for name in others)
-                if others
-                else None,
-                where=RowFinder(source, counted=True),
-                remarks=self.remarks,
+                others=frame.select(named) if named else None,
                 times=None if written else frame[COUNT].to_numpy(),
                 weight_each=None if written else weight,
                 resolution=resolution,
                 moved=not counted.exact or self.edges is not None,
-                hashes=self.hashes,
             )
         )
 
@@ -182,48 +224,19 @@ def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDA
     return steps if lowest is None else np.maximum(steps, kind(lowest))
 
 
-@dataclass
-class Seen:
-    """What windows of score rows tell together, besides the rows themselves; see `ScoreSummary`.
-
-    `lowest` is the smallest uncertainty of rows that weigh something, `last` the last window.
-    """
-
-    rows: int = 0
-    rows_read: int = 0
-    remarks: list[Remark] = field(default_factory=list)
-    hashes: dict[str, str] = field(default_factory=dict)
-    lowest: float | None = None
-    last: ScoreRows | None = None
-
-    def add(self, rows: ScoreRows, *, hashed: bool = True) -> None:
-        """Add a window; `hashed`: whether its hashes are needed."""
-        self.last = rows
-        self.remarks += rows.remarks
-        self.rows += rows.score.size
-        self.rows_read += rows.rows_read
-        if rows.uncertainty is not None:
-            held = rows.uncertainty if rows.weight is None else rows.uncertainty[rows.weight > 0]
-            least = [] if self.lowest is None else [self.lowest]
-            self.lowest = min([*least, *([float(held.min())] if held.size else [])], default=None)
-        for names, total in _row_sums(rows).items() if hashed else ():
-            self.hashes[names] = merge_hashes([self.hashes.get(names, "0"), total])
-
-
 def _row_sums(rows: ScoreRows) -> dict[str, str]:
     """Return the sums of the rows' hashes, with and without the uncertainty."""
     used = columns_of(rows)
     names = ",".join(sorted(used))
-    if "uncertainty" not in used:
-        return {names: data_hash(used)}
-    both = (names, names.replace(",uncertainty", ""))
-    return dict(zip(both, data_hashes(used, "uncertainty"), strict=True))
+    found = {names: data_hash(used)}
+    if used.pop("uncertainty", None) is not None:
+        found[names.replace(",uncertainty", "")] = data_hash(used)
+    return found
 
 
 def columns_of(rows: ScoreRows) -> dict[str, NDArray[Any]]:
     """Return the columns of the roles that rows have, the score first."""
-    roles = ("score", "uncertainty", "label", "weight")
-    return {role: getattr(rows, role) for role in roles if getattr(rows, role) is not None}
+    return {role: getattr(rows, role) for role in ROLES if getattr(rows, role) is not None}
 
 
 def column_of(frame: pl.DataFrame, name: str) -> Any:
@@ -238,3 +251,136 @@ def fixed(array: NDArray[Any] | None) -> Any:
     found = np.ascontiguousarray(array)
     found.flags.writeable = False
     return found
+
+
+class Payload(Seen, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the header says of counted score rows; see `Counted`."""
+
+    roles: tuple[Role, ...]
+    bits: int | None
+    room: Room
+
+
+class _Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that a summary has itself; those of the command stand beside them."""
+
+    columns: dict[str, Any]
+    dtypes: dict[str, str]
+    notes: tuple[str, ...]
+    edges: tuple[float, ...] | None
+
+
+class ScoreState(SummedState):
+    """A state of score rows."""
+
+    def summed(self) -> ScoreSummary:
+        """Return the summary; raises `ModelError` where parts of the state contradict each other."""
+        if self.summary is not None:
+            return cast(ScoreSummary, self.summary)
+        options = from_plain(self.header.options, _Options, self.path)
+        payload = from_plain(self.header.payload, Payload, self.path)
+        _check_table(self.table, payload, options)
+        levels = levels_of(options.edges)
+        frames = (self.table,)
+        return ScoreSummary(
+            counted=Counted(payload.roles, frames, payload.room, payload.bits, levels=levels),
+            seen=Seen(**{name: getattr(payload, name) for name in Seen.__struct_fields__}),
+            options=options_from_plain(options.columns, ColumnOptions, self.path),
+            notes=options.notes,
+            dtypes=options.dtypes,
+            edges=options.edges,
+        )
+
+    def check(self) -> None:
+        """Raise `ModelError` for a state that holds no summary of score rows, or a damaged one.
+
+        Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
+        """
+        summary, frame = self.summed(), self.summed().counted.frame
+        hashes, used = summary.seen.hashes, [role for role in HASHED if role in frame.columns]
+        names = ",".join(used)
+        refuse(
+            set(hashes) != {names, names.replace(",uncertainty", "")},
+            "its hashes are not those of its columns",
+        )
+        if summary.counted.exact and summary.edges is None:
+            columns: dict[str, NDArray[Any]] = {role: frame[role].to_numpy() for role in used}
+            refuse(hashes[names] != data_hash(columns, frame[COUNT].to_numpy()), OTHER_ROWS)
+
+    def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
+        """Return payload and table of the summary."""
+        counted, seen = self.summary.counted, msgspec.structs.asdict(self.summary.seen)
+        seen["remarks"] = tuple(sorted(seen["remarks"], key=lambda remark: remark.text))
+        payload = Payload(roles=counted.roles, bits=counted.bits, room=counted.room, **seen)
+        return msgspec.to_builtins(payload), counted.frame
+
+
+def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -> ScoreRows:
+    """Return the rows of a state, for an option that needs every one of them if there is one.
+
+    Raises `ModelError`: where parts of the state contradict each other; `ResourceError`: rows that
+    do not fit, if each of them is needed.
+    """
+    assert isinstance(state, ScoreState)
+    rows = state.summed().rows(source_of(state), memory)
+    once = rows.resolution is None and (rows.times is None or (rows.times == 1).all())
+    if needs_each is not None and not once:
+        raise ResourceError(
+            f"memory: {rows.rows:,} rows do not fit, and {needs_each} needs every one of them; raise "
+            "--memory, or leave it out"
+        )
+    return rows
+
+
+def score_state(
+    kind: str, options: dict[str, Any], summary: ScoreSummary, files: Sequence[str] = ()
+) -> State:
+    """Return the state of a shard's summary; `files` are what the state is to name of the shard."""
+    own = _Options(
+        columns=msgspec.to_builtins(summary.options),
+        dtypes=summary.dtypes,
+        notes=summary.notes,
+        edges=summary.edges,
+    )
+    fullest = max(summary.seen.hashes, key=len)
+    shard = Shard(summary.seen.hashes[fullest], summary.seen.rows_read, tuple(files))
+    header = new_header(kind, {**msgspec.to_builtins(own), **options}, [shard])
+    return ScoreState(header, pl.DataFrame(), summary=summary)
+
+
+def source_of(state: State) -> Source:
+    """Return a source of no rows that names the shards of a state, for messages and provenance."""
+    files = sorted({file for shard in state.header.shards for file in shard.files})
+    parts = [Part(file, "arrow", file) for file in files or [state.path]]
+    nothing = pl.DataFrame()
+    return Source([Table(part, nothing, {}, 0, told=lambda _: state.header.text) for part in parts])
+
+
+def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:
+    """Refuse a table that is not the counted rows that the header describes."""
+    names = [role.name for role in payload.roles]
+    refuse(
+        table.columns != [*names, COUNT] or table.schema[COUNT] != pl.Int64 or not table.height,
+        f"its columns are {', '.join(table.columns)}",
+    )
+    wanted = dict(options.dtypes)
+    if options.edges is not None and "uncertainty" in wanted:
+        wanted["uncertainty"] = "UInt16"
+    if payload.bits is not None and "weight" in wanted:
+        wanted["weight"] = str(table.schema["weight"])  # units, in a dense table
+    others = {name: str(table.schema[name]) for name in names} != wanted
+    refuse(others, "its columns have other types than it says")
+    least = min(payload.room.most, payload.room.cells)
+    refuse(not 0 <= (payload.bits or 0) <= SIGNIFICAND or least < 1, "an impossible resolution")
+    counts = table[COUNT]
+    refuse(counts.null_count() or (counts < 1).any(), "rows that occur less than once")
+    refuse(counts.sum() != payload.rows_read - payload.dropped, OTHER_SIZE)
+    for name in [role for role in ("score", "uncertainty", "weight") if role in names]:
+        column = table[name]
+        wrong = not column.dtype.is_numeric() or column.null_count() or column.is_nan().any()
+        refuse(wrong, f"column {name!r} holds something else than numbers")
+    if options.edges is not None and "uncertainty" in names:
+        beyond = table["uncertainty"].to_numpy().max() >= levels_of(options.edges)
+        refuse(beyond, "uncertainty levels that it does not have")
+    if "label" in names:
+        refuse(not table["label"].is_in([0, 1]).all(), "labels other than 0 and 1")

@@ -1,40 +1,56 @@
-"""States: summaries of parts of the rows as files, which merge in any order and any grouping.
+"""What a fit takes and returns, whichever method it is of; and states, of which a fit can be finished.
 
-A state is one Arrow IPC file: a table, and in the schema's metadata a JSON header that says what the
-state is of (the kind), the options that shape the result, and which shards it holds.  It is data only
-and strictly read: states may come from machines that nobody looks after.
+States are summaries of parts of the rows as files, which merge in any order and any grouping: one Arrow
+IPC file each, a table, and in the schema's metadata a JSON header that says what the state is of (the
+kind), the options that shape the result, and which shards it holds.  It is data only and strictly read:
+states may come from machines that nobody looks after.
 """
 
 from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 import polars as pl
 
 from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
-from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
+from calibkit.files.streams import Scratch
 from calibkit.files.told import NOTHING, Noted, Told, together
-from calibkit.models.model import canonical_text
-from calibkit.numerics.row_hash import merge_hashes
+from calibkit.models.model import Model, Provenance, canonical_text
+from calibkit.numerics.hashes import merge_hashes
+from calibkit.options.option import Options
+from calibkit.options.shared import FitOptions
 from calibkit.summaries.passes import merge_all
+from calibkit.version import __version__
+
+if TYPE_CHECKING:
+    from calibkit.files.sources import Source
+    from calibkit.runtime.memory import Memory
 
 T = TypeVar("T")
-
 KEY: Final = "calibkit"
 MAGIC: Final = "calibkit state"
-
 #: The version of all states: of the header and of what stands below it.
 VERSION: Final = 2
+
+#: What is said of states whose rows are not those of their headers.
+OTHER_SIZE: Final = "it has not as many rows as it says"
+OTHER_ROWS: Final = "its rows are not those that were written; make it again"
+#: Where a state is read from: its bytes, its file, or a file that nobody else knows.
+Stored = bytes | Path | Scratch
+M = TypeVar("M", bound=Model)
+M_co = TypeVar("M_co", bound=Model, covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
@@ -55,10 +71,6 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     shards: tuple[Shard, ...]
     payload: dict[str, Any]
     text: Told | None = None
-
-
-#: Where a state is read from: its bytes, its file, or a file that nobody else knows.
-Stored = bytes | Path | Scratch
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,12 @@ def checked(table: Any) -> pl.DataFrame:
     """Return a table of Arrow's after checking all of it."""
     table.validate(full=True)
     return pl.DataFrame(table)
+
+
+def refuse(wrong: object, what: str) -> None:
+    """Raise `ModelError` for a state that is wrong."""
+    if wrong:
+        raise ModelError(f"a damaged state: {what}")
 
 
 def new_header(
@@ -294,3 +312,62 @@ def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             found[f"{prefix}{name}"] = value
     return found
+
+
+@dataclass(frozen=True)
+class Fitted(Generic[M_co]):
+    """A fitted model, and what the user should be told.
+
+    The columns of the model say which models made them, where that is known.  Warnings are told
+    whatever the verbosity, notes in a summary, details to those who ask for more.
+    """
+
+    model: M_co
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do: with the column of each role, the steps in words, after "would"."""
+
+    columns: Mapping[str, str]
+    steps: Sequence[str]
+
+
+class Run(Protocol[O_contra, R_co]):
+    """How a result is made of rows, or of a state of them: what a module ``run`` has."""
+
+    def fit(self, options: O_contra, source: Source) -> R_co:
+        """Return the result of all rows."""
+
+    def plan(self, options: O_contra, source: Source) -> Plan:
+        """Return what `fit` would do; no row is read."""
+
+    def state(self, options: O_contra, source: Source) -> State:
+        """Return what `finish` needs of the rows of a shard."""
+
+    def finish(self, state: State, memory: Memory, threads: int) -> R_co:
+        """Return the result of the rows of a merged state."""
+
+
+class Fit(Run[O_contra, Fitted[M_co]], Protocol[O_contra, M_co]):
+    """How a model is fitted."""
+
+
+def provenance(
+    options: FitOptions,
+    shaped: Mapping[str, Any],
+    rows: int,
+    fingerprint: str,
+    files: Sequence[str],
+) -> Provenance | None:
+    """Return what a model says of its origin, as much as the options allow.
+
+    That is what shaped it, how many rows were used, their hash, and the inputs they are from.
+    """
+    if options.provenance == "none":
+        return None
+    named = list(files) if options.provenance == "names" else None
+    return Provenance(__version__, dict(shaped), rows, fingerprint, named)

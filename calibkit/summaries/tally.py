@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
-from calibkit.numerics.quantile import falling_quantiles
-from calibkit.summaries.edges import falling_keys, falling_places
-from calibkit_kernels import maps, sorting, splits
+from calibkit.summaries.edges import falling_quantiles
+from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
 from calibkit_kernels.maps import LEAST
 
@@ -222,7 +221,7 @@ class Tally:
         alone.
         """
         integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
-        bits, level, count, positive, part = splits.deal_entries(
+        bits, level, count, positive, part = draws.deal_entries(
             self.score.view(integers), self.level, self.count, self.positive, parts, np.uint64(seed)
         )
         return Tally(
@@ -260,36 +259,52 @@ def count_rows(
         kind |= np.uint32(0) if part is None else part.astype(np.uint32) << np.uint32(1)
         units = carried(weight, unit, places, kind)
     dealt = _NOT_DEALT if part is None else part
-    grouped = kernels.group_weighted(places, score, level, label, units, dealt)
-    scores, levels_of, count, positive, parts = grouped
+    amounts: list[Int64s] = []
+    size = 1.0
+    if sampled and weight is not None:  # squares are rounded so far that their sums are exact
+        size = float(weight.max()) / 2.0 ** ((61 - weight.size.bit_length()) // 2)
+        squares = np.rint(weight / size).astype(np.int64) ** 2
+        amounts = [np.where(label == own, squares, 0) for own in (0, 1)]
+    if gain is not None:
+        amounts += [gain, np.maximum(gain, 0)]
+    columns = np.array(amounts, np.int64).reshape(-1, score.size)
+    grouped = kernels.group_weighted(places, score, level, label, units, dealt, columns)
+    scores, levels_of, count, positive, parts, sums = grouped
     if weight is None and gain is None:
         count, positive = _narrow(count, count), _narrow(positive, count)
     tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
-
-    def sums(amounts: Int64s) -> Int64s:
-        return kernels.group_gains(places, score, level, units, dealt, amounts, scores.size)
-
-    if sampled and weight is not None:  # squares are rounded so far that their sums are exact
-        bits = (61 - weight.size.bit_length()) // 2
-        size = float(weight.max()) / 2.0**bits
-        squares = np.rint(weight / size).astype(np.int64) ** 2
-        found = [sums(np.where(label == own, squares, 0)) for own in (0, 1)]
-        tally = replace(tally, squares=np.column_stack(found), square_unit=size * size)
+    if sampled and weight is not None:
+        tally = replace(tally, squares=sums[:2].T.copy(), square_unit=size * size)
     if gain is None:
         return tally
-    net, worth = sums(gain), sums(np.maximum(gain, 0))
-    return replace(tally, gain=net, worth=worth, gain_unit=gain_unit)
+    return replace(tally, gain=sums[-2], worth=sums[-1], gain_unit=gain_unit)
+
+
+def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray[np.uint32]:
+    """Return the places of rows by falling score, then by a rising second column of integers."""
+    places, below = np.arange(score.size, dtype=np.uint32), second.astype(np.uint64)
+    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
+    keys = _falling_keys(score)[0][places]
+    return sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)[1]
+
+
+def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
+    """Return keys that sort scores from high to low, less the smallest of them."""
+    keys = np.empty(score.size, np.uint64)
+    sorting.falling_keys(score.view(f"u{score.itemsize}"), keys)
+    smallest = keys.min()
+    keys -= smallest
+    return keys, smallest
 
 
 def _count_plain(
     score: Floats, level: NDArray[np.uint16], label: NDArray[np.uint8], levels: int, threads: int
 ) -> Tally:
-    keys, smallest = falling_keys(score)
+    keys, smallest = _falling_keys(score)
     key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
     if key_bits + tag_bits <= 64:
         sorting.pack(keys, level, label, np.uint64(tag_bits))
-        words = sorting.sort_words(keys, key_bits + tag_bits, threads)
-        tags = np.empty(0, np.uint32)
+        words, tags = sorting.sort_pairs(keys, sorting.NO_TAGS, key_bits + tag_bits, threads)
     else:
         tags = level.astype(np.uint32) << np.uint32(1) | label
         by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)

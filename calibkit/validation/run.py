@@ -9,25 +9,25 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from calibkit.columns import remarks
-from calibkit.columns.numeric import FloatArray, label_column, weight_column
-from calibkit.columns.patterns import (
-    Matched,
-    class_keys,
-    match_columns,
-    natural_key,
-    paired,
-    read_matrix,
-)
-from calibkit.columns.rows import RowFinder
+from calibkit.columns import patterns, remarks
+from calibkit.columns.rows import FloatArray, RowFinder, label_column, weight_column
 from calibkit.columns.segments import segment_name
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import class_codes, read_predictions
 from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
-from calibkit.validation.checks import COUNTS, PROBS, Findings, Values
-from calibkit.validation.report import ERROR, NOTE, WARNING, Report, refused
+from calibkit.validation.findings import (
+    COUNTS,
+    ERROR,
+    NOTE,
+    PROBS,
+    WARNING,
+    Findings,
+    Report,
+    Values,
+    refused,
+)
 
 #: A score that so large a share of the rows has, of at least so many, is worth a word.
 _MANY_TIES, _ENOUGH = 0.5, 20
@@ -70,27 +70,22 @@ def validate(options: ValidateOptions, source: Source) -> Report:
 def _scores(findings: Findings) -> None:
     """Look at scores and members: their range, scale, ties, and members that are the same."""
     scale = findings.options.scale
-    probability = measure(scale) == "probability"
-    most = 100.0 if scale == "percent" else 1.0
+    ends = 0.0, 100.0 if scale == "percent" else 1.0
+    low, high = ends if measure(scale) == "probability" else (-np.inf, np.inf)
     for role in ("score", "member"):
+        infinite = ERROR if role == "member" else WARNING
         for values in findings.of(role):
-            array = findings.numbers(
-                values,
-                low=0.0 if probability else -np.inf,
-                high=most if probability else np.inf,
-                infinite=ERROR if role == "member" else WARNING,
-                advice=_guess(values) if scale == "probability" else "",
-            )
+            advice = _guess(values) if scale == "probability" else ""
+            array = findings.numbers(values, low, high, infinite, advice)
             if array is None:
                 continue
             name = values.column.name
             findings.score[name] = values.placed(array)
             if not findings.constant(values, role):
                 _ties(findings, name, array)
-                low, high = float(array.min()), float(array.max())
-                _remark(
-                    findings, "scale", name, remarks.looks_like_probabilities("", low, high, scale)
-                )
+                reach = float(array.min()), float(array.max())
+                said = remarks.looks_like_probabilities("", *reach, scale)
+                _remark(findings, "scale", name, said)
     first: dict[bytes, str] = {}
     for name in findings.roles.get("member", []):
         if name in findings.score:
@@ -240,12 +235,9 @@ def _one_class(findings: Findings, values: Values, level: str, why: str) -> None
     alone = rates.filter(pl.col("least") == pl.col("most"))["value"].to_list()
     if not alone:
         return
-    named = sorted(map(segment_name, alone), key=natural_key)
-    more = ", …" if len(named) > _NAMED else ""
-    said = (
-        f"{len(alone)} of {rates.height} values have rows of one class only "
-        f"({', '.join(named[:_NAMED])}{more}); {why}"
-    )
+    named = sorted(map(segment_name, alone), key=patterns.natural_key)
+    shown = ", ".join(named[:_NAMED]) + (", …" if len(named) > _NAMED else "")
+    said = f"{len(alone)} of {rates.height} values have rows of one class only ({shown}); {why}"
     findings.add(level, "classes", said, values.column.name)
 
 
@@ -270,26 +262,26 @@ def _classes(findings: Findings) -> None:
     Each kind of column is looked at on the rows in which all of its columns have a value.
     """
     options, roles = findings.options, findings.roles
-    first: Matched | None = None
+    first: patterns.Matched | None = None
     for pattern in options.probs or ([PROBS] if "probs" in roles else []):
-        matched = match_columns(findings.source, pattern, "--probs")
+        matched = patterns.match_columns(findings.source, pattern, "--probs")
         width = _probabilities(findings, matched)
         if first is None and width:
             first = matched
             if "label" in roles and "counts" not in roles and not roles.get("score"):
-                _classes_of_labels(findings, class_keys(matched, width))
+                _classes_of_labels(findings, patterns.class_keys(matched, width))
     if "counts" in roles:
-        votes = match_columns(findings.source, options.counts or COUNTS, "--counts")
+        votes = patterns.match_columns(findings.source, options.counts or COUNTS, "--counts")
         if first is not None:
             try:
-                votes = paired(first, votes, ("--probs", "--counts"))
+                votes = patterns.paired(first, votes, ("--probs", "--counts"))
             except UsageError as error:
                 findings.add(ERROR, "pairs", error.message)
         _votes(findings, votes)
 
 
 def _complete(
-    findings: Findings, matched: Matched, role: str
+    findings: Findings, matched: patterns.Matched, role: str
 ) -> tuple[pl.DataFrame, RowFinder] | None:
     """Return the rows in which all columns have a value, after saying how many do not."""
     present = np.ones(findings.frame.height, bool)
@@ -304,7 +296,7 @@ def _complete(
     return kept, RowFinder(findings.source, np.flatnonzero(present))
 
 
-def _probabilities(findings: Findings, matched: Matched) -> int:
+def _probabilities(findings: Findings, matched: patterns.Matched) -> int:
     """Look at the probabilities of one predictor; return how many classes it has, 0 if unknown."""
     found = _complete(findings, matched, "probs")
     if found is None:
@@ -319,13 +311,13 @@ def _probabilities(findings: Findings, matched: Matched) -> int:
     return 0 if matched.nested else len(matched.columns)
 
 
-def _votes(findings: Findings, matched: Matched) -> None:
+def _votes(findings: Findings, matched: patterns.Matched) -> None:
     """Look at votes: whole numbers from 0 up; rows without a vote and with one."""
     found = _complete(findings, matched, "counts")
     if found is None:
         return
     rows, where = found
-    matrix = findings.attempt(ERROR, "type", lambda: read_matrix(rows, matched, where))
+    matrix = findings.attempt(ERROR, "type", lambda: patterns.read_matrix(rows, matched, where))
     if matrix is None:
         return
     wrong = (matrix < 0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)

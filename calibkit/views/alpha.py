@@ -10,7 +10,7 @@ from calibkit.models.page import Page
 from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
-    from calibkit.maps.logit_maps import LogitMapModel
+    from calibkit.maps.model import LogitMapModel
     from calibkit.methods.raters.model import AlphaModel
 
 #: Features shown, those of the largest weights.

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from calibkit.numerics.wilson import score_limits
+from calibkit.numerics.bounds import score_limits
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.boundary.result.parts import (
-        Certificate,
-        CrossValidated,
-        TestFigures,
-    )
+    from calibkit.methods.boundary.result.parts import Certificate, CrossValidated, TestFigures
 
 #: The figures of a table.
 RATES = ("selected", "precision", "recall", "false_positive_rate")
@@ -31,11 +27,8 @@ def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> li
     table = []
     step = max(1, model.levels // 10) if model.method == "logistic" else 1
     for level, threshold in list(enumerate(model.score_thresholds))[::step]:
-        if threshold is None:
-            rule = "never"
-        elif threshold == "-inf":
-            rule = "always"
-        else:
+        rule = "never" if threshold is None else "always"
+        if threshold not in (None, "-inf"):
             rule = f"{score.said} >= {_shortest(threshold, score.dtype)}"
         rule += _chance(model, level)
         limits = edges[level : level + 2] if model.levels > 1 and not model.partition else []
@@ -57,7 +50,7 @@ def rule_rows(model: BoundaryModel) -> list[list[object]]:
                 high = f" < {own[last]:g}" if last < len(own) else ""
                 words += [f"{low}{name}{high}"] if low or high else []
             rule = " and ".join(words) or "everywhere"
-            lines.append([level if not place else None, rule if not place else f"or {rule}"])
+            lines.append([None, f"or {rule}"] if place else [level, rule])
     return lines
 
 
@@ -147,20 +140,18 @@ def rule(model: BoundaryModel) -> str:
         if block == review:
             return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
-    if model.score_thresholds and set(model.score_thresholds) == {None}:
+    if set(model.score_thresholds) == {None}:
         return "Flag no row."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
     which = str(level_rows(model, [None])[0][-1])
-    return {"never": "Flag no row.", "always": "Flag every row."}.get(
-        which, f"Flag rows with {which}."
-    )
+    known = {"never": "Flag no row.", "always": "Flag every row."}
+    return known.get(which, f"Flag rows with {which}.")
 
 
 def figure_name(model: BoundaryModel) -> str:
     """Return what was maximised or minimised."""
-    objective = model.objective
-    return str(objective.maximize or objective.minimize)
+    return str(model.objective.maximize or model.objective.minimize)
 
 
 def bounds_text(model: BoundaryModel) -> str:
@@ -186,10 +177,10 @@ def expectation(model: BoundaryModel) -> str:
     verb = "is" if len(model.objective.subject_to) == 1 else "are"
     caveat = f"; {bounds} {verb} not guaranteed there" if bounds else ""
     if judged is None:
+        fitted = fit.in_sample
         return (
-            f"On new data expect less than on the fitting rows (precision "
-            f"{rate(fit.in_sample.precision)}, recall {rate(fit.in_sample.recall)}): not judged on "
-            f"others{caveat}."
+            f"On new data expect less than on the fitting rows (precision {rate(fitted.precision)}, "
+            f"recall {rate(fitted.recall)}): not judged on others{caveat}."
         )
     how = "test rows" if fit.test else "cross-validated"
     own = ""
@@ -261,16 +252,15 @@ def alert_counts(model: BoundaryModel) -> tuple[int, int] | None:
 
 def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
     """Say what is guaranteed on new data, and what was seen of the rest."""
-    seen, where = model.fit.in_sample, "on all rows of the fit"
-    if model.fit.test:
-        seen, where = model.fit.test, "on the test rows"
+    test = model.fit.test
+    seen, where = test or model.fit.in_sample, "the test rows" if test else "all rows of the fit"
     promised = " and ".join(one.text for one in certificate.all)
     if model.bound == "each":
         promised += f" in each segment of {model.columns['by'].name} that has thresholds"
     return (
         f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
         f"({certificate.rows:,} rows set aside certify it); precision {rate(seen.precision)}, "
-        f"recall {rate(seen.recall)} {where}."
+        f"recall {rate(seen.recall)} on {where}."
     )
 
 

@@ -11,18 +11,9 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Candidate, Certificate
 from calibkit.models.page import Page, cell_text
 from calibkit.options.boundary import EVERY_METHOD
-from calibkit.views.answer import (
-    bounds_text,
-    expectation,
-    figure_name,
-    level_rows,
-    rate,
-    rates,
-    rule,
-    rule_rows,
-    spread,
-)
+from calibkit.views import answer
 from calibkit.views.answer import doubts as doubts
+from calibkit.views.answer import rate, rates, rule
 
 #: Levels or segments that one screen has room for.
 _SHOWN = 5
@@ -30,10 +21,10 @@ _SHOWN = 5
 
 def headline(model: BoundaryModel) -> str:
     """Return in a few words what a boundary is."""
-    goal = f"{'most' if model.objective.maximize else 'least'} {figure_name(model)}"
-    bounds = bounds_text(model)
-    levels = f"{len(model.groups)} segments" if model.groups else f"{model.levels} levels"
-    levels = "1 level" if levels == "1 levels" else levels
+    goal = f"{'most' if model.objective.maximize else 'least'} {answer.figure_name(model)}"
+    bounds = answer.bounds_text(model)
+    levels = f"{model.levels} level{'s' * (model.levels != 1)}"
+    levels = f"{len(model.groups)} segments" if model.groups else levels
     at = f" at {bounds}" if bounds else ""
     return f"{model.method}, {goal}{at}, {levels}, {cell_text(model.fit.rows)} rows"
 
@@ -48,7 +39,7 @@ def lines(model: BoundaryModel) -> list[str]:
 
 def _answer(model: BoundaryModel, page: Page) -> None:
     """Print which rows to flag and what to expect; several thresholds as a table."""
-    page.say(f"{rule(model)} {expectation(model)}")
+    page.say(f"{rule(model)} {answer.expectation(model)}")
     reference = model.fit.reference
     rows = reference.rows_per_level if reference else [None] * model.levels
     if model.levels == 1 and model.score_thresholds and not model.groups:
@@ -64,20 +55,21 @@ def _answer(model: BoundaryModel, page: Page) -> None:
             [[level, rows[level], take] for level, take in enumerate(model.take)],
         )
     else:
-        table, header = level_rows(model, rows), ["rows", "positive if"]
+        table, header = answer.level_rows(model, rows), ["rows", "positive if"]
         if model.partition:
-            boxes: Sequence[Sequence[object]] = rule_rows(model)
+            boxes: Sequence[Sequence[object]] = answer.rule_rows(model)
             if model.method == "logistic":  # of which each cell is a level
-                boxes = spread(boxes, page.shown(len(boxes), _SHOWN))
+                boxes = answer.spread(boxes, page.shown(len(boxes), _SHOWN))
             page.table(["level", "where"], boxes)
             page.say("")
         if model.review_thresholds:
             header[-1:] = ["block if", "else review if"]
             reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
             table = [
-                [*row, also[-1]] for row, also in zip(table, level_rows(reach, rows), strict=True)
+                [*row, also[-1]]
+                for row, also in zip(table, answer.level_rows(reach, rows), strict=True)
             ]
-        some = spread(table, page.shown(len(table), _SHOWN - 2 * bool(model.fit.candidates)))
+        some = answer.spread(table, page.shown(len(table), _SHOWN - 2 * bool(model.fit.candidates)))
         if model.levels > 1 and not model.partition:
             header = [f"{model.columns['uncertainty'].name} from", "to below", *header]
         page.table(["level", *header], some)
@@ -89,7 +81,7 @@ def _answer(model: BoundaryModel, page: Page) -> None:
 
 def _how(model: BoundaryModel) -> list[str]:
     """Say in words how a boundary was found."""
-    fit, name = model.fit, figure_name(model)
+    fit, name = model.fit, answer.figure_name(model)
     seen, single = fit.in_sample, fit.score_only
     lines = [
         f"{model.method} ({EVERY_METHOD[model.method]}): {name} {rate(seen.objective_value)} on the "
@@ -238,7 +230,7 @@ def view(model: BoundaryModel, page: Page) -> None:
 
 def _candidate_table(model: BoundaryModel, candidates: list[Candidate], page: Page) -> None:
     """Print what the automatic choice saw of its candidates, and by which rule it chose."""
-    objective = figure_name(model)
+    objective = answer.figure_name(model)
     at_bound = [one.recall_at_bound or one.precision_at_bound for one in candidates]
     header = ["method", "levels", "precision", "recall"]
     own = objective not in header  # a column of its own for what was optimised
@@ -263,13 +255,10 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     table: list[list[object]] = [["fitting rows", fit.rows, *rates(fit.in_sample)]]
     if fit.score_only:
         table.append(["single threshold", fit.rows, *rates(fit.score_only)])
-    if fit.cross_validated:
-        checked = fit.cross_validated
+    if checked := fit.cross_validated:
         name = f"cross-validated ({checked.folds} folds)"
         table.append([name, fit.rows, None, checked.precision, checked.recall, None])
-    if fit.test:
-        table.append(["test rows", fit.test.rows, *rates(fit.test)])
-    return table
+    return [*table, ["test rows", fit.test.rows, *rates(fit.test)]] if fit.test else table
 
 
 def bounds_view(model: BoundaryModel, page: Page) -> None:
@@ -294,27 +283,23 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
     several = model.levels > 1 or model.review_thresholds
     if not (amounts or objective.subject_to or objective.prevalence or several):
         # One threshold was sought that is best by a measure of counts: how fast that changes here.
-        name, _, texts = figure_name(model).partition(":")
+        figure = answer.figure_name(model)
+        name, _, texts = figure.partition(":")
         seen, positives = model.fit.in_sample, float(model.fit.positives)
         hits, wrong = float(seen.true_positives), float(seen.selected - seen.true_positives)
         cells = hits, wrong, positives - hits, rows - positives - wrong
         parameters = map(float, texts.split(",")) if texts else ()
         slope = slope_at(name.replace("-", "_"), *parameters, cells=cells)
         page.say(
-            f"Near the fitted matrix a change of its entries changes {figure_name(model)} at most",
+            f"Near the fitted matrix a change of its entries changes {figure} at most",
             f"{cell_text(slope)} times as much: on new data it falls short of the best threshold's by",
             "no more than the regret below, if scores rank as the true probabilities do (Singh and",
             "Khim, corollary 8).",
         )
-        heads.append(f"regret of {figure_name(model)}")
+        heads.append(f"regret of {figure}")
         for row in table:
-            regret = regret_bound(
-                *(slope, rows, row[0]),
-                margin_constant=0.0,
-                margin_exponent=1.0,
-                regression_error=0.0,
-            )
-            row.append(regret)
+            far = {"margin_constant": 0.0, "margin_exponent": 1.0, "regression_error": 0.0}
+            row.append(regret_bound(slope, rows, row[0], **far))
     page.table(heads, table)
 
 
@@ -326,7 +311,7 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
     kind = "the bound is one on all rows together"
     if model.bound == "each":
         missing = any(own.fit.in_sample is None for own in model.groups.values())
-        kind = f"each{' that selects rows' if missing else ''} meets the bound on its own"
+        kind = f"each{' that selects rows' * missing} meets the bound on its own"
     elif not model.objective.subject_to:
         kind = "the objective is that of all rows together"
     lines = [f"Thresholds for {count}; {kind}."]
@@ -335,7 +320,7 @@ def _segment_lines(model: BoundaryModel) -> list[str]:
         lines.append(
             f"Segment other ({len(model.pooled)} value{'s' * (len(model.pooled) > 1)}): {shown}."
         )
-    gap, name = model.fit.gap, figure_name(model)
+    gap, name = model.fit.gap, answer.figure_name(model)
     if not gap:
         return lines
     assert model.objective.max_gap
@@ -364,7 +349,7 @@ def _segment_tables(model: BoundaryModel, page: Page) -> None:
         if alone.take:
             rules.append([name, None, None, None, f"score bins taken: {alone.take}"])
         else:
-            for row in level_rows(alone, [None] * alone.levels):
+            for row in answer.level_rows(alone, [None] * alone.levels):
                 limits = row[1:3] if alone.levels > 1 else [None, None]
                 rules.append([name, row[0], *limits, row[-1]])
         fit = model.groups[name].fit
@@ -391,4 +376,4 @@ def _segment_tables(model: BoundaryModel, page: Page) -> None:
         page.say("")
         prices = [[price.max_gap, price.objective_value] for price in model.fit.gap.prices]
         measure = next(iter(model.objective.max_gap or ""))
-        page.table([f"largest gap in {measure}", figure_name(model)], prices)
+        page.table([f"largest gap in {measure}", answer.figure_name(model)], prices)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from calibkit.bundles.model import BundleModel
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.models.applier import PASS
+from calibkit.models.kinds import PASS
 from calibkit.models.page import Page, some_of
 from calibkit.views import boundary
 

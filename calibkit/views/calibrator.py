@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
-from calibkit.options.maps import SCORE_METHODS
+from calibkit.options.calibrate import SCORE_METHODS
 from calibkit.views.alpha import logit_map_view
 from calibkit.views.answer import spread
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
-    from calibkit.maps.calibrator import CalibratorModel
-    from calibkit.maps.score_map import Candidate, ScoreMap
+    from calibkit.maps.model import CalibratorModel, Candidate, ScoreMap
 
     Candidates = list[Candidate] | UnsetType
 

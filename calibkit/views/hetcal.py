@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from calibkit.methods.hetcal.model import (
-    HetcalFit,
-    HetcalModel,
-    LeafMap,
-    PartitionPart,
-    TreeNode,
-)
+from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, LeafMap, PartitionPart, TreeNode
 from calibkit.models.page import Page, cell_text, some_of
 from calibkit.views.calibrator import choice, compared_view, map_text
 
@@ -44,8 +38,7 @@ def lines(model: HetcalModel) -> list[str]:
     shrinkage = "" if fit.shrinkage is None else f", shrinkage {fit.shrinkage:g}"
     lines.append(
         f"{how}: {fit.leaves} {'leaf' if fit.leaves == 1 else 'leaves'}, depth at most "
-        f"{fit.max_depth}, at least {fit.min_leaf} row{'s' if fit.min_leaf > 1 else ''} in each"
-        f"{shrinkage}; "
+        f"{fit.max_depth}, at least {fit.min_leaf} row{'s' * (fit.min_leaf > 1)} in each{shrinkage}; "
         f"{cell_text(fit.rows)} calibration rows, {cell_text(fit.positives)} positive."
     )
     lines += choice(model.partition, model.candidates, "partitions")

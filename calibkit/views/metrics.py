@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibkit.measures.result import Metrics, alike
+from calibkit.measures.result import Difference, Metrics, alike
 from calibkit.models.page import Page, cell_text
 
 ALL = "all"
@@ -55,7 +55,7 @@ def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:
     header = ["metric"]
     for score in scores:
         header += [score, "interval"] if bounded else [score]
-    header += list(against)
+    header += against
     rows = []
     names = list(metrics.metrics[scores[0]][ALL])
     of_classes = [name for name in names if name.endswith("]")]
@@ -66,9 +66,7 @@ def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:
             if bounded:
                 found = metrics.intervals[score][ALL].get(name)
                 row.append("" if found is None else _span(found.low, found.high))
-        for differences in against.values():
-            one = differences.get(name)
-            row.append("" if one is None else _difference(one.value, one.low, one.high))
+        row += [_difference(differences.get(name)) for differences in against.values()]
         rows.append(row)
     page.table(header, rows, title=f"{metrics.rows:,} rows")
     if of_classes:
@@ -77,18 +75,16 @@ def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:
 
 
 def _span(low: float | None, high: float | None) -> str:
-    return f"{_short(low)} to {_short(high)}"
+    return f"{cell_text(_rounded(low))} to {cell_text(_rounded(high))}"
 
 
-def _difference(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None:
+def _difference(one: Difference | None) -> str:
+    if one is None:
+        return ""
+    if one.value is None:
         return "-"
-    sign = "+" if value > 0 else ""
-    return sign + _short(value) + (f" ({_span(low, high)})" if low is not None else "")
-
-
-def _short(value: float | None) -> str:
-    return cell_text(_rounded(value))
+    ends = f" ({_span(one.low, one.high)})" if one.low is not None else ""
+    return f"{'+' if one.value > 0 else ''}{cell_text(_rounded(one.value))}{ends}"
 
 
 def _rounded(value: float | None) -> float | None:

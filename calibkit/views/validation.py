@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibkit.models.page import Page
-from calibkit.validation.report import Finding, Report
+from calibkit.validation.findings import Finding, Report
 
 #: Columns and findings that are shown; the file has them all.
 MOST_COLUMNS, MOST_FINDINGS = 12, 40

@@ -35,13 +35,15 @@ def lines(found: Watched) -> list[str]:
 def view(found: Watched, page: Page) -> None:
     """Print what to do, and a table of the promises."""
     page.say(found.advice, "")
+
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(value, 4)
+
     rows: list[list[object]] = []
     for test in found.tests:
-        seen = (test.estimate, test.low, test.high)
-        rounded = [None if value is None else round(value, 4) for value in seen]
-        rows.append([test.text, *rounded, test.rows, float(f"{test.e_value:.4g}"), test.threshold])
+        seen = map(rounded, (test.estimate, test.low, test.high))
+        rows.append([test.text, *seen, test.rows, float(f"{test.e_value:.4g}"), test.threshold])
     for one in found.drift:
-        share = one.moved if one.moved is None else round(one.moved, 4)
         name, e_value = f"{one.name} moved", float(f"{one.e_value:.4g}")
-        rows.append([name, share, None, None, one.rows, e_value, one.threshold])
+        rows.append([name, rounded(one.moved), None, None, one.rows, e_value, one.threshold])
     page.table(["promise", "estimate", "low", "high", "rows", "e-value", "alarm at"], rows)

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.options.boundary import BoundaryOptions, of_method
 from calibkit.options.shared import of_output
-from calibkit.registry.methods import boundary
 
 from . import declare
 from .console import Console
-from .fitting import check_paths, deliver, run_states, tell, write_models
 from .lines import FitLine
+from .runs import check_paths, deliver_model, run_states, tell, write_models
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
-    from calibkit.methods.boundary.compare import Compared
     from calibkit.methods.boundary.result.fit import FittedBoundary
 
-HELP = """\
-In each uncertainty level the rows from one score threshold up are selected; the thresholds together
-reach the most recall within a bound, the most precision at a recall bound, or the best value of a
-measure or a cost. Recall may count value instead of rows, rates may be those of another base rate,
-and each value of a column may have thresholds of its own.
 
-Examples:
-  calibkit boundary calib.parquet --precision 0.9 -o boundary.json
-  calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
-  calibkit boundary calib.parquet --precision 0.9 --confidence 0.95 -o boundary.json
-  calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
-  calibkit boundary calib.parquet --precision 0.9 --value amount --by country -o boundary.json
-  zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
 class BoundaryLine(FitLine):
     """The rest of the line, with what it may write beside a model."""
 
@@ -51,7 +31,7 @@ class BoundaryLine(FitLine):
         """Refuse tables that have no place to go, or that would say something else."""
         super().check()
         if self.frontier is not None:
-            from calibkit.files.outputs import check_output
+            from calibkit.files.paths import check_output
 
             check_output(self.frontier, table=True)
             if self.frontier == "-":
@@ -62,7 +42,9 @@ class BoundaryLine(FitLine):
             raise UsageError("--compare is a table of many boundaries; leave --apply out.")
 
 
-def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
+@declare.command
+def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
+    """Fit, or compare methods; write the model and what goes with it."""
     console = line.console()
     if line.compare:
         options.check_comparison()
@@ -91,13 +73,13 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
 
     further = None if line.frontier is None else frontier
     write = partial(write_models, options, line, further=further)
-    run_states(boundary, options, line, console, write, deliver)
+    run_states("boundary", options, line, console, write, deliver_model)
 
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
     """Print all methods side by side; the model of the chosen one goes to ``-o``."""
     from calibkit.files.sinks import write_bytes
-    from calibkit.methods.boundary.compare import compare
+    from calibkit.methods.boundary.compare import HEADER, compare
 
     check_paths(options, line, console)
     compared = compare(options, line.open(console))
@@ -112,30 +94,17 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
             failure = error
         else:
             tell(console, fitted)
+    rows = [one.row() for one in compared.methods]
     if console.as_json:
-        content = fitted.model.as_dict() if fitted else {}
-        console.json({**content, "compare": [one.row() for one in compared.methods]})
+        console.json({**(fitted.model.as_dict() if fitted else {}), "compare": rows})
     else:
-        _print(console, compared.methods)
+        kept = [name for name in HEADER if any(row[name] for row in rows)]
+        cells = [[row[name] for name in kept] for row in rows]
+        # On standard error where the model is on standard output.
+        console.table([HEADER[name] for name in kept], cells, error=console.output == "-")
     if failure is not None and console.output is not None:
         raise failure
     if fitted is not None and console.output == "-":
         console.content(fitted.model.to_json())
     elif fitted is not None and console.output is not None:
         write_bytes(fitted.model.to_json(), console.output)
-
-
-def _print(console: Console, methods: Sequence[Compared]) -> None:
-    """Print what is known of any method; on standard error where the model is on standard output."""
-    from calibkit.methods.boundary.compare import HEADER
-
-    rows = [one.row() for one in methods]
-    kept = [name for name in HEADER if any(row[name] for row in rows)]
-    console.table(
-        [HEADER[name] for name in kept],
-        [[row[name] for name in kept] for row in rows],
-        error=console.output == "-",
-    )
-
-
-register = declare.command(HELP, _run, BoundaryOptions, BoundaryLine)

@@ -1,19 +1,29 @@
-"""Commands made of classes of options: what they take is what the classes say."""
+"""Commands made of classes of options: what they take, and their help, is what the classes say.
+
+typer hands every value to pydantic, defaults too.  Loading that takes longer than importing this
+program's own modules, and a text that is declared to be text needs no check: see `prefer_plain_values`.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_origin
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from typer import core
 
+from calibkit.errors import CalibkitError, UsageError
 from calibkit.options.option import Option, Options, options_of
+from calibkit.options.shared import OUTPUT
 from calibkit.runtime.threads import thread_count
 
-from .clashes import refuse_clashes
 from .console import Console
 
 #: Adds a command to an application under a name.
@@ -22,56 +32,67 @@ Register = Callable[[typer.Typer, str], None]
 #: An example among those of a help, which is a paragraph of its own where it is printed.
 _EXAMPLE = re.compile(r"\n(?=  \S)")
 
-#: The option that decides how many threads polars, which is loaded later, starts.
-_THREADS = "threads"
+
+def command(run: Callable[..., None]) -> Register:
+    """Return what adds a command; `run` gets an object of each class that its annotations name."""
+    return lambda app, name: add(app, name, run, *_annotated(run))
 
 
-def command(text: str, run: Callable[..., None], *kinds: type[Options]) -> Register:
-    """Return what adds a command with a help; `run` gets one object of each class of options."""
+def several(kinds: Mapping[str, type[Options]]) -> Callable[[Callable[..., None]], Register]:
+    """Return a decorator for a command with a sub-command a kind.
 
-    def register(app: typer.Typer, name: str) -> None:
-        known = [option for kind in kinds for option in options_of(kind) if option.typed]
+    The function gets options of the kind and a line; the help of all kinds is that of the class that
+    the options are annotated with.
+    """
 
-        def typer_command(**typed: Any) -> None:
-            threads = typed.get(_THREADS)
-            if threads is not None:
-                most = thread_count(threads)
-                os.environ["POLARS_MAX_THREADS"] = str(most)
-                if most < threads:
-                    Console(warnings=typed.get("warnings", "show")).warn(
-                        f"--threads {threads} is more than this machine's processors: {most} are used"
-                    )
-            refuse_clashes(known, typed)
-            run(*(_made(kind, typed) for kind in kinds))
+    def decorated(run: Callable[..., None]) -> Register:
+        every, line = _annotated(run)
 
-        params = [_parameter(option) for option in known]
-        signature: Any = typer_command
-        signature.__signature__ = inspect.Signature(params)
-        signature.__annotations__ = {param.name: param.annotation for param in params}
-        app.command(name, help=_EXAMPLE.sub("\n\n", text))(typer_command)
+        def register(app: typer.Typer, name: str) -> None:
+            own = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
-    return register
+            @own.callback()
+            def _kinds() -> None:
+                """Keep the name of the kind on the command line, however many kinds there are."""
+
+            for called, kind in kinds.items():
+                add(own, called, run, kind, line)
+            app.add_typer(own, name=name, help=_help(every))
+
+        return register
+
+    return decorated
 
 
-def several(
-    text: str, run: Callable[..., None], kinds: Mapping[str, type[Options]], line: type[Options]
-) -> Register:
-    """Return what adds a command with a sub-command a kind, whose options and line `run` gets."""
+def add(app: typer.Typer, name: str, run: Callable[..., None], *kinds: type[Options]) -> None:
+    """Add a command; `run` gets an object of each class of options, the first of which has its help."""
+    known = [option for kind in kinds for option in options_of(kind) if option.typed]
 
-    def register(app: typer.Typer, name: str) -> None:
-        own = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+    def typer_command(**typed: Any) -> None:
+        threads = typed.get("threads")  # so many polars starts, which is loaded later
+        if threads is not None:
+            most = thread_count(threads)
+            os.environ["POLARS_MAX_THREADS"] = str(most)
+            if most < threads:
+                Console(warnings=typed.get("warnings", "show")).warn(
+                    f"--threads {threads} is more than this machine's processors: {most} are used"
+                )
+        _refuse_clashes(known, typed)
+        run(*(_made(kind, typed) for kind in kinds))
 
-        @own.callback()
-        def _kinds() -> None:
-            """Keep the name of the kind on the command line, however many kinds there are."""
+    params = [_parameter(option) for option in known]
+    signature: Any = typer_command
+    signature.__signature__ = inspect.Signature(params)
+    signature.__annotations__ = {param.name: param.annotation for param in params}
+    app.command(name, help=_help(kinds[0]))(typer_command)
 
-        for called, kind in kinds.items():
-            examples = [f"  calibkit {name} {called} {example}" for example in kind.EXAMPLES]
-            about = "\n".join([f"{inspect.getdoc(kind)}\n", "Examples:", *examples])
-            command(about, run, kind, line)(own, called)
-        app.add_typer(own, name=name, help=_EXAMPLE.sub("\n\n", text))
 
-    return register
+def _annotated(run: Callable[..., None]) -> list[type[Options]]:
+    return [kind for name, kind in get_type_hints(run).items() if name != "return"]
+
+
+def _help(kind: type[Options]) -> str:
+    return _EXAMPLE.sub("\n\n", str(inspect.getdoc(kind)))
 
 
 def _made(kind: type[Options], typed: dict[str, Any]) -> Options:
@@ -119,3 +140,151 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(
         option.name, keyword, default=default, annotation=Annotated[kind, info]
     )
+
+
+# An output that is one of the inputs is refused before anything is read ----------------------------
+
+#: What stands in the help for a file that is read, and for one that is written if its group says so.
+_READ = ("INPUT", "MODEL", "[NAME=]MODEL", "STATE...", "A.json", "B.json", "FILE")
+_WRITTEN = ("OUTPUT", "FILE", "FILE.html")
+
+#: The option of commands whose result is a table.
+_FORMAT = "output_format"
+
+#: A file, whatever it is called: device and number on it.
+Identity = tuple[int, int]
+
+
+def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None:
+    """Raise a `UsageError` where an output is one of the inputs: by any name, link or redirection."""
+    known = [(option, typed.get(option.name)) for option in options if typed.get(option.name)]
+    outputs = [
+        str(value)
+        for option, value in known
+        if option.metavar in _WRITTEN and option.group == OUTPUT and value != "-"
+    ]
+    written = {_identity(output): output for output in outputs if not os.path.isdir(output)}  # noqa: PTH112
+    written |= {_identity(1): "standard output"}
+    written.pop(None, None)
+    folders = [output for output in outputs if os.path.isdir(output)]  # noqa: PTH112
+    if not written and not folders:
+        return
+    read = [
+        (option.metavar, name)
+        for option, value in known
+        if (option.path or option.metavar in _READ) and option.group != OUTPUT
+        for name in ([value] if isinstance(value, str) else value or [])
+    ]
+    for _, name in read:
+        for path in _files(name):
+            output = written.get(_identity(path))
+            if output is not None:
+                _refuse(output, path)
+    suffixes = ("json", "state")  # of what is no table
+    if any(option.name == _FORMAT for option in options):
+        suffixes = tuple(filter(None, [typed.get(_FORMAT)]))
+    for folder in folders:
+        _refuse_in(folder, read, suffixes)
+
+
+def _refuse_in(folder: str, read: list[tuple[str | None, str]], suffixes: tuple[str, ...]) -> None:
+    """Refuse a file besides the rows, such as the model, where an output of each input would be."""
+    from calibkit.files.paths import find_files
+
+    from calibkit.files.formats import strip_suffixes
+
+    others = [name for kind, name in read if kind != "INPUT"]
+    beside = {_identity(path): path for name in others for path in _files(name)}
+    rows = [name for kind, name in read if kind == "INPUT"]
+    found: list[tuple[str, str]] = []
+    with suppress(CalibkitError):  # what is not there is told by who opens it
+        found = find_files(rows)
+    for _, relative in found:
+        stem = strip_suffixes(relative)
+        for name in (relative, *(f"{stem}.{suffix}" for suffix in suffixes)):
+            path = str(Path(folder) / name)
+            same = _identity(path)
+            if same is not None and same in beside:
+                _refuse(path, beside[same])
+
+
+def _refuse(output: str, path: str) -> None:
+    same = output in (path, f"./{path}")
+    what = "this input" if same else f"the input {path}"
+    raise UsageError(f"{output}: {what} would be written over; name another output", file=output)
+
+
+def _files(name: str) -> Iterator[str]:
+    """Yield the files that an input names; none where there are none."""
+    yield name
+    named, equals, path = name.partition("=")
+    if equals and not {"/", "."} & set(named):
+        yield path
+    if os.path.isfile(name) or "://" in name or name == "-":  # noqa: PTH113
+        return
+    from calibkit.files.paths import find_files
+
+    with suppress(CalibkitError):
+        yield from (path for path, _ in find_files([name]))
+
+
+def _identity(name: str | int) -> Identity | None:
+    """Return which file a name or a number leads to; None where it is none, a device or a pipe."""
+    try:
+        found = os.stat(0 if name == "-" else name)  # noqa: PTH116
+    except (OSError, ValueError):  # not there, or closed
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+# Values that already are what was declared -------------------------------------------------------
+
+WHOLE, NUMBER = re.compile(r"-?[0-9]{1,15}"), re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+
+#: The value has to go typer's way; None is a value.
+NOT_PLAIN = object()
+
+#: typer's own module, by what it does not export: where it does not have it, nothing is changed.
+_TYPER: Any = core
+
+
+def prefer_plain_values() -> None:
+    """Take values that already are what was declared without typer's validator.
+
+    Others (a number out of bounds, a choice that does not exist) still go typer's way and get its
+    messages.
+    """
+    parameter: Any = getattr(_TYPER, "_TyperParameter", None)
+    if hasattr(parameter, "get_runtime_param") and hasattr(_TYPER, "build_runtime_param"):
+        parameter.get_runtime_param = lambda self: SimpleNamespace(coerce=_coerce)
+
+
+def _coerce(value: Any, param: Any, ctx: Any) -> Any:
+    """Return the value of a parameter, converted plainly or as typer does."""
+    if value is None:
+        return () if param.multiple or param.nargs == -1 else None
+    kind = param.type_descriptor
+    found = plain(value, kind.annotation, kind.parameter_info)
+    if found is not NOT_PLAIN:
+        return found
+    return _TYPER.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
+
+
+def plain(value: Any, annotation: Any, info: Any) -> Any:
+    """Return a value as its annotation declares it, `NOT_PLAIN` where that needs a check."""
+    if getattr(info, "parser", None) is not None:
+        return NOT_PLAIN
+    if annotation in (int, float):
+        if type(value) is str and (WHOLE if annotation is int else NUMBER).fullmatch(value):
+            value = annotation(value)
+        low = type(value) is annotation and (info.min is None or value >= info.min)
+        return value if low and (info.max is None or value <= info.max) else NOT_PLAIN
+    if get_origin(annotation) is Literal:
+        known = type(value) is str and value in get_args(annotation)
+    elif get_origin(annotation) is list:
+        known = get_args(annotation) == (str,) and isinstance(value, list | tuple)
+        known = known and all(type(one) is str for one in value)
+        value = list(value) if known else value
+    else:
+        known = annotation is str and type(value) is str
+    return value if known else NOT_PLAIN

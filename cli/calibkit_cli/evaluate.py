@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import of_output
-from calibkit.registry.methods import evaluation
 
 from . import declare
 from .console import Console
-from .fitting import run_states
-from .judging import TEXTS, Gated, deliver_judged, judge
+from .judging import TEXTS, Gated, judge
 from .lines import StateLine
+from .runs import deliver, run_states
 
 if TYPE_CHECKING:
     from calibkit.evaluation.evaluate import Evaluated
@@ -24,22 +23,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.models.page import Page
 
-HELP = """\
-The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.
 
-Examples:
-  calibkit evaluate test.parquet -o metrics.json
-  calibkit evaluate test.parquet --score new --score old --baseline old --top 0.02,0.1
-  calibkit evaluate test.csv --boundary boundary.json --by country -o metrics.json
-  calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
-  calibkit evaluate test.parquet --boundary boundary.json --decision-curve costs.csv -o metrics.json
-  calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
-  calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
-  calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvaluateLine(StateLine, Gated):
     """Where metrics go, and what is drawn of them."""
 
@@ -90,7 +74,7 @@ class EvaluateLine(StateLine, Gated):
             )
 
     def _check_beside(self) -> None:
-        from calibkit.files.outputs import check_output
+        from calibkit.files.paths import check_output
 
         for name in ("reliability", "decision_curve", "plot", "report"):
             path, flag = getattr(self, name), name.replace("_", "-")
@@ -110,6 +94,7 @@ class EvaluateLine(StateLine, Gated):
             need_matplotlib()
 
 
+@declare.command
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
     console = line.console(texts=TEXTS)
@@ -119,31 +104,30 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
             "--json."
         )
     if line.decision_curve is not None:
-        from calibkit.measures.net_benefit import refuse
+        from calibkit.measures.decisions import refuse
 
         refuse(options, "--decision-curve")
     if line.dask is not None:  # a worker may stand in another folder than this
         options = replace(options, boundary=options.model)
 
     def write(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
-        def told(rows: Source) -> Evaluated:
-            return _told(console, find(rows, curves=bool(line.beside)))
-
+        find = partial(find, curves=bool(line.beside))
         beside = partial(_write_beside, options, line, source)
-        judge(console, source, told, line, "Metrics", view=_view, beside=beside, files=line.beside)
+        about: dict[str, Any] = {"view": _view, "beside": beside, "files": line.beside}
+        judge(console, source, find, tell=_tell, gates=line, noun="Metrics", **about)
 
-    run_states(evaluation, options, line, console, write, deliver)
+    run_states("evaluate", options, line, console, write, deliver_metrics)
 
 
-def deliver(console: Console, found: Evaluated) -> None:
+def deliver_metrics(console: Console, found: Evaluated) -> None:
     """Say what was found of the rows of a state, and write it."""
-    deliver_judged(console, _told(console, found), "Metrics", view=_view)
+    _tell(console, found)
+    deliver(console, found, "Metrics", view=_view)
 
 
-def _told(console: Console, found: Evaluated) -> Evaluated:
+def _tell(console: Console, found: Evaluated, file: str | None = None) -> None:
     console.warn(*found.warnings)
     console.summary(*found.notes)
-    return found
 
 
 def _view(found: Evaluated, page: Page) -> None:
@@ -175,6 +159,3 @@ def _write_beside(
         from calibkit.reports.evaluated import page_of
 
         outputs.write_bytes(page_of(options, source, found), line.report)
-
-
-register = declare.command(HELP, evaluate, EvaluateOptions, EvaluateLine)

@@ -16,7 +16,7 @@ from typing import Any
 from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
 from calibkit.models.page import printable
 
-INTERRUPTED, TERMINATED, BROKEN_PIPE, INTERNAL = 130, 143, 141, 70
+INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
 
 #: Faults of the name given, not of the machine.
 _NAME_FAULTS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -29,7 +29,6 @@ _NO_MEMORY = (
     "failed to map segment from shared object",
 )
 
-
 #: What stands in for a standard stream that is closed: its number, and how nowhere is opened.
 _STREAMS = ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY))
 
@@ -39,9 +38,7 @@ class Terminated(BaseException):
 
 
 class InternalError(CalibkitError):
-    """A bug of calibkit."""
-
-    code = INTERNAL
+    """A bug of calibkit: exit code 70."""
 
 
 def end_by_signals() -> None:

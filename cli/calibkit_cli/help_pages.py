@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer import core
@@ -39,9 +38,6 @@ EVERYDAY = {
     "report output as_json fail_if",
 }
 
-#: How many examples the short help shows.
-_EXAMPLES = 1
-
 #: Where a context keeps that all options are asked for.
 _ALL = "calibkit.help-all"
 
@@ -66,7 +62,7 @@ class Page(TyperCommand):
             # Without most examples, defaults that are told in words, and a panel of the output.
             before, title, examples = (self.help or "").partition("Examples:")
             if title:
-                some = [one for one in examples.split("\n\n") if one.strip()][:_EXAMPLES]
+                some = [one for one in examples.split("\n\n") if one.strip()][:1]
                 self.help = "\n\n".join([before + title, *some])
             for param in shown:
                 param.hidden = param in rare
@@ -100,27 +96,16 @@ class Page(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Take the options of every run too where they change nothing: one set suits a Makefile."""
-        own = [*super().get_params(ctx), _help_all()]
+        help_all, *others = _of_every_run()
+        own = [*super().get_params(ctx), help_all]
         names = {name for param in own for name in param.opts}
-        return own + [param for param in _of_every_run() if names.isdisjoint(param.opts)]
+        return own + [param for param in others if names.isdisjoint(param.opts)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EveryRun(Voice, Budget, Threaded):
     """What every run takes."""
 
     seed: Seed = 0
-
-
-@functools.cache
-def _of_every_run() -> tuple[Any, ...]:
-    """Return the options of every run as ones that are read, checked and then left."""
-    app = typer.Typer(add_completion=False)
-    declare.command("", lambda given: None, EveryRun)(app, "any")
-    params: list[Any] = get_command(app).params
-    for param in params:
-        param.hidden, param.expose_value, param.envvar = True, False, None
-    return tuple(params)
 
 
 def _place(param: Any) -> int:
@@ -148,18 +133,22 @@ _Whole = Annotated[
 
 
 @functools.cache
-def _help_all() -> Any:
-    """Return the option that shows all options."""
+def _of_every_run() -> tuple[Any, ...]:
+    """Return ``--help-all``, then the options of every run as ones that are read, checked and left."""
     app = typer.Typer(add_completion=False)
 
     @app.command()
-    def having(help_all: _Whole = False) -> None:
+    def whole(help_all: _Whole = False) -> None:
         """Have the option."""
 
-    command: Any = get_command(app)
-    (param,) = command.params
-    param.expose_value = False
-    return param
+    declare.add(app, "any", lambda given: None, EveryRun)
+    commands: Any = cast("Any", get_command(app)).commands
+    params = [*commands["whole"].params, *commands["any"].params]
+    for param in params:
+        param.expose_value = False
+    for param in params[1:]:
+        param.hidden, param.envvar = True, None
+    return tuple(params)
 
 
 def _print_methods() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
@@ -33,35 +32,6 @@ OutputFormat = Annotated[
     ),
 ]
 
-Output = Annotated[
-    str | None,
-    of_output(
-        "Where the result goes: a file, - for standard output.",
-        "OUTPUT",
-        flags=("-o", "--output"),
-        shown="a table on a terminal, the content on a pipe",
-    ),
-]
-
-Json = Annotated[
-    bool,
-    of_output(
-        "Print the summary of the run, or its error, as one JSON object on standard output.",
-        flags=("--json",),
-    ),
-]
-
-Quiet = Annotated[
-    bool,
-    of_run(
-        "No progress and no summary; warnings stay.", flags=("--quiet", "-q"), env="CALIBKIT_QUIET"
-    ),
-]
-
-Warnings = Annotated[
-    Literal["show", "error"], of_run("error: a warning ends the run, before it writes.")
-]
-
 Annotate = Annotated[
     Literal["github"] | None,
     of_output("Also say what is wrong as annotations of GitHub Actions, on standard error."),
@@ -72,35 +42,45 @@ def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoPlan(Options):
-    """What 0.1 needed for fits in several rounds."""
-
-    plan: str | None = option("Not needed.", "FILE", hidden=True, read=_refuse_plan)
+#: What 0.1 needed for fits in several rounds.
+Plan = Annotated[str | None, option("Not needed.", "FILE", hidden=True, read=_refuse_plan)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Voice(Options):
     """How much a command says."""
 
-    quiet: Quiet = False
+    quiet: bool = of_run(
+        "No progress and no summary; warnings stay.",
+        flags=("--quiet", "-q"),
+        env="CALIBKIT_QUIET",
+        default=False,
+    )
     verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
-    warnings: Warnings = "show"
+    warnings: Literal["show", "error"] = of_run(
+        "error: a warning ends the run, before it writes.", default="show"
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Results(Voice):
     """Where the result of a command goes."""
 
-    output: Output = None
-    as_json: Json = False
+    output: str | None = of_output(
+        "Where the result goes: a file, - for standard output.",
+        "OUTPUT",
+        flags=("-o", "--output"),
+        shown="a table on a terminal, the content on a pipe",
+    )
+    as_json: bool = of_output(
+        "Print the summary of the run, or its error, as one JSON object on standard output.",
+        flags=("--json",),
+        default=False,
+    )
 
     def console(self, **settings: Any) -> Console:
         """Return what speaks for the run."""
         return self.part(Console, **settings)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Budget(Options):
     """How much memory there is."""
 
@@ -111,13 +91,7 @@ class Budget(Options):
         shown="half of the machine's, or of the container's",
     )
 
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        return memory_budget(self.memory)
 
-
-@dataclass(frozen=True, kw_only=True)
 class Reads(TextOptions):
     """How rows are read."""
 
@@ -131,30 +105,25 @@ class Reads(TextOptions):
 
     @property
     def budget(self) -> Memory:
-        """How much memory there is."""
-        return memory_budget(None)
+        """How much memory there is, where the line has an option of it as it says."""
+        return memory_budget(getattr(self, "memory", None))
 
     @property
     def opening(self) -> Opening:
         """How the files are read by a worker elsewhere."""
         from calibkit.engines.work import Opening
 
-        return Opening(self.input_format, self.dtype, self.budget, self.dialect)
+        return Opening(self.input_format, self.budget, self.dialect)
 
     def source(self, paths: Sequence[str]) -> Source:
         """Return the rows of some files."""
         from calibkit.files.sources import open_source
 
         return open_source(
-            paths,
-            input_format=self.input_format,
-            dtype=self.dtype,
-            memory=self.budget,
-            dialect=self.dialect,
+            paths, input_format=self.input_format, memory=self.budget, dialect=self.dialect
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Inputs(Reads):
     """Rows, and how they are read."""
 
@@ -175,12 +144,10 @@ class Inputs(Reads):
         return source
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reading(Budget, Inputs):
     """Rows that need not fit into memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DryRun(Options):
     """A run that is only planned."""
 
@@ -189,7 +156,6 @@ class DryRun(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spread(Options):
     """Work on a cluster."""
 
@@ -201,10 +167,10 @@ class Spread(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StateLine(NoPlan, Reading, Results, Spread, DryRun):
+class StateLine(Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
+    plan: Plan = None
     partial: bool = of_output(
         "Write a summary of these rows, a .state file, for `calibkit merge`.", default=False
     )
@@ -228,7 +194,6 @@ class StateLine(NoPlan, Reading, Results, Spread, DryRun):
             raise UsageError("--dask makes and merges all states itself; leave --partial out.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class FitLine(StateLine):
     """The line of a fit, whose model may be applied at once."""
 
@@ -249,23 +214,18 @@ class FitLine(StateLine):
         super().check()
         if self.apply is None:
             return
-        from calibkit.files.outputs import (
-            STDOUT_NAMES,
-            check_folder,
-            check_output,
-            is_directory_output,
-        )
+        from calibkit.files import paths as outputs
 
         if self.partial or self.dask is not None:
             raise UsageError(
                 "--apply is for rows that are read here; leave --partial and --dask out."
             )
-        if self.output is not None and is_directory_output(self.output):
+        if self.output is not None and outputs.is_directory_output(self.output):
             raise UsageError("-o DIR/ gives several models; leave --apply out.")
-        model_there = self.as_json or self.output is None or self.output in STDOUT_NAMES
-        if self.apply in STDOUT_NAMES and model_there:
+        model_there = self.as_json or self.output is None or self.output in outputs.STDOUT_NAMES
+        if self.apply in outputs.STDOUT_NAMES and model_there:
             raise UsageError(f"--apply {self.apply} would mix with the model; give it a file.")
-        if is_directory_output(self.apply):
-            check_folder(self.apply)
+        if outputs.is_directory_output(self.apply):
+            outputs.check_folder(self.apply)
         else:
-            check_output(self.apply, table=True)
+            outputs.check_output(self.apply, table=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import sys
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, NoReturn, cast
 
 import typer
 from typer.core import TyperGroup
@@ -20,21 +21,13 @@ from calibkit import __version__
 from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
 
-from .failures import (
-    Terminated,
-    drop_stdout,
-    end_by_signals,
-    ignore_signals,
-    mend_streams,
-    report,
-)
+from . import failures
+from .console import clear_line, end_lines, say_it_compiles
+from .declare import prefer_plain_values
 from .help_pages import arrange, name_no_types
-from .plain_values import prefer_plain_values
-from .processors import same_numbers
-from .progress import clear_line, end_lines, say_it_compiles
 
-#: What the commands are for, in the order of the help: one module a command, with a function
-#: ``register``, and what it does in a sentence.
+#: What the commands are for, in the order of the help, and what each does: the first sentence of its
+#: own help, which a list of all tells without loading any.
 PURPOSES = {
     "Fit a model": {
         "boundary": "Fit a decision boundary over score and uncertainty.",
@@ -73,6 +66,16 @@ PURPOSES = {
 #: Every command, and what it does.
 COMMANDS = {name: does for own in PURPOSES.values() for name, does in own.items()}
 
+#: The modules of several commands; any other command is a name in a module of this name.
+MODULES = {
+    "runs": ("alpha_cal", "calibrate", "hetcal", "vad"),
+    "judging": ("diff", "gate"),
+    "models": ("bundle", "export", "show"),
+    "rows": ("apply", "bin", "simulate"),
+    "watch": ("drift", "watch"),
+}
+_PLACES = {name: module for module, names in MODULES.items() for name in names}
+
 #: Words that other programs have for what a command here does.
 ELSEWHERE = {
     "threshold": "boundary chooses thresholds: boundary INPUT --precision 0.9 --method st",
@@ -99,6 +102,12 @@ FEWEST_ADDRESSES = 1_500_000_000
 
 #: Commands that read no rows, and do with fewer addresses.
 WITHOUT_ROWS = ("bundle", "diff", "export", "gate", "show")
+
+#: Wide instructions for which numpy has exponentials and logarithms of its own, with other last digits.
+WIDE = "X86_V4 AVX512_ICL AVX512_SPR"
+
+#: The matrix products that every 64-bit processor of the last ten years can compute.
+PRODUCTS = "Haswell"
 
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
 GARBAGE = 50_000
@@ -148,13 +157,12 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
         """Take ``--version``; everything else belongs to a command."""
 
     for name in commands:
+        typed = name.replace("_", "-")
         if brief:
-            app.command(name.replace("_", "-"), help=COMMANDS[name])(_listed)
+            app.command(typed, help=COMMANDS[name])(_listed)
         else:
-            import_module(f"calibkit_cli.{name}").register(app, name.replace("_", "-"))
-    whole: list[Any] = [] if brief else [*app.registered_commands, *app.registered_groups]
-    for own in whole:
-        own.help = f"{COMMANDS[str(own.name).replace('-', '_')]}\n\n{own.help}"
+            module = import_module(f"calibkit_cli.{_PLACES.get(name, name)}")
+            getattr(module, name)(app, typed)
     arrange(
         app, {name.replace("_", "-"): purpose for purpose, own in PURPOSES.items() for name in own}
     )
@@ -213,35 +221,35 @@ def run(arguments: list[str]) -> int:
         try:
             sys.stdout.flush()
         except OSError as error:
-            return report(error, arguments)
+            return failures.report(error, arguments)
         unknown_shell = asked.exit_code and arguments and arguments[0].endswith("-completion")
         return USAGE if unknown_shell else asked.exit_code  # not 1, which is a failed gate
     except SystemExit as asked:  # of typer's completion; rich turns a broken pipe into it as well
         if asked.__context__ is not None:
-            return report(asked, arguments)
+            return failures.report(asked, arguments)
         return asked.code if isinstance(asked.code, int) else 0
     except BaseException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message, the help, is printed already
             return USAGE
         clear_line()
-        return report(error, arguments)
+        return failures.report(error, arguments)
     finally:
         end_lines()
 
 
 def main() -> None:
     """Run the command line of this process; the entry point of the installed command."""
-    mend_streams()
+    failures.mend_streams()
     signalled = threading.current_thread() is threading.main_thread()
     try:
         if signalled:
-            end_by_signals()
+            failures.end_by_signals()
         settle()
         code = run(sys.argv[1:])
-    except (KeyboardInterrupt, Terminated) as error:  # before the run, or while it said its end
-        code = report(error, sys.argv[1:])
+    except (KeyboardInterrupt, failures.Terminated) as error:  # before the run, or as it ended
+        code = failures.report(error, sys.argv[1:])
     if signalled:
-        ignore_signals()
+        failures.ignore_signals()
     end(code)
 
 
@@ -259,6 +267,19 @@ def settle() -> None:
     share_compiling(next(iter(sys.argv[1:]), ""))
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
+
+
+def same_numbers() -> None:
+    """Make numpy compute as on a processor without wide instructions, unless the user says otherwise.
+
+    A machine that has them would differ from one without in the last digit of an exponential, and with
+    it in the hash of a row, its fold, and all that follows.
+    """
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", WIDE)
+        os.environ.setdefault("OPENBLAS_CORETYPE", PRODUCTS)
+    # numpy would start a thread a processor, with 30 MB each, for matrix products; here they are small.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def limit_of_addresses() -> int | None:
@@ -305,9 +326,9 @@ def end(code: int) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError):
-            drop_stdout()
+            failures.drop_stdout()
     stop_sharing()
-    scratch = sys.modules.get("calibkit.files.scratch")
+    scratch = sys.modules.get("calibkit.files.streams")
     if scratch is not None:
         scratch.remove_all()
     os._exit(code)

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calibkit.errors import UsageError
 from calibkit.options.shared import Threaded, arguments, of_input
 from calibkit.registry.methods import STATES
+from calibkit.runtime.memory import memory_budget
 
 from . import declare
-from .bin import deliver_grid
 from .console import Console
-from .drift import deliver as deliver_drift
-from .evaluate import deliver as deliver_metrics
-from .fitting import deliver
+from .evaluate import deliver_metrics
 from .judging import TEXTS
-from .lines import STATE, Budget, NoPlan, OutputFormat, Results
-from .watch import deliver as deliver_watch
+from .lines import STATE, Budget, OutputFormat, Plan, Results
+from .rows import deliver_grid
+from .runs import deliver_model
+from .watch import deliver_drift, deliver_watch
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Write
-
-HELP = """\
-A state is what a command writes with --partial: a summary of some of the rows, and the options of the
-command. Merged in any order and grouping they give the result that the command would give for all
-rows at once; a result named .state is the merged state itself.
-
-States of `calibkit watch` merge by their nights.
-
-The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate --probs), and
-of evaluate --probs, are the rows themselves, with the columns that are used; merge works on them in one
-step.
-
-Examples:
-  calibkit merge part-1.state part-2.state -o boundary.json
-  calibkit merge parts/ --expect 100 -o boundary.json
-  calibkit merge part-1.state part-2.state -o half.state
-"""
-
-#: Kinds whose result is a table.
-TABLES = ("bin",)
 
 #: What delivers the results that are no models.
 _DELIVER: Final[dict[str, Any]] = {
@@ -51,9 +30,24 @@ _DELIVER: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergeLine(NoPlan, Results, Threaded, Budget):
-    """The line of `merge`."""
+class MergeLine(Results, Threaded, Budget):
+    """Combine the states of many shards into one result.
+
+    A state is what a command writes with --partial: a summary of some of the rows, and the
+    options of the command. Merged in any order and grouping they give the result that the command
+    would give for all rows at once; a result named .state is the merged state itself.
+
+    States of `calibkit watch` merge by their nights.
+
+    The states of fits that go through their rows many times (hetcal, alpha-cal, calibrate
+    --probs), and of evaluate --probs, are the rows themselves, with the columns that are used;
+    merge works on them in one step.
+
+    Examples:
+      calibkit merge part-1.state part-2.state -o boundary.json
+      calibkit merge parts/ --expect 100 -o boundary.json
+      calibkit merge part-1.state part-2.state -o half.state
+    """
 
     inputs: Annotated[
         list[str], arguments("State files, globs or folders of them, or -.", "STATE...")
@@ -65,6 +59,7 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
         shown="any number",
     )
     output_format: OutputFormat = None
+    plan: Plan = None
 
     def check(self) -> None:
         """Refuse a folder for a result."""
@@ -72,8 +67,10 @@ class MergeLine(NoPlan, Results, Threaded, Budget):
             raise UsageError("merge makes one result; give -o a file.")
 
 
-def _merge(line: MergeLine) -> None:
-    from calibkit.files.inputs import find_files
+@declare.command
+def merge(line: MergeLine) -> None:
+    """Put states together, and write what they give, or their state."""
+    from calibkit.files.paths import find_files
     from calibkit.methods.watch.watch import are_states
     from calibkit.registry.states import read_state
     from calibkit.summaries.states import merge_states
@@ -84,7 +81,7 @@ def _merge(line: MergeLine) -> None:
         return
     merged = merge_states([read_state(path) for path in paths], line.expect)
     kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
-    table = kind in TABLES and not whole
+    table = kind == "bin" and not whole
     console = line.console(
         tabular=table,
         output_format=line.output_format if table else None,
@@ -95,8 +92,8 @@ def _merge(line: MergeLine) -> None:
     if whole:
         _write_state(console, merged.rows, merged.write, {"shards": shards, "states": len(paths)})
         return
-    made = STATES[kind].run().finish(merged, line.budget, line.workers)
-    _DELIVER.get(kind, deliver)(console, made)
+    made = STATES[kind].run().finish(merged, memory_budget(line.memory), line.workers)
+    _DELIVER.get(kind, deliver_model)(console, made)
 
 
 def _merge_watches(line: MergeLine, paths: list[str]) -> None:
@@ -124,6 +121,3 @@ def _write_state(console: Console, rows: int, write: Write, counts: dict[str, in
     if console.as_json:
         console.json({"rows": rows, **counts, "output": output})
     console.wrote(f"State of {rows:,} rows")
-
-
-register = declare.command(HELP, _merge, MergeLine)

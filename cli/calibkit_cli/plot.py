@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from calibkit.errors import UsageError
-from calibkit.options.grid_plots import KINDS
-from calibkit.options.plot import PlotOptions
+from calibkit.options.plot import KINDS, PlotOptions
 from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
-from .deliver import Write, show_plan, write_each
 from .lines import DryRun, Inputs, Results
+from .runs import Write, show_plan, write_each
 
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
@@ -22,15 +20,7 @@ if TYPE_CHECKING:
 #: What is drawn; any other output is the table of its points.
 PICTURES = ("svg", "png", "pdf")
 
-HELP = """\
-Examples:
-  calibkit plot reliability test.parquet -o reliability.svg
-  calibkit plot roc test.parquet --boundary boundary.json -o roc.png
-  calibkit plot heatmap test.parquet --boundary boundary.json -o heatmap.svg
-"""
 
-
-@dataclass(frozen=True, kw_only=True)
 class PlotLine(Inputs, Results, DryRun):
     """What the command line of a picture has besides its options."""
 
@@ -43,7 +33,8 @@ class PlotLine(Inputs, Results, DryRun):
     data: str | None = of_output("Also write the points drawn, as a table.", "FILE")
 
 
-def run(options: PlotOptions, line: PlotLine) -> None:
+@declare.several(KINDS)
+def plot(options: PlotOptions, line: PlotLine) -> None:
     """Draw what the line asks for; pictures of each input appear together or not at all."""
     from calibkit.reports import plots
 
@@ -95,7 +86,7 @@ def run(options: PlotOptions, line: PlotLine) -> None:
 def _checked(line: PlotLine) -> tuple[Console, str | None]:
     """Return the console and the format of the output, after a look at every output."""
     from calibkit.files.formats import known_suffixes, suffix_format
-    from calibkit.files.outputs import check_output, is_directory_output, is_stream
+    from calibkit.files.paths import check_output, is_directory_output, is_stream
 
     output = line.output or ""
     suffix = output.rpartition(".")[2].lower()
@@ -117,6 +108,3 @@ def _checked(line: PlotLine) -> tuple[Console, str | None]:
     if named is None and (line.output is None or console.per_input or is_stream(output)):
         named = "svg"
     return console, named
-
-
-register = declare.several(HELP, run, KINDS, PlotLine)

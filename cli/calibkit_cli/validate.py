@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,37 +11,21 @@ from calibkit.options.validate import ValidateOptions
 
 from . import declare
 from .console import Console
-from .deliver import deliver
-from .lines import Annotate, Inputs, Json, Output, Quiet, Warnings
-
-HELP = """\
-Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns, and
-scores on another scale than declared or in reverse order. A fit refuses errors (exit code 3) and
-accepts warnings, which need a second look; --warnings error fails on these too.
-
-Columns that are not named are checked under their default names, where the input has them.
-
-Examples:
-  calibkit validate calib.parquet
-  calibkit validate scores.csv --score p --label y --by country -o report.json
-  calibkit validate votes.parquet --probs 'prob_*' --counts 'count_*' --warnings error
-  calibkit validate calib.parquet --json | jq '.findings[] | select(.level == "error")'
-"""
-
-BAD_DATA = 3
+from .lines import Annotate, Inputs, Results, Voice
+from .runs import deliver
 
 
-@dataclass(frozen=True, kw_only=True)
 class ValidateLine(Inputs):
     """What is looked at, and where the report goes."""
 
-    output: Output = None
-    as_json: Json = False
+    output: Annotated[str | None, Results] = None
+    as_json: Annotated[bool, Results] = False
     annotate: Annotate = None
-    quiet: Quiet = False
-    warnings: Warnings = "show"
+    quiet: Annotated[bool, Voice] = False
+    warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
 
+@declare.command
 def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
@@ -66,7 +50,4 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
         file = finding.file or (line.inputs[0] if len(line.inputs) == 1 else None)
         console.annotate(level, shown(finding), title=title, file=file)
     if report.errors or (line.warnings == "error" and report.warnings):
-        raise typer.Exit(BAD_DATA)
-
-
-register = declare.command(HELP, validate, ValidateOptions, ValidateLine)
+        raise typer.Exit(DataError.code)

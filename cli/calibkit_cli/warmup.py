@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from typing import Annotated
 
 from calibkit.options.shared import Threaded
 from calibkit.runtime.kernels import compile_all, tell_of_compiling
 
 from . import declare
 from .console import Console
-from .lines import Json, Quiet
-
-HELP = """\
-Without it each kernel is compiled when it is first called, once for each version of calibkit, numba
-and Python and each kind of processor, and kept under ~/.cache/calibkit or $XDG_CACHE_HOME/calibkit.
-Environments and copies of one version share the compiled kernels.
-
-Examples:
-  calibkit warmup --threads 4
-  calibkit warmup --json
-"""
+from .lines import Results, Voice
 
 
-@dataclass(frozen=True, kw_only=True)
 class WarmupLine(Threaded):
-    """How it is told."""
+    """Compile everything in advance, so that first uses need not wait.
 
-    as_json: Json = False
-    quiet: Quiet = False
+    Without it each kernel is compiled when it is first called, once for each version of calibkit,
+    numba and Python and each kind of processor, and kept under ~/.cache/calibkit or
+    $XDG_CACHE_HOME/calibkit. Environments and copies of one version share the compiled kernels.
+
+    Examples:
+      calibkit warmup --threads 4
+      calibkit warmup --json
+    """
+
+    as_json: Annotated[bool, Results] = False
+    quiet: Annotated[bool, Voice] = False
 
 
+@declare.command
 def warmup(line: WarmupLine) -> None:
     """Compile, count."""
     console = line.part(Console)
@@ -48,6 +48,3 @@ def warmup(line: WarmupLine) -> None:
     )
     if line.as_json:
         console.json({**asdict(done), "warnings": console.said})
-
-
-register = declare.command(HELP, warmup, WarmupLine)

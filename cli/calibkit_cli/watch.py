@@ -1,50 +1,74 @@
-"""``calibkit watch``: whether a deployed boundary keeps its promises, valid at every look."""
+"""New rows of a deployed model: ``calibkit drift`` and ``calibkit watch``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.options.shared import Threads, of_output
-from calibkit.options.watch import WatchOptions
+from calibkit.options.shared import Threaded, of_output
+from calibkit.options.watch import DriftOptions, WatchOptions
 
 from . import declare
 from .console import Console
-from .deliver import show_plan
-from .judging import GATE_FAILED, TEXTS, deliver_judged
-from .lines import DryRun, Reading, Results
+from .judging import GATE_FAILED, TEXTS, Gated, judge
+from .lines import DryRun, Reading, Results, StateLine
+from .runs import deliver, run_states, show_plan
 
 if TYPE_CHECKING:
+    from calibkit.drift.drift import Drift
     from calibkit.files.sinks import Transaction
     from calibkit.methods.watch.watch import Watched
 
-HELP = """\
-Tests every night whether precision, recall or the false positive rate keeps its bound. The file of
---state holds the counts so far. However often and however long you look, the chance of a false alarm is
-at most 1 - C. Rows of an earlier night are refused; giving the same rows twice changes nothing.
 
-Examples:
-  calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json
-  calibkit watch boundary.json labels.csv --state watch.state --period day --fail-if alarm
-  calibkit watch boundary.json labels.csv --state watch.state --precision 0.7 --confidence 0.99
-  calibkit watch boundary.json tonight.parquet --state watch.state --drift --unlabelled drop
-"""
+class DriftLine(StateLine, Gated):
+    """What is compared, and where the result goes."""
+
+    def check(self) -> None:
+        """Refuse gates on a state, which holds no result."""
+        super().check()
+        if (self.partial or self.dask is not None) and self.fail_if:
+            raise UsageError(
+                "--partial and --dask go through states; leave --fail-if out (calibkit gate judges "
+                "the result)."
+            )
 
 
-@dataclass(frozen=True, kw_only=True)
+@declare.command
+def drift(options: DriftOptions, line: DriftLine) -> None:
+    """Compare, print."""
+    console = line.console(texts=TEXTS)
+    if console.per_input and (line.fail_if or console.as_json):
+        raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
+    write = partial(judge, tell=_tell, gates=line, noun="Drift")
+    run_states("drift", options, line, console, write, deliver_drift)
+
+
+def deliver_drift(console: Console, found: Drift) -> None:
+    """Say what was found of the rows of a state, and write it."""
+    _tell(console, found)
+    deliver(console, found, "Drift")
+
+
+def _tell(console: Console, found: Drift, file: str | None = None) -> None:
+    console.warn(*found.warnings)
+    if file is not None:
+        console.summary(f"{file}:")
+    console.outline(found)
+
+
 class WatchLine(Reading, Results, DryRun):
     """What is added, and where the result goes."""
 
-    threads: Threads = None
+    threads: Annotated[int | None, Threaded] = None
     fail_if: Literal["alarm"] | None = of_output(
         "Exit with code 1 if a promise is refuted, tonight or on an earlier night."
     )
 
 
+@declare.command
 def watch(options: WatchOptions, line: WatchLine) -> None:
     """Count, test, write the state and what was found."""
     console = line.console(texts=TEXTS)
@@ -70,22 +94,19 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
             "Labels count as they arrive: this takes their delay not to depend on the outcome "
             "(see --maturity)."
         )
-    deliver(console, found, options.state)
+    deliver_watch(console, found, options.state)
     if line.fail_if is not None and found.alarm:
         if console.quiet:
             Console().table(["fail if", "found"], [["alarm", found.advice]], error=True)
         raise typer.Exit(GATE_FAILED)
 
 
-def deliver(console: Console, found: Watched, state: str | None = None) -> None:
+def deliver_watch(console: Console, found: Watched, state: str | None = None) -> None:
     """Write the state and the result together, and show what was found."""
     console.outline(found)
     write = None if state is None else partial(_write_state, state)
-    deliver_judged(console, found, "Watch", beside=write)
+    deliver(console, found, "Watch", beside=write)
 
 
 def _write_state(state: str, found: Watched, outputs: Transaction) -> None:
     outputs.write_bytes(found.state.to_json(), state)
-
-
-register = declare.command(HELP, watch, WatchOptions, WatchLine)

@@ -13,10 +13,9 @@ from pages import signed, table
 
 import calibkit as ck
 from calibkit.files.sources import Source, open_source
-from calibkit.options.grid_plots import EceAtOptions, PositivityOptions, RecallGainOptions
-from calibkit.options.plot import Look
+from calibkit.options.plot import EceAtOptions, Look, PositivityOptions, RecallGainOptions
 from calibkit.reports import plots
-from calibkit.reports.points import Points
+from calibkit.reports.style import Points
 
 LEVELS = (1, 3, 5, 7, 11)
 SCORE_BINS = (50, 100, 500, 1000)

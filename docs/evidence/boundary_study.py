@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 
 Floats = NDArray[np.float64]

@@ -15,10 +15,10 @@ from calibkit import simulate_posterior
 from calibkit.bins.binning import Levels
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers import prefixes
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels.binomial import upper_tail
+from calibkit_kernels.distributions import upper_tail
 
 Floats = NDArray[np.float64]
 
@@ -154,7 +154,9 @@ def _noisy_truth() -> Truth:
     points = count_rows(score, level, label, ORACLE_LEVELS).points()
     totals = Totals(JUDGED, int(label.sum()))
     oracle = {
-        bound: exact.solve(points, RecallAtPrecision(decimal_bound(bound), totals), cap=1).ceiling
+        bound: prefixes.solve(
+            points, RecallAtPrecision(decimal_bound(bound), totals), cap=1
+        ).ceiling
         for bound in BOUNDS
     }
     return Truth(score, uncertainty, np.ones(JUDGED), truth, oracle)

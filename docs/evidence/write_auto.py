@@ -12,8 +12,10 @@ from pages import arguments, fill, paragraph, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.choice import Tried, choose_method
-from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
+from calibkit.methods.boundary.choice import choose_method
+from calibkit.methods.boundary.problem.goals import tally_totals
+from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions
@@ -43,28 +45,28 @@ def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, Floats]:
         assert test.label is not None
         curves = single_threshold(test.score, test.label)
         hits, count = (np.append(0.0, curve) for curve in curves)
-        for place, tried in enumerate(choice.ranked):
-            selected, reached = on_test(tried, options.target, test)
+        for place, summary in enumerate(choice.ranked):
+            selected, reached = on_test(summary, options.target, test)
             beyond = (reached - np.interp(selected, count, hits)) / hits[-1]
             precision = reached / selected if selected else math.nan
             figures = (precision, reached / hits[-1], float(beyond))
-            found.setdefault(label(tried), []).append(figures)
+            found.setdefault(label(summary), []).append(figures)
             if place == 0:
                 found.setdefault(AUTO, []).append(figures)
-                found.setdefault(f"chose {label(tried)}", []).append(figures)
+                found.setdefault(f"chose {label(summary)}", []).append(figures)
     return {name: np.array(values) for name, values in found.items()}
 
 
-def label(tried: Tried) -> str:
+def label(summary: Summary) -> str:
     """Return what a candidate is called."""
-    planned = tried.summary.planned
+    planned = summary.planned
     return f"exact {planned.levels}" if planned.method.name == "exact" else planned.method.name
 
 
-def on_test(tried: Tried, target: Target, test: ScoreRows) -> tuple[float, float]:
+def on_test(summary: Summary, target: Target, test: ScoreRows) -> tuple[float, float]:
     """Return rows and positives that a candidate, fitted on all rows of its, selects on others."""
-    tally, levels = tried.summary.tally, tried.summary.shown
-    found = tried.summary.planned.method.find(tally, goal_of(target, tally_totals(tally)))
+    tally, levels = summary.tally, summary.levels
+    found = summary.planned.method.find(tally, goal_of(target, tally_totals(tally)))
     assert levels is not None and test.label is not None
     threshold = found.thresholds[levels.of(test.uncertainty, test.score.size)]
     taken = test.score >= threshold

@@ -18,7 +18,7 @@ from studies import monte_carlo
 from calibkit import fit_boundary
 from calibkit.bins.binning import Levels
 from calibkit.errors import InfeasibleError
-from calibkit_kernels.binomial import upper_tail
+from calibkit_kernels.distributions import upper_tail
 
 GENERATORS = ("posterior", "noisy")
 ROWS = (2_000, 20_000, 200_000)

@@ -15,9 +15,9 @@ from pages import arguments, fill, paragraph, sections, table
 
 import calibkit as ck
 from calibkit.drift.drift import ALL
-from calibkit.drift.psi import Stability, stability
+from calibkit.drift.figures import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Outline
-from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
+from calibkit.methods.boundary.problem.columns import quantiles_of_rows
 
 FITTED = 12_500
 SIZES = (12_500, 2_000, 500, 100)
@@ -88,7 +88,7 @@ def shifted(test: pl.DataFrame, random: Random) -> pl.DataFrame:
 
 def outline_of(values: Floats) -> Outline:
     """Return the outline of a column, as a model has it."""
-    spread = quantiles_of_rows(values, None, 20)
+    spread = quantiles_of_rows(values, None)
     return Outline(np.array(spread.quantiles), tuple(spread.counts), spread.largest)
 
 

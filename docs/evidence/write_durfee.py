@@ -24,7 +24,7 @@ from small_networks import Network, auc, train
 from studies import monte_carlo
 
 import calibkit as ck
-from calibkit.reports.points import Points
+from calibkit.reports.style import Points
 
 #: The variable that tells processes where the data are.
 FOLDER = "SCORE_FILES"

@@ -23,17 +23,18 @@ from pages import ROOT, arguments, fill, paragraph, table
 
 sys.path.insert(0, str(ROOT))
 
-from calibkit.exports.check import (
+from calibkit.exports.export import (
     TOLERANCE,
     Agreement,
+    Request,
     applied,
     compared,
+    export_model,
     probes,
+    program_of,
     run,
     with_classes,
 )
-from calibkit.exports.writing import Request, export_model, program_of
-from calibkit.expressions.program import columns_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Model, load
 from tests import export_models
@@ -96,7 +97,7 @@ def line(
     """Return the row of a model in the table."""
     request = with_classes(model, request, Source.from_frame(rows.head(1)))
     program = program_of(model, request)
-    rows = rows.select(columns_of(program))
+    rows = rows.select(program.columns())
     made = probes(program, rows, request.key)
     frame = pl.concat([rows, made], how="vertical_relaxed")
     start = time.perf_counter()

@@ -14,12 +14,13 @@ import numpy as np
 from pages import arguments, fill, paragraph, table
 from studies import monte_carlo
 
-from calibkit.measures import decisions, registry
+from calibkit.measures import decisions
+from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
-from calibkit.measures.intervals import IntervalOptions, differences, intervals
+from calibkit.measures.metrics import IntervalOptions, differences, intervals
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.numerics.confusion import MEASURES
+from calibkit.numerics.confusion import MEASURES, Cells
 from calibkit.options.metrics import Settings
 
 ROWS, GROUP, REPLICATES = 2000, 10, 200
@@ -120,8 +121,8 @@ def truth(population: Population) -> dict[str, float]:
     tp, selected = int(positive[taken].sum()), int(count[taken].sum())
     positives, total = int(positive.sum()), int(count.sum())
     confusion = Confusion(
-        name="d", part="all", tp=tp, fp=selected - tp, fn=positives - tp,
-        tn=total - selected - positives + tp, sample=empty,
+        name="d", part="all", sample=empty,
+        cells=Cells(tp, selected - tp, positives - tp, total - selected - positives + tp, math.nan),
     )  # fmt: skip
     found |= decisions.compute(confusion, DECISIONS)
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -9,7 +9,7 @@ from pages import arguments, fill, table
 from scipy import stats  # type: ignore[import-untyped]
 
 import calibkit as ck
-from calibkit.simulate.raters import beta_parameters
+from calibkit.simulate import beta_parameters
 
 ROWS, VOTES, REGULARIZATIONS = 60_000, (2, 5), (0.005, 0.0005)
 

@@ -14,7 +14,7 @@ from raters_mds import table_2
 from calibkit import simulate_raters
 from calibkit.files.sources import Source, open_source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
-from calibkit.measures.votes import Judged, ensemble, measure
+from calibkit.measures.classes import Judged, ensemble, measure
 from calibkit.methods.raters import run as alpha
 from calibkit.methods.raters.application import predict
 from calibkit.numerics.votes import (

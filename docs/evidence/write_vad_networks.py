@@ -18,7 +18,7 @@ from studies import monte_carlo
 
 import calibkit as ck
 from calibkit.options.simulate import SelectionOptions
-from calibkit.simulate.selection import SPREAD, models_of
+from calibkit.simulate import SPREAD, models_of
 
 SET = "criteo_tau3"
 HIDDEN, RATE, EPOCHS = (64, 32, 16), 1e-3, 8

@@ -12,9 +12,9 @@ from watch_streams import ALERTS, ALPHA, BOUND, FALLS, NIGHTS, YEARS
 from watch_streams import fall as fall_of
 from watch_streams import year as year_of
 
-from calibkit.methods.watch import covariates
+from calibkit.methods.watch import bins
 from calibkit.methods.watch.bets import Promise, evidence
-from calibkit.methods.watch.residuals import QUANTILES
+from calibkit.methods.watch.bins import QUANTILES
 
 #: Fitting rows, rows a night, and how many equal scores there are.
 SAME = [
@@ -65,9 +65,9 @@ def same(cell: tuple[int, int, str], seed: int) -> bool:
     below = edges  # the share of rows below each
     if equal != "none":
         below = np.where(edges > 0.0, np.maximum(edges - 1.0, 100.0 / 3.0) / 100.0, 0.0)
-    known = covariates.counted(values, edges).tolist()
+    known = bins.drift_counts(values, edges).tolist()
     nights = draw.multinomial(rows, np.diff([0.0, *below, 1.0]), NIGHTS)
-    return covariates.evidence(known, nights.tolist()).passed(1.0 / ALPHA) is not None
+    return bins.drift_evidence(known, nights.tolist()).passed(1.0 / ALPHA) is not None
 
 
 def moved(cell: tuple[int, int, int, float], seed: int) -> float:
@@ -76,12 +76,12 @@ def moved(cell: tuple[int, int, int, float], seed: int) -> float:
     draw = np.random.default_rng([24, seed])
     values = np.sort(draw.normal(size=fitted))
     edges = values[[place * fitted // 20 for place in QUANTILES]]
-    known = covariates.counted(values, edges).tolist()
+    known = bins.drift_counts(values, edges).tolist()
     nights = [
         draw.multinomial(rows, np.diff([0.0, *norm.cdf(edges - mean), 1.0]), size)
         for mean, size in ((0.0, before), (by, AFTER))
     ]
-    found = covariates.evidence(known, np.concatenate(nights).tolist()).passed(1.0 / ALPHA)
+    found = bins.drift_evidence(known, np.concatenate(nights).tolist()).passed(1.0 / ALPHA)
     return np.inf if found is None else found + 1.0 - before
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .hashes import uniform
-from .isotonic import pool_rates
-from .normal import normal_cdf, normal_density
+from .distributions import normal_cdf, normal_density
+from .draws import uniform
+from .rates import pool_rates
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -73,16 +73,8 @@ def add_records(
 ) -> None:
     """Add records to a table as often as their unit was drawn.
 
-    Parameters
-    ----------
-    cell, unit
-        Where each record goes, and which number of `drawn` is its own.
-    plus, minus
-        Positive and negative rows of each record.
-    drawn
-        How often each unit was drawn.
-    out
-        A table.
+    Record i goes to ``cell[i]`` with ``plus[i]`` positive and ``minus[i]`` negative rows; ``unit[i]``
+    is the number among `drawn`, how often each unit was drawn, that is its own.
     """
     for i in range(cell.size):
         times = drawn[unit[i]]
@@ -94,19 +86,11 @@ def add_records(
 def fill_cells(
     score: Floats, count: Int64s, positive: Int64s, breaks: Int64s, most: int, out: Floats
 ) -> int:
-    """Gather the entries of a tally into cells; return how many.
+    """Gather the entries of a tally, by falling score, into cells; return how many.
 
-    Parameters
-    ----------
-    score, count, positive
-        The tally, by falling score.
-    breaks
-        Entries at which a cell has to begin, rising.
-    most
-        A cell takes no further entry once it has so many rows.
-    out
-        Room for enough cells, four columns: positive rows, negative rows, the sum of scores over
-        rows, and the entry after the last.
+    A cell has to begin at each of the rising entries `breaks`, and takes no further entry once it has
+    `most` rows.  `out` gets positive rows, negative rows, the sum of scores over rows, and the entry
+    after the last.
     """
     size, ahead = 0, 0
     rows, hits, mass = np.int64(0), np.int64(0), 0.0
@@ -141,18 +125,10 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: Floats, ou
     """Write calibration errors over bins: l1, largest, l2 squared, and an excess of variance.
 
     The l1 error is the mean size of the bins' gaps, each less what its own noise adds to its size;
-    the squared l2 error is debiased as `ece_debiased` and may be negative.
+    the squared l2 error is debiased as `ece_debiased` and may be negative.  NaN without rows.
 
-    Parameters
-    ----------
-    table, score
-        A table, and the mean score of each cell.
-    ends
-        The cell after the last one of each bin, by falling score.
-    share
-        How many independent rows a row of each bin is worth.
-    out
-        Four numbers; NaN without rows.
+    `score` has the mean score of each cell of the table, `ends` the cell after the last one of each
+    bin, by falling score, `share` how many independent rows a row of each bin is worth.
     """
     total, absolute, largest, squares, excess, start = 0.0, 0.0, 0.0, 0.0, 0.0, 0
     for j in range(ends.size):
@@ -195,18 +171,10 @@ def mean_folded_bias(mean: Floats, deviation: Floats) -> float:
 def corp_statistics(table: Floats, score: Floats, stack: Floats, out: Floats) -> None:
     """Write miscalibration, discrimination (CORP) and the noise of pools; NaN without rows.
 
-    The noise is the sum over pools of rate (1 - rate), over rows: by about so much, times a factor
-    near 3/2, isotonic regression fits its own rows too well (Meyer, Woodroofe, On the degrees of
-    freedom in shape-restricted regression, 2000).
-
-    Parameters
-    ----------
-    table, score
-        A table, and the mean score of each cell.
-    stack
-        Room for a row of two numbers a cell.
-    out
-        Three numbers.
+    The noise is the sum over pools of rate (1 - rate), over rows: by about so much, times a factor near
+    3/2, isotonic regression fits its own rows too well (Meyer, Woodroofe, On the degrees of freedom in
+    shape-restricted regression, 2000).  `score` has the mean score of each cell of the table, `stack`
+    room for a row of two numbers a cell.
     """
     total, good, brier = 0.0, 0.0, 0.0
     for k in range(score.size):

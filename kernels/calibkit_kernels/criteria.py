@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .normal import normal_cdf
+from .distributions import normal_cdf
+from .rates import product_halves
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,23 +23,15 @@ _EXACT_TOTAL = 2**31 - 1
 #: Gains closer than this, relatively, are compared exactly or taken as equal.
 _CLOSE = 1e-12
 
-_LOW_WORD = np.uint64(0xFFFFFFFF)
-_WORD_BITS = np.uint64(32)
-
 
 @kernel
 def split_gain(left: Int64s, total: Int64s, rules: Floats) -> float:
     """Return what a split of a node brings, 0 or less where nothing.
 
-    Parameters
-    ----------
-    left, total
-        Sums of the left side and of the node: count and positives; for `AUC` also sum and sum of
-        squares of the positives' scores, then of the negatives'; for `NEWTON` count, gradient and
-        Hessian.
-    rules
-        Criterion; least count; the unit of the sums; for `AUC` the variance up to which there is
-        none and what a row counts as, for `NEWTON` the ridge.
+    `left` and `total` are sums of the left side and of the node: count and positives; for `AUC` also
+    sum and sum of squares of the positives' scores, then of the negatives'; for `NEWTON` count,
+    gradient and Hessian.  `rules` are the criterion; the least count; the unit of the sums; for `AUC`
+    the variance up to which there is none and what a row counts as, for `NEWTON` the ridge.
     """
     kind = int(rules[0])
     if kind == GINI:
@@ -79,20 +72,19 @@ def entropy_bits(positives: int, rows: int) -> float:
 
 
 @kernel
+def step_gain(gradient: int, hessian: int, rules: Floats) -> float:
+    """Return twice what a Newton step of a node gains."""
+    slope: float = float(gradient) * rules[2]
+    bend: float = float(hessian) * rules[2] + rules[3]
+    return slope * slope / bend
+
+
+@kernel
 def newton_gain(left: Int64s, total: Int64s, rules: Floats) -> float:
     """Return twice the decrease of the loss's quadratic approximation by two steps for one."""
-    unit, ridge = rules[2], rules[3]
-    gain = 0.0
-    for side in range(3):
-        if side == 0:
-            g, h = float(left[1]), float(left[2])
-        elif side == 1:
-            g, h = float(total[1] - left[1]), float(total[2] - left[2])
-        else:
-            g, h = float(total[1]), float(total[2])
-        term = g * unit * (g * unit) / (h * unit + ridge)
-        gain += -term if side == 2 else term
-    return gain
+    split = step_gain(left[1], left[2], rules)
+    split += step_gain(total[1] - left[1], total[2] - left[2], rules)
+    return split - step_gain(total[1], total[2], rules)
 
 
 @kernel
@@ -184,33 +176,14 @@ def auc_gain(left: Int64s, total: Int64s, rules: Floats) -> float:
 
 
 @kernel
-def multiply(words: NDArray[np.uint64], factor: np.uint64) -> None:
-    """Multiply a number in words of 32 bits, lowest first, by one below 2^32."""
-    carry = np.uint64(0)
-    for i in range(words.size):
-        product = words[i] * factor + carry
-        words[i] = product & _LOW_WORD
-        carry = product >> _WORD_BITS
-
-
-@kernel
-def imbalance_words(left: Int64s, total: Int64s, other: int) -> NDArray[np.uint64]:
-    """Return imbalance squared times the counts of both sides of another split, in words."""
-    words = np.zeros(8, np.uint64)
-    away = left[1] * total[0] - total[1] * left[0]
-    size = np.uint64(-away if away < 0 else away)
-    low, high = size & _LOW_WORD, size >> _WORD_BITS
-    # size^2 = low^2 + 2 low high 2^32 + high^2 2^64, word by word.
-    square, cross, top = low * low, low * high, high * high
-    words[0] = square & _LOW_WORD
-    middle = (square >> _WORD_BITS) + ((cross & _LOW_WORD) << np.uint64(1))
-    words[1] = middle & _LOW_WORD
-    upper = (middle >> _WORD_BITS) + ((cross >> _WORD_BITS) << np.uint64(1)) + (top & _LOW_WORD)
-    words[2] = upper & _LOW_WORD
-    words[3] = (upper >> _WORD_BITS) + (top >> _WORD_BITS)
-    multiply(words, np.uint64(other))
-    multiply(words, np.uint64(total[0] - other))
-    return words
+def gini_product(left: Int64s, total: Int64s, other: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Return imbalance squared times the counts of both sides of another split, 64 bits a word."""
+    away, sides = abs(left[1] * total[0] - total[1] * left[0]), other * (total[0] - other)
+    high, low = product_halves(away, away)
+    carried, last = product_halves(low, sides)
+    first, middle = product_halves(high, sides)
+    middle += carried
+    return first + np.uint64(middle < carried), middle, last
 
 
 @kernel
@@ -218,14 +191,11 @@ def compare_gini(first: Int64s, second: Int64s, total: Int64s) -> int:
     """Compare the Gini gains of two splits of a node exactly: 1, 0 or -1.
 
     The gain of a split is proportional to imbalance^2 / (rows_left * rows_right); the products are
-    compared in integers of 256 bits.  Totals up to 2^31 - 1.
+    compared in integers of 192 bits.  Totals up to 2^31 - 1.
     """
-    ours = imbalance_words(first, total, second[0])
-    theirs = imbalance_words(second, total, first[0])
-    for i in range(ours.size - 1, -1, -1):
-        if ours[i] != theirs[i]:
-            return 1 if ours[i] > theirs[i] else -1
-    return 0
+    ours = gini_product(first, total, second[0])
+    theirs = gini_product(second, total, first[0])
+    return int(ours > theirs) - int(ours < theirs)
 
 
 @kernel

@@ -26,14 +26,8 @@ Floats = NDArray[np.float64]
 def near_pairs(states: Floats, points: Floats, limits: Floats, out: Int64s) -> int:
     """Return how many pairs of a state and a point stay within the limits, and write the first ones.
 
-    Parameters
-    ----------
-    states, points
-        (loss, value) of each state so far, and of each point of the next level.
-    limits
-        The largest loss, the smallest and the largest value.
-    out
-        Room for pairs, (state, point); may be too small, or empty.
+    States so far, and points of the next level, are (loss, value); `limits` the largest loss, the
+    smallest and the largest value; `out` has room for pairs (state, point), maybe too little, or none.
     """
     budget, low, high = limits[0], limits[1], limits[2]
     pairs = 0
@@ -57,12 +51,8 @@ _BLOCK = 2048
 def add_level(previous: Int64s, gains: Int64s, costs: Int64s) -> Int64s:
     """Return the largest gain for every cost, with one more level.
 
-    Parameters
-    ----------
-    previous
-        The largest gain of the levels before, for every cost from 0; ``[0]`` before the first.
-    gains, costs
-        The level's choices; costs non-decreasing from 0.
+    `previous` has the largest gain of the levels before for every cost from 0: ``[0]`` before the
+    first. Gains and costs are those of the level's choices; costs do not decrease from 0.
     """
     best = np.full(previous.size + costs[costs.size - 1], UNREACHABLE, np.int64)
     for start in range(0, previous.size, _BLOCK):
@@ -101,20 +91,9 @@ def nested_levels(gains: Int64s, costs: Int64s, limit: int, lowest: int) -> tupl
     levels covers the choices t_0 >= … >= t_i >= t, which is what the next level may build on when
     it takes t: the suffix maximum over the last choice needs no table of its own.
 
-    Parameters
-    ----------
-    gains, costs
-        Shape (levels, choices); both non-decreasing from 0 within a level.
-    limit
-        The largest cost of interest.
-    lowest
-        The smallest choice allowed.
-
-    Returns
-    -------
-    best, last
-        The largest gain for the costs 0 … limit, and the choice of the last level that attains it
-        at the cost `limit` (-1 where that is unreachable).
+    Gains and costs, levels x choices, do not decrease from 0 within a level.  Returned are the largest
+    gain for the costs 0 … `limit`, and the choice of the last level that attains it at the cost `limit`
+    (-1 where that is unreachable).
     """
     levels, choices = gains.shape
     best = np.full((levels, limit + 1), UNREACHABLE, np.int64)

@@ -123,6 +123,18 @@ def spline_map(
 
 
 @kernel
+def knots_reached(x: float, knots: Floats, low: int, high: int) -> int:
+    """Return the number of the first rising knot above x, from `low` on; `high` if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if knots[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def bucket_of(x: float, knots: Out, buckets: int) -> int:
     """Return the bucket of a score, of many of equal width between the first and the last knot.
 
@@ -156,18 +168,11 @@ def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float
     for i in range(score.size):
         x = float(score[i])
         bucket = bucket_of(x, knots, starts.size - 1)
-        low, high = starts[bucket], starts[bucket + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if x >= knots[middle]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = inside(values[low], clip)
+        out[i] = inside(values[knots_reached(x, knots, starts[bucket], starts[bucket + 1])], clip)
 
 
 @kernel
-def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) -> int:
+def mass_outside(value: Floats, count: Floats, low: float, high: float) -> int:
     """Return how many rows have a value below `low` or above `high`."""
     rows = np.int64(0)
     for i in range(value.size):
@@ -177,12 +182,7 @@ def mass_outside(value: Floats, count: NDArray[Any], low: float, high: float) ->
 
 
 @kernel
-def margins(
-    score: NDArray[Any],
-    level: NDArray[np.uint16],
-    thresholds: NDArray[np.float64],
-    probability: bool,
-) -> NDArray[np.float64]:
+def margins(score: Floats, level: NDArray[np.uint16], thresholds: Out, probability: bool) -> Out:
     """Return score minus the threshold of its level, as a difference of logits for probabilities.
 
     Equal values give 0.  NaN where the threshold is NaN (never) or -inf (always).

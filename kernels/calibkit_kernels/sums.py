@@ -22,6 +22,9 @@ from ._jit import kernel
 Bits = NDArray[np.int64]
 Bins = NDArray[np.int64]
 
+#: Stands for the codes of one group.
+NO_CODES = np.empty(0, np.uint8)
+
 #: The stored bits of a mantissa, and the low 32 and 27 bits of one.
 _MANTISSA = (1 << 52) - 1
 _LOW_32 = (1 << 32) - 1
@@ -77,31 +80,18 @@ def add_product(bins: Bins, base: int, first: int, second: int) -> None:
 
 
 @kernel
-def sum_floats(bits: Bits, base: int, bins: Bins) -> None:
-    """Add finite float64 values, given by their bit patterns, to bins."""
-    for i in range(bits.size):
-        add_float(bins, base, bits[i])
+def add_columns(first: Bits, second: Bits, codes: NDArray[Any], base: int, bins: Bins) -> None:
+    """Add the finite float64 values of a column, or its products with a second one, to bins.
 
-
-@kernel
-def sum_products(first: Bits, second: Bits, base: int, bins: Bins) -> None:
-    """Add the products of two columns of finite float64 (bit patterns) to bins."""
+    Columns are bit patterns; `second` is empty where there is one.  `bins`, groups x width x 2, are
+    those of the codes; without codes the first.
+    """
     for i in range(first.size):
-        add_product(bins, base, first[i], second[i])
-
-
-@kernel
-def sum_by_code(bits: Bits, codes: NDArray[Any], base: int, bins: Bins) -> None:
-    """Add each finite float64 (bit pattern) to the bins of its code, shape (groups, width, 2)."""
-    for i in range(bits.size):
-        add_float(bins[codes[i]], base, bits[i])
-
-
-@kernel
-def products_by_code(first: Bits, second: Bits, codes: NDArray[Any], base: int, bins: Bins) -> None:
-    """Add each product of two float64 to the bins of its code, shape (groups, width, 2)."""
-    for i in range(first.size):
-        add_product(bins[codes[i]], base, first[i], second[i])
+        own = bins[codes[i] if codes.size else 0]
+        if second.size:
+            add_product(own, base, first[i], second[i])
+        else:
+            add_float(own, base, first[i])
 
 
 @kernel

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .maps import knots_reached
 
 Floats = NDArray[Any]
 Counts = NDArray[Any]
@@ -42,15 +43,7 @@ def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], ou
             out[i] = level
         return
     for i in range(values.size):
-        value = max(float(values[i]), minimum)
-        low, high = 0, edges.size
-        while low < high:
-            middle = (low + high) // 2
-            if value >= edges[middle]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low
+        out[i] = knots_reached(max(float(values[i]), minimum), edges, 0, edges.size)
 
 
 @kernel
@@ -65,28 +58,16 @@ def group_words(
     tags: Tags,
     tag_bits: np.uint64,
     smallest: np.uint64,
-    bits: NDArray[Any],
+    bits: Floats,
     level: Levels,
     count: Counts,
     positive: Counts,
 ) -> int:
-    """Group sorted words ``key << tag_bits | level << 1 | label`` into entries.
+    """Group sorted words ``key << tag_bits | level << 1 | label`` into entries; return how many.
 
-    Parameters
-    ----------
-    words, tags, tag_bits
-        The words, and how many of their bits are below the key.  Where these are 0, the tags
-        (``level << 1 | label``) are an array of their own, sorted with the keys; else it is empty.
-    smallest
-        What was subtracted from the falling-order keys.
-    bits, level, count, positive
-        Room for as many entries as there are words; `bits` (uint32 or uint64) takes the bit
-        patterns of the scores.
-
-    Returns
-    -------
-    entries
-        How many there are, or -1 where a count does not fit its type.
+    Where `tag_bits` is 0, the tags (``level << 1 | label``) are an array of their own, sorted with the
+    keys; else it is empty.  `smallest` was subtracted from the falling-order keys.  `bits` (uint32 or
+    uint64) gets the bit patterns of the scores.  Returned is -1 where a count does not fit its type.
     """
     one = np.uint64(1)
     mask = (one << tag_bits) - one
@@ -126,16 +107,20 @@ def group_weighted(
     label: Parts,
     weight: Int64s,
     part: Parts,
-) -> tuple[Floats, Levels, Int64s, Int64s, Parts]:
+    amounts: Int64s,
+) -> tuple[Floats, Levels, Int64s, Int64s, Parts, Int64s]:
     """Group rows, visited in `order` (falling score, then level, then part), into entries.
 
-    `part` may be empty.  Rows of weight 0 are left out: they are not there.
+    `part` may be empty.  Rows of weight 0 are left out: they are not there.  Besides the arrays of the
+    entries their sums of `amounts` are returned, both with a row an amount, maybe none.
     """
-    scores = np.empty_like(score)
-    levels = np.empty_like(level)
-    count = np.empty(score.size, np.int64)
-    positive = np.empty(score.size, np.int64)
-    parts = np.empty(part.size, np.uint8)
+    scores, levels, parts = (
+        np.empty_like(score),
+        np.empty_like(level),
+        np.empty(part.size, np.uint8),
+    )
+    count, positive = np.empty(score.size, np.int64), np.empty(score.size, np.int64)
+    sums = np.zeros_like(amounts)
     entries = -1
     for i in range(order.size):
         row = order[i]
@@ -146,46 +131,18 @@ def group_weighted(
             new = part[row] != parts[entries]
         if new:
             entries += 1
-            scores[entries] = score[row]
-            levels[entries] = level[row]
+            scores[entries], levels[entries] = score[row], level[row]
+            count[entries] = positive[entries] = 0
             if part.size:
                 parts[entries] = part[row]
-            count[entries] = 0
-            positive[entries] = 0
         count[entries] += weight[row]
         if label[row]:
             positive[entries] += weight[row]
+        for k in range(amounts.shape[0]):
+            sums[k, entries] += amounts[k, row]
     size = entries + 1
-    kept = size if part.size else 0
-    return scores[:size], levels[:size], count[:size], positive[:size], parts[:kept]
-
-
-@kernel
-def group_gains(
-    order: Tags,
-    score: Floats,
-    level: Levels,
-    weight: Int64s,
-    part: Parts,
-    gain: Int64s,
-    entries: int,
-) -> Int64s:
-    """Return the sum of `gain` over the rows of each entry that `group_weighted` makes."""
-    sums = np.zeros(entries, np.int64)
-    entry = -1
-    last = 0
-    for i in range(order.size):
-        row = order[i]
-        if weight[row] == 0:
-            continue
-        new = entry < 0 or score[row] != score[last] or level[row] != level[last]
-        if not new and part.size:
-            new = part[row] != part[last]
-        if new:
-            entry += 1
-            last = row
-        sums[entry] += gain[row]
-    return sums
+    counts = count[:size], positive[:size]
+    return scores[:size], levels[:size], counts[0], counts[1], parts[:size], sums[:, :size]
 
 
 @kernel
@@ -220,25 +177,14 @@ def prefix_points(
     without a positive row selects more rows than the prefix before it and no more positives, so no
     boundary needs it.
 
-    Parameters
-    ----------
-    score, level, count, positive, part
-        A tally.  Entries of part `excluded` are passed over (-1: none).
-    gain
-        What the rows of each entry are worth, a signed integer; may be empty.
-    offsets
-        Where each level's points begin in the output, with the total at the end; upper bounds
-        suffice.  One level only (two offsets): all levels are taken together.  With room for all
-        entries, prefixes that end in a score of negative rows are returned too.
+    Entries of part `excluded` are passed over (-1: none); `gain` is what the rows of each entry are
+    worth, signed; it may be empty.  `offsets` say where each level's points begin in the output, with
+    the total at the end; upper bounds suffice.  One level only (two offsets): all levels are taken
+    together.  With room for all entries, prefixes that end in a score of negative rows are returned
+    too.
 
-    Returns
-    -------
-    selected, true_positives, entry
-        Rows and positive rows of each prefix, and the tally entry of its lowest score.
-    worth
-        What the rows of each prefix are worth; empty without gains.
-    ends
-        Where each level's points end.
+    Returned are rows and positive rows of each prefix, the entry of its lowest score, what its rows are
+    worth (empty without gains), and where each level's points end.
     """
     levels = offsets.size - 1
     every = offsets[levels] == score.size
@@ -297,11 +243,7 @@ def count_selected(
 
 @kernel
 def fill_grid(
-    score: Floats,
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-    edges: NDArray[np.float64],
+    score: Floats, level: Levels, count: Counts, positive: Counts, edges: NDArray[np.float64]
 ) -> tuple[Int64s, Int64s, NDArray[np.float64]]:
     """Return rows, positive rows and the sum of scores of each cell (level, score bin).
 
@@ -334,14 +276,8 @@ def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bo
     place = 0
     for i in range(values.size):
         if values[i] != distinct[place]:  # neighbours are often equal
-            place, high = 0, distinct.size
-            while place < high:
-                middle = (place + high) // 2
-                if distinct[middle] < values[i]:
-                    place = middle + 1
-                else:
-                    high = middle
-            if place == distinct.size or distinct[place] != values[i]:
+            place = max(knots_reached(values[i], distinct, 0, distinct.size) - 1, 0)
+            if distinct[place] != values[i]:
                 return False
         sums[place] += units[i]
     return True
@@ -350,7 +286,7 @@ def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bo
 @kernel
 def count_cells(
     keys: Words,
-    kind: NDArray[Any],
+    kind: Floats,
     times: Counts,
     units: Counts,
     starts: Counts,
@@ -360,18 +296,10 @@ def count_cells(
 ) -> None:
     """Add rows to the counts of the cells that their keys lie in.
 
-    Parameters
-    ----------
-    keys
-        Bit patterns of float64 values, made to rise: 52 bits behind a power of two.
-    kind
-        What else tells rows apart: numbers below ``rows.shape[1]``.
-    times, units
-        How many rows each stands for (empty: one), and what they weigh together.
-    starts, drops
-        The first cell of each power of two, and how many of its 52 bits are cut.
-    rows, sums
-        Rows and weight, cells x kinds; without weights `sums` and `units` are empty.
+    Keys are bit patterns of float64 values, made to rise: 52 bits behind a power of two.  `kind` is
+    what else tells rows apart, a column of `rows`; `times` how many rows each stands for (empty: one),
+    `units` what they weigh together.  `starts` and `drops` are the first cell of each power of two, and
+    how many of its 52 bits are cut.  Without weights `sums` and `units` are empty.
     """
     behind = np.uint64((1 << 52) - 1)
     for i in range(keys.size):

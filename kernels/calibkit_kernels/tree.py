@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .criteria import NEWTON, is_better, split_gain
-from .maps import bucket_of
+from .maps import bucket_of, bucket_starts, knots_reached
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,25 +44,15 @@ def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
     """
     # The bins that begin in one of many stretches of equal width: few are left to search.
     stretches = min(8 * lows.size, _MOST_STRETCHES)
-    first = np.zeros(stretches + 1, np.int64)
-    for j in range(lows.size):
-        first[bucket_of(lows[j], lows, stretches) + 1] += 1
-    for k in range(stretches):
-        first[k + 1] += first[k]
+    first = np.empty(stretches + 1, np.int64)
+    bucket_starts(lows, first)
     for i in range(values.size):
         x = values[i]
         if x != x or lows.size == 0:
             out[i] = lows.size
             continue
         k = bucket_of(x, lows, stretches)
-        low, high = max(first[k] - 1, 0), first[k + 1]
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if lows[middle] <= x:
-                low = middle
-            else:
-                high = middle
-        out[i] = low
+        out[i] = max(knots_reached(x, lows, first[k], first[k + 1]) - 1, 0)
 
 
 @kernel
@@ -128,25 +118,12 @@ def scan_order(hist: Int64s, bins: int, by_rate: bool, rules: Floats, out: Int64
 
 @kernel
 def best_cut(
-    hist: Int64s,
-    ranks: Int64s,
-    missing: Int64s,
-    total: Int64s,
-    rules: Floats,
-    best: Floats,
+    hist: Int64s, ranks: Int64s, missing: Int64s, total: Int64s, rules: Floats, best: Floats
 ) -> None:
-    """Write the best split of a node along the ranked bins into `best`.
+    """Write the best split of a node along the ranked bins into `best`, whose gain comes in as `NONE`.
 
-    Parameters
-    ----------
-    hist, ranks
-        The histogram, and its bins in the order of the scan.
-    missing, total
-        Sums of the rows without a value, and of all rows of the node.
-    rules
-        Criterion, least count of a side, and what the criterion needs; see `criteria.split_gain`.
-    best
-        One split; ``best[GAIN]`` comes in as `NONE`.
+    `ranks` are the bins of the histogram in the order of the scan; `missing` and `total` the sums of
+    the rows without a value, and of all rows of the node; for `rules` see `criteria.split_gain`.
     """
     channels = total.size
     left = np.zeros(channels, np.int64)
@@ -252,24 +229,12 @@ def search_splits(
 ) -> None:
     """Write the best split of every node on a feature.
 
-    Parameters
-    ----------
-    codes
-        The bin of each row.
-    order, payload
-        The rows of the nodes, and their vectors in this order.
-    nodes
-        Of each node: where its rows begin and end; the slot of its histogram; the slots of its
-        parent and its sibling, of which it is the difference (-1: it is counted); and whether
-        its histogram is of use to others.
-    kind
-        How many bins the feature has, and whether they are categories.
-    rules
-        See `best_cut`.
-    kept
-        Slot x bin x sum: the histograms; one slot where none is of use to others.
-    out
-        Node x split; where the gain is `SKIP` the node is not searched.
+    `codes` has the bin of each row; `order` the rows of the nodes, and `payload` their vectors in this
+    order.  Of each node `nodes` has where its rows begin and end; the slot of its histogram; the slots
+    of its parent and its sibling, of which it is the difference (-1: it is counted); and whether its
+    histogram is of use to others.  `kind` is how many bins the feature has, and whether they are
+    categories; `kept`, slot x bin x sum, the histograms: one slot where none is of use to others.  In
+    `out`, node x split, the gain `SKIP` says that the node is not searched.
     """
     size = kind[0]
     ranks = np.empty(size + 1, np.int64)
@@ -346,17 +311,9 @@ def route_rows(
 ) -> None:
     """Write the node without children that each row ends in.
 
-    Parameters
-    ----------
-    values
-        A row of values a feature, NaN where there is none; categories as their numbers.
-    links
-        Of each node: feature (-1: no children), left and right child, whether rows without a
-        value go left, and where its categories begin in `sides` (-1: a number is compared).
-    cuts
-        Values up to the cut go left.
-    sides
-        Whether a category goes left.
+    `values` has a row of values a feature, NaN where there is none; categories are their numbers.  Of
+    each node `links` has the feature (-1: no children), left and right child, whether rows without a
+    value go left, and where its categories begin in `sides` (-1: values up to the cut go left).
     """
     for i in range(out.size):
         node = 0

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.maps.choose import BEHIND, NONE_BEHIND
+from calibkit.maps.methods import BEHIND, NONE_BEHIND
 from tests.cli.score_files import write
 from tests.conftest import Invoke
 

@@ -11,13 +11,11 @@ import polars as pl
 import pytest
 
 from calibkit.files.sources import open_source
-from calibkit.maps.choose import FOLDS
-from calibkit.maps.class_rows import RaterOptions
-from calibkit.maps.logit_maps import logits_of, softmax
-from calibkit.maps.map_fit import fit_logit_map
-from calibkit.maps.stored import read_rater_rows
+from calibkit.maps.class_rows import RaterOptions, logits_of, softmax
+from calibkit.maps.logit_maps import fit_logit_map, read_rater_rows
+from calibkit.maps.methods import FOLDS
 from calibkit.methods.calibrators.classes import _judged, choose_class_map
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import ROOT, Invoke
 from tests.library.samples import golden
@@ -217,7 +215,7 @@ def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:
     found = {one.method: one for one in table}
     for name, own in lost.items():
         assert found[name].log_loss == pytest.approx(own.sum() / votes.sum(), rel=1e-9)
-    judged = _judged(
+    _, errors = _judged(
         stored,
         fold,
         [
@@ -231,7 +229,7 @@ def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:
     apart = lost["none"] - lost["temperature"]
     spread = apart - votes * apart.sum() / votes.sum()
     wanted = np.sqrt((spread**2).sum()) / votes.sum()
-    assert judged.error(0, 0, 1) == pytest.approx(wanted, rel=1e-9)
+    assert errors[0, 0, 1] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_class_probabilities_that_are_right_stay(tmp_path: Path, invoke: Invoke) -> None:

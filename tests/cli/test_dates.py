@@ -14,7 +14,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.errors import DataError
-from calibkit.files.dialect import Dialect
+from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
 from tests.conftest import Invoke
 

@@ -13,7 +13,7 @@ from calibkit import simulate_raters
 from calibkit.maps.method import Found, Method, Points
 from calibkit.maps.methods import METHODS
 from calibkit.maps.steps import steps_program, write_steps
-from calibkit.options.maps import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
+from calibkit.options.calibrate import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, Outcome
 

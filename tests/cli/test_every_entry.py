@@ -14,8 +14,8 @@ import polars.selectors as cs
 import pytest
 
 from calibkit.options.boundary import METHODS
+from calibkit.options.calibrate import SCORE_METHODS
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.options.maps import SCORE_METHODS
 from calibkit.options.option import options_of
 from calibkit.registry.methods import KINDS, STATES
 from tests.cli.score_files import write

@@ -10,7 +10,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from calibkit.exports import check
+from calibkit.exports import export as exporting
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke
 
@@ -61,12 +61,12 @@ def test_json_says_what_was_compared(
 def test_an_export_that_differs_is_not_written(
     invoke: Invoke, model: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = check.run
+    honest = exporting.run
 
     def dishonest(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
         return honest(language, text, frame).with_columns(decision=1 - pl.col("decision"))
 
-    monkeypatch.setattr(check, "run", dishonest)
+    monkeypatch.setattr(exporting, "run", dishonest)
     output = tmp_path / "b.py"
     line = ["export", model, "--to", "polars", "--check", rows, "-o", output]
     said = invoke(*line)

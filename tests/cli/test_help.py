@@ -31,6 +31,11 @@ def test_every_command_has_its_place_in_the_help() -> None:
     assert set(TREE.commands) == {name.replace("_", "-") for name in COMMANDS}
     assert len(COMMANDS) == sum(map(len, main.PURPOSES.values()))
     assert all(command.rich_help_panel in main.PURPOSES for command in TREE.commands.values())
+    for name, does in COMMANDS.items():
+        told = " ".join(TREE.commands[name.replace("_", "-")].help.split())
+        assert told.startswith(does), (
+            "the list and the help say what a command does in one sentence"
+        )
 
 
 def test_output_input_and_run_come_last_in_this_order() -> None:

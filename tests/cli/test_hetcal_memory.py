@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.row_store import Arrays
 from tests.budgets import little_memory
 
 ROWS = 300

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calibkit.files.scratch import Scratch
+from calibkit.files.streams import Scratch
 from calibkit_cli import failures, main
 from tests.conftest import Invoke
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from typer.models import OptionInfo
 
-from calibkit_cli.plain_values import NOT_PLAIN, plain
+from calibkit_cli.declare import NOT_PLAIN, plain
 
 CALIB = str(Path(__file__).parents[2] / "sample_data" / "calib.parquet")
 CHOICE = Literal["one", "two"]

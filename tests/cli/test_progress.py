@@ -15,8 +15,8 @@ import pytest
 
 from calibkit.files.sources import Source
 from calibkit.runtime.progress import listen, steps
-from calibkit_cli import progress
-from calibkit_cli.progress import ProgressLine, clear_line, end_lines, show_progress
+from calibkit_cli import console as progress
+from calibkit_cli.console import ProgressLine, clear_line, end_lines, show_progress
 from tests.conftest import clean_environment
 
 

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.measures import decisions, multiclass, registry
+from calibkit.measures import classes as multiclass
+from calibkit.measures import decisions
+from calibkit.measures import metrics as registry
 from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import MEANINGS, OF_CELLS, OF_VOTES, meaning
 from calibkit.reports import html

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_posterior
-from calibkit.simulate.posterior import POSTERIOR_COLUMNS
+from calibkit.simulate import POSTERIOR_COLUMNS
 from tests.conftest import ROOT, Invoke, clean_environment
 
 SAMPLES = ROOT / "sample_data"

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.methods.vad import rows as vad_rows
-from calibkit.methods.vad.rows import read_vad_rows
+from calibkit.methods.vad import moments as vad_rows
+from calibkit.methods.vad.moments import read_vad_rows
 from calibkit.methods.vad.run import finish, fit_vad
 from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.vad import VadOptions

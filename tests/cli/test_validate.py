@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.validation.report import Report
+from calibkit.validation.findings import Report
 from tests.conftest import ROOT, Invoke
 
 

@@ -13,15 +13,14 @@ import pytest
 
 from calibkit.runtime import kernels, memory, threads
 from calibkit.runtime.kernels import compile_all
-from calibkit_cli.console import Console
-from calibkit_cli.progress import say_it_compiles
+from calibkit_cli.console import Console, say_it_compiles
 from calibkit_kernels import _ahead, _jit
 from tests.cli.score_files import simulate, write
 from tests.conftest import INTERPRETED, ROOT, Invoke, clean_environment
 from tests.signatures import FIRST_USES
 
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
-LINES = ["maps.logit: float64", "hashes.mix: uint64"]
+LINES = ["maps.logit: float64", "draws.mix: uint64"]
 
 #: Fits that call most of what fits call; the rest is tried when the list is made.
 SOME = ("auto", "beta", "tree", "alpha", "vad", "intervals", "drift")

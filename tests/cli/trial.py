@@ -7,7 +7,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,6 @@ from calibkit_cli import declare, main
 from calibkit_cli.lines import Results
 
 
-@dataclass(frozen=True, kw_only=True)
 class How(Results):
     """How to fail."""
 
@@ -65,7 +63,6 @@ def wait(place: Path) -> None:
         temporary.unlink()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Chance(Threaded):
     """Where randomness begins."""
 
@@ -79,7 +76,6 @@ def warn(asked: Chance) -> None:
     print(asked.seed, asked.threads)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Said(Results):
     """What to say."""
 
@@ -105,9 +101,9 @@ def build_app(commands: Iterable[str] = main.COMMANDS, *, brief: bool = False) -
     app = _build_app(commands, brief=brief)
     for function in (endless, wait):
         app.command()(function)
-    declare.command("Raise an error.", fail, How)(app, "fail")
-    declare.command("Warn as a library does.", warn, Chance)(app, "warn")
-    declare.command("Say something through the console.", say, Said)(app, "say")
+    declare.add(app, "fail", fail, How)
+    declare.add(app, "warn", warn, Chance)
+    declare.add(app, "say", say, Said)
     return app
 
 

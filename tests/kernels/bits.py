@@ -13,19 +13,9 @@ import numpy as np
 
 from calibkit.numerics import knapsack as core
 from calibkit.numerics.logistic import fit_logistic
-from calibkit.numerics.quantile import level_edges
-from calibkit_kernels import (
-    binomial,
-    bootstrap,
-    isotonic,
-    logistic,
-    maps,
-    normal,
-    ranking,
-    reliability,
-    splits,
-    sums,
-)
+from calibkit.numerics.sums import NO_FACTORS
+from calibkit.summaries.edges import level_edges
+from calibkit_kernels import bootstrap, distributions, draws, logistic, maps, metrics, rates, sums
 from calibkit_kernels import tally as kernels
 
 
@@ -47,27 +37,27 @@ def tallies() -> Iterator[object]:
     kernels.assign_levels(score, 0.1, edges[0], out)
     yield out
     bits = score.view(np.uint64)
-    yield from splits.deal_entries(bits, level, count, positive, 3, np.uint64(5))
+    yield from draws.deal_entries(bits, level, count, positive, 3, np.uint64(5))
     large = count * 10**7
-    yield from splits.deal_entries(bits, level, large, large // 3, 2, np.uint64(6))
+    yield from draws.deal_entries(bits, level, large, large // 3, 2, np.uint64(6))
 
 
-def draws() -> Iterator[object]:
+def numbers() -> Iterator[object]:
     for n in (0.0, 1.0, 15.0, 16.0, 1e3, 1e9):
-        yield binomial.stirling_error(n)
-        yield binomial.deviance(n, 1.05 * n + 1)
-        yield binomial.deviance(n, 3 * n + 1)
-        yield binomial.log_probability(float(n // 3), n, 0.3, 0.7) if n else 0.0
+        yield distributions.stirling_error(n)
+        yield distributions.deviance(n, 1.05 * n + 1)
+        yield distributions.deviance(n, 3 * n + 1)
+        yield distributions.log_probability(float(n // 3), n, 0.3, 0.7) if n else 0.0
     for i in range(50):
-        yield splits.uniform(np.uint64(i), i)
-        yield splits.hypergeometric(400, 700, 300, i / 50)
+        yield draws.uniform(np.uint64(i), i)
+        yield draws.hypergeometric(400, 700, 300, i / 50)
 
 
 def tails() -> Iterator[object]:
     successes, trials = np.array([0, 3, 7, 50, 10**6]), np.array([7, 7, 7, 90, 10**9])
     for level, upper in ((0.05, True), (1e-9, False)):
         found = np.empty(successes.size)
-        binomial.bounds(successes, trials, level, upper, found)
+        distributions.bounds(successes, trials, level, upper, found)
         yield found
 
 
@@ -79,7 +69,7 @@ def searches() -> Iterator[object]:
     hits = np.concatenate([np.cumsum(gain[:30]), np.cumsum(gain[30:])])
     offsets, ends = np.array([0, 30, 60]), np.array([30, 60])
     out = np.empty((30, 3), np.int64)
-    size = isotonic.pool_rates(step[:30], gain[:30], np.empty(0, np.int64), True, out)
+    size = rates.pool_rates(step[:30], gain[:30], np.empty(0, np.int64), True, out)
     yield out[:size]
     relaxed = core.Relaxation((selected, hits, offsets, ends), 0.37)
     window = core.Window(-0.37, 1.0, 0.0, 1e3)
@@ -98,23 +88,23 @@ def margins() -> Iterator[object]:
 
 def normals() -> Iterator[object]:
     for z in np.linspace(-38, 38, 153).tolist():
-        yield normal.normal_cdf(z)
-        yield normal.normal_quantile(normal.normal_cdf(z))
+        yield distributions.normal_cdf(z)
+        yield distributions.normal_quantile(distributions.normal_cdf(z))
 
 
-def metrics() -> Iterator[object]:
+def of_tallies() -> Iterator[object]:
     score, _, count, positive = _fixed_tally()
-    yield ranking.ranking_sums(count, positive, 7, 3)
-    yield reliability.loss_sums(score, count, positive)
-    yield reliability.range_sums(score, count, positive)[2]
+    yield metrics.ranking_sums(count, positive, 7, 3)
+    yield metrics.loss_sums(score, count, positive)
+    yield metrics.range_sums(score, count, positive)[2]
     logits, cosines, series = np.empty(score.size), np.zeros(20), np.empty((9, 2))
-    reliability.expit(score * 40 - 20, logits)
+    metrics.expit(score * 40 - 20, logits)
     yield logits
     moments = np.zeros((80, 10))
-    reliability.residual_moments(score, count, positive, moments)
-    reliability.cosine_sums((np.arange(80) + 0.5) / 80, moments, cosines)
-    reliability.damped_series(cosines, 0.1, series)
-    yield from (moments, cosines, series, reliability.absolute_integral(series))
+    metrics.residual_moments(score, count, positive, moments)
+    metrics.cosine_sums((np.arange(80) + 0.5) / 80, moments, cosines)
+    metrics.damped_series(cosines, 0.1, series)
+    yield from (moments, cosines, series, metrics.absolute_integral(series))
 
 
 def calibrations() -> Iterator[object]:
@@ -136,8 +126,8 @@ def calibrations() -> Iterator[object]:
     yield out.copy()
     rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(count - positive))
     corners = np.empty(rows.size, np.int64)
-    isotonic.next_corners(rows, hits, corners)
-    isotonic.added_row_fits(rows, hits, corners, 1, True, out)
+    rates.next_corners(rows, hits, corners)
+    rates.added_row_fits(rows, hits, corners, 1, True, out)
     yield out
 
 
@@ -148,8 +138,8 @@ def replicates() -> Iterator[object]:
     links, bins = np.empty_like(values), np.zeros((4200, 2), np.int64)
     for own, column in zip(links, values, strict=True):
         maps.log_odds(column, 1e-6, own)
-        sums.sum_floats(own.view(np.int64), -2148, bins)
-        sums.sum_products(own.view(np.int64), column.view(np.int64), -2148, bins)
+        for factors in (NO_FACTORS, column.view(np.int64)):
+            sums.add_columns(own.view(np.int64), factors, sums.NO_CODES, -2148, bins[None])
     yield from (links, bins)
     label, times = (values[2] > 0.5).astype(float), random.integers(0, 3, 150).astype(float)
     gradient, hessian = np.zeros(3), np.zeros((3, 3))
@@ -164,12 +154,12 @@ def resampling() -> Iterator[object]:
     positive = rng.binomial(count, 0.4)
     score = np.linspace(0.97, 0.02, 40)
     plus, minus, out = np.empty(40), np.empty(40), np.empty(4)
-    ranking.delong_shares(count, positive, 0, 0, 100, 90, plus, minus)
+    metrics.delong_shares(count, positive, 0, 0, 100, 90, plus, minus)
     yield from (plus.copy(), minus.copy())
-    ranking.precision_shares(count, positive, 300, 120, 0.1, 0.05, plus, minus)
+    metrics.precision_shares(count, positive, 300, 120, 0.1, 0.05, plus, minus)
     yield from (plus.copy(), minus.copy())
-    ranking.log_losses(score, count, positive, plus, minus)
-    yield ranking.sum_of_squares(count, positive, plus, minus)
+    metrics.log_losses(score, count, positive, plus, minus)
+    yield metrics.sum_of_squares(count, positive, plus, minus)
     table = np.empty(80)
     bootstrap.draw_numbers(np.geomspace(0.1, 1e5, 80), np.uint64(3), table)
     drawn = table.reshape(-1, 2)
@@ -184,12 +174,12 @@ def digests() -> dict[str, str]:
     found = {}
     for group in (
         tallies,
-        draws,
+        numbers,
         tails,
         searches,
         margins,
         normals,
-        metrics,
+        of_tallies,
         calibrations,
         replicates,
         resampling,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit_kernels.bets import units_to_reach
+from calibkit_kernels.distributions import units_to_reach
 from tests.naive import bets as naive
 
 #: Sums of eighths and logarithms of them are never just at a goal of 3, 10 or 20.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import binomial
+from calibkit_kernels import distributions as kernels
 from tests.naive import binomial as naive
 
 CLOSE = {"rel": 1e-13}
@@ -18,7 +18,7 @@ levels = st.sampled_from([0.5, 0.1, 0.05, 1e-3, 1e-9])
 
 @given(st.floats(1e-18, 0.9))
 def test_log_complement(p: float) -> None:
-    assert binomial.log_complement(p) == pytest.approx(float(naive.log_complement(p)), rel=1e-15)
+    assert kernels.log_complement(p) == pytest.approx(float(naive.log_complement(p)), rel=1e-15)
 
 
 @given(counts, st.one_of(chances, st.floats(1e-12, 1e-3)), st.booleans())
@@ -26,7 +26,7 @@ def test_log_probability(pair: tuple[int, int], p: float, swap: bool) -> None:
     k, n = map(float, pair)
     p, q = (1.0 - p, p) if swap else (p, 1.0 - p)
     expected = float(naive.log_probability(k, n, p, q))
-    found = binomial.log_probability(k, n, p, q)
+    found = kernels.log_probability(k, n, p, q)
     assert found == pytest.approx(expected, rel=1e-13, abs=1e-13)
 
 
@@ -35,8 +35,8 @@ def test_tails(pair: tuple[int, int], k: int, p: float) -> None:
     n = pair[1]
     q = 1.0 - p
     for found, expected in (
-        (binomial.upper_tail(k, n, p, q), naive.upper_tail(k, n, p, q)),
-        (binomial.lower_tail(k, n, p, q), naive.lower_tail(k, n, p, q)),
+        (kernels.upper_tail(k, n, p, q), naive.upper_tail(k, n, p, q)),
+        (kernels.lower_tail(k, n, p, q), naive.lower_tail(k, n, p, q)),
     ):
         assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
@@ -44,7 +44,7 @@ def test_tails(pair: tuple[int, int], k: int, p: float) -> None:
 @given(st.integers(1, 20), st.integers(1, 20), chances)
 def test_tail_fraction(a: int, b: int, share: float) -> None:
     x = share * (a + 1) / (a + b + 2)
-    found = binomial.tail_fraction(float(a), float(b), x, 1.0 - x)
+    found = kernels.tail_fraction(float(a), float(b), x, 1.0 - x)
     assert found == pytest.approx(naive.tail_fraction(a, b, x, 1.0 - x), **CLOSE)
 
 
@@ -52,17 +52,15 @@ def test_tail_fraction(a: int, b: int, share: float) -> None:
 def test_bounds(pairs: list[tuple[int, int]], level: float, upper: bool) -> None:
     successes, trials = np.array(pairs, np.int64).T.copy()
     found, expected = np.empty((2, len(pairs)))
-    binomial.bounds(successes, trials, level, upper, found)
+    kernels.bounds(successes, trials, level, upper, found)
     naive.bounds(successes, trials, level, upper, expected)
     np.testing.assert_allclose(found, expected, rtol=1e-13)
     for k, n, p in zip(successes.tolist(), trials.tolist(), found.tolist(), strict=True):
         if n:
-            assert binomial.bound(k, n, level, upper) == p
+            assert kernels.bound(k, n, level, upper) == p
             assert p >= k / n - 1e-15 if upper else p <= k / n + 1e-15 or level > 0.5
 
 
 def test_rare_events_keep_their_digits() -> None:
-    assert binomial.log_probability(0.0, 1e12, 1e-12, 1.0 - 1e-12) == pytest.approx(-1.0, rel=1e-11)
-    assert binomial.log_probability(1e12, 1e12, 1.0 - 1e-12, 1e-12) == pytest.approx(
-        -1.0, rel=1e-11
-    )
+    assert kernels.log_probability(0.0, 1e12, 1e-12, 1.0 - 1e-12) == pytest.approx(-1.0, rel=1e-11)
+    assert kernels.log_probability(1e12, 1e12, 1.0 - 1e-12, 1e-12) == pytest.approx(-1.0, rel=1e-11)

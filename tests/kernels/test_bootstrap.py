@@ -12,7 +12,7 @@ from scipy import stats
 
 from calibkit.measures.resampling import _precision, _recall
 from calibkit_kernels import bootstrap as kernels
-from calibkit_kernels.hashes import uniform
+from calibkit_kernels.draws import uniform
 from tests.conftest import INTERPRETED
 from tests.naive import intervals as naive
 

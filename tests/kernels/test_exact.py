@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from calibkit_kernels import exact
+from calibkit_kernels import rates as kernels
 from tests.naive import boundaries as naive
 
 #: Counts: small, near 2^53 where floats lose integers, up to the largest int64.
@@ -29,22 +29,24 @@ int64s = st.lists(st.tuples(counts, counts), max_size=6)
 @example(2**63 - 1, 2**63 - 1)
 @example(2**32 - 1, 2**32 + 1)
 def test_halves_make_up_the_product(a: int, b: int) -> None:
-    high, low = exact.product_halves(a, b)
+    high, low = kernels.product_halves(a, b)
     assert (int(high), int(low)) == naive.product_halves(a, b)
 
 
 @given(counts, counts, counts, counts)
 def test_products_compare_as_integers(a: int, b: int, c: int, d: int) -> None:
-    assert exact.compare_products(a, b, c, d) == naive.compare_products(a, b, c, d)
-    assert exact.compare_products(a, b, b, a) == 0
+    assert kernels.compare_products(a, b, c, d) == naive.compare_products(a, b, c, d)
+    assert kernels.compare_products(a, b, b, a) == 0
 
 
 @given(st.integers(2**53 - 100, 2**53 + 100), st.integers(1, 10**9), st.integers(-3, 3))
 def test_products_that_differ_by_little_are_told_apart(a: int, b: int, step: int) -> None:
     c = a + step
-    assert exact.compare_products(a, b, c, b) == naive.compare_products(a, b, c, b)
+    assert kernels.compare_products(a, b, c, b) == naive.compare_products(a, b, c, b)
     # a b against (a - 1)(b + 1): apart by a - b - 1, equal in every leading digit
-    assert exact.compare_products(a, b, a - 1, b + 1) == naive.compare_products(a, b, a - 1, b + 1)
+    assert kernels.compare_products(a, b, a - 1, b + 1) == naive.compare_products(
+        a, b, a - 1, b + 1
+    )
 
 
 def as_int64(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +59,7 @@ def as_int64(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 @example([(0, 0)], Fraction(1))
 def test_ratios_meet_a_bound_exactly(pairs: list[tuple[int, int]], bound: Fraction) -> None:
     numerators, denominators = as_int64(pairs)
-    met = exact.ratio_at_least(numerators, denominators, bound.numerator, bound.denominator)
+    met = kernels.ratio_at_least(numerators, denominators, bound.numerator, bound.denominator)
     expected = naive.ratio_at_least(
         numerators.tolist(), denominators.tolist(), bound.numerator, bound.denominator
     )
@@ -68,7 +70,7 @@ def test_ratios_meet_a_bound_exactly(pairs: list[tuple[int, int]], bound: Fracti
 def test_a_bound_met_with_equality_is_met_and_one_row_more_is_not(bound: Fraction, k: int) -> None:
     hits, rows = bound.numerator * k, bound.denominator * k
     assume(hits > 0)
-    met = exact.ratio_at_least(
+    met = kernels.ratio_at_least(
         np.array([hits, hits, hits - 1]),
         np.array([rows, rows + 1, rows]),
         bound.numerator,
@@ -79,7 +81,7 @@ def test_a_bound_met_with_equality_is_met_and_one_row_more_is_not(bound: Fractio
 
 def test_the_precision_that_floats_get_wrong() -> None:
     in_floats = 6_999_305 / 9_256_157 >= 0.756178293
-    met = exact.ratio_at_least(np.array([6_999_305]), np.array([9_256_157]), 756_178_293, 10**9)
+    met = kernels.ratio_at_least(np.array([6_999_305]), np.array([9_256_157]), 756_178_293, 10**9)
     assert met[0] == (Fraction(6_999_305, 9_256_157) >= Fraction(756_178_293, 10**9))
     assert met[0] != in_floats
 
@@ -88,7 +90,7 @@ def test_the_precision_that_floats_get_wrong() -> None:
 def test_the_largest_ratio_is_found(pairs: list[tuple[int, int]], least: int) -> None:
     numerators, denominators = as_int64(pairs)
     expected = naive.largest_ratio(numerators.tolist(), denominators.tolist(), least)
-    assert exact.largest_ratio(numerators, denominators, least) == expected
+    assert kernels.largest_ratio(numerators, denominators, least) == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), st.integers(0, 2))
@@ -98,4 +100,4 @@ def test_ties_of_the_largest_ratio_go_to_the_larger_numerator(
 ) -> None:
     numerators, denominators = as_int64([(a * scale, b * scale) for a, b in pairs])
     expected = naive.largest_ratio(numerators.tolist(), denominators.tolist(), least)
-    assert exact.largest_ratio(numerators, denominators, least) == expected
+    assert kernels.largest_ratio(numerators, denominators, least) == expected

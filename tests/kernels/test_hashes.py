@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import hashes as kernels
+from calibkit_kernels import draws as kernels
 from tests.naive import boundaries as naive
 from tests.naive import keys
 

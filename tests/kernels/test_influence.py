@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import ranking as kernels
+from calibkit_kernels import metrics as kernels
 from tests.naive import intervals as naive
 
 rows_of_both = st.lists(

@@ -23,9 +23,10 @@ compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here
 #: A kernel that inlines one of another file: `uniform` of splits calls `mix` of digest.
 PROBE = """
 import numpy as np
-from calibkit_kernels import _jit, splits
+from calibkit_kernels import _jit
+from calibkit_kernels import draws
 print(_jit.FOLDER)
-print(splits.uniform(np.uint64(3), 1).hex())
+print(draws.uniform(np.uint64(3), 1).hex())
 """
 
 
@@ -70,7 +71,7 @@ def test_the_cache_lies_where_the_system_wants_it(
 ) -> None:
     cache, (folder, _) = filled
     assert Path(folder).parent == cache / "calibkit"
-    assert list(Path(folder).glob("hashes.uniform-*.kernel"))
+    assert list(Path(folder).glob("draws.uniform-*.kernel"))
 
     (folder, _) = run(PROBE, XDG_CACHE_HOME="", HOME=str(tmp_path / "home"))
     assert Path(folder).parent == tmp_path / "home" / ".cache" / "calibkit"
@@ -124,7 +125,7 @@ def test_a_damaged_cache_is_passed_over(
 COUNTED = (
     PROBE
     + """
-print([sum(one.stats.cache_misses.values()) for one in (splits.uniform, splits.mix)])
+print([sum(one.stats.cache_misses.values()) for one in (draws.uniform, draws.mix)])
 """
 )
 
@@ -179,12 +180,12 @@ def test_a_change_in_another_file_is_never_served_stale(tmp_path: Path) -> None:
     folder, first = run(PROBE, **where)
     assert run(PROBE, **where) == [folder, first]
 
-    hashes = tmp_path / "calibkit_kernels/hashes.py"
-    stamp = hashes.stat()
-    text = hashes.read_text()
+    source = tmp_path / "calibkit_kernels/draws.py"
+    stamp = source.stat()
+    text = source.read_text()
     assert "0xBF58476D1CE4E5B9" in text
-    hashes.write_text(text.replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
-    os.utime(hashes, (stamp.st_atime, stamp.st_mtime + 10))  # Python's own cache sees it
+    source.write_text(text.replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
+    os.utime(source, (stamp.st_atime, stamp.st_mtime + 10))  # Python's own cache sees it
     other_folder, second = run(PROBE, **where)
     assert other_folder != folder and second != first
 
@@ -198,7 +199,7 @@ def test_the_digest_is_of_every_source(monkeypatch: pytest.MonkeyPatch, tmp_path
         path.write_text(path.read_text() + "# changed\n")
         assert _jit.source_digest() not in seen, path.name
         seen.add(_jit.source_digest())
-    (tmp_path / "exact.py").rename(tmp_path / "precise.py")
+    (tmp_path / "rates.py").rename(tmp_path / "precise.py")
     assert _jit.source_digest() not in seen
 
 
@@ -212,11 +213,11 @@ def test_interpreted_kernels_wrap_around_without_warnings() -> None:
 MIXED = """
 import sys
 import numpy as np
-from calibkit_kernels import hashes, splits
-assert splits.uniform(np.uint64(3), 1) >= 0
+from calibkit_kernels import draws
+assert draws.uniform(np.uint64(3), 1) >= 0
 print("numba.cpython.unicode" in sys.modules)
 words = np.arange(5, dtype=np.uint64)
-hashes.absorb(words, words.copy(), np.uint64(7))
+draws.absorb(words, words.copy(), np.uint64(7))
 print(words.sum())
 """
 

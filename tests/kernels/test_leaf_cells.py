@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import leaf_cells, leaf_maps
+from calibkit_kernels import leaves as kernels
 from tests.naive import trees as naive
 
 #: A tree: the root, a leaf at its left, and two leaves below its right.
@@ -35,14 +35,14 @@ rows = st.lists(
 def counted(table: list[Any], width: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     end, cell, label, held, mass = zip(*table, strict=True)
     spans, order = np.empty((5, 2), np.int64), np.empty(len(table), np.int32)
-    leaf_maps.rows_by_leaf(np.array(end, np.int32), spans, order)
+    kernels.rows_by_leaf(np.array(end, np.int32), spans, order)
     codes = [
-        leaf_cells.NEITHER if side is None else 4 * place + 2 * side + y
+        kernels.NEITHER if side is None else 4 * place + 2 * side + y
         for place, side, y in zip(cell, held, label, strict=True)
     ]
     places = np.empty((5, 2), np.int64)
     cells, sums = np.empty(4 * len(table), np.int32), np.empty((4 * len(table), width))
-    leaf_cells.count_cells(
+    kernels.count_cells(
         order, spans, CHILDREN, np.array(codes, np.uint16), np.array(mass), places, cells, sums
     )
     return places, cells, sums
@@ -65,13 +65,13 @@ def test_nodes_hold_the_sums_of_their_rows(table: list[Any]) -> None:
 def test_lines_are_those_of_the_known_rows(table: list[Any]) -> None:
     places, cells, sums = counted(table)
     lines = np.empty((5, 4))
-    leaf_cells.fit_cell_lines(SCORES, places, cells, sums, PARENTS, lines)
+    kernels.fit_cell_lines(SCORES, places, cells, sums, PARENTS, lines)
     for node, ends in enumerate(BELOW):
         own = [row for row in table if row[0] in ends and row[3] == 0]
         spans, order = np.array([[0, len(own)]]), np.arange(len(own), dtype=np.int32)
         label = np.array([row[2] for row in own], np.uint8)
         expected, room = np.empty((1, 4)), np.empty((3, len(own)))
-        leaf_maps.fit_leaf_lines(
+        kernels.fit_leaf_lines(
             SCORES[[row[1] for row in own]], label, np.array([row[4] for row in own]), order, spans,
             np.full((1, 2), math.nan), room, expected,
         )  # fmt: skip
@@ -87,7 +87,7 @@ def test_gains_are_those_of_the_held_out_rows(table: list[Any], shrinkages: list
     lines = np.array([[1.0, 0.25, 9.0, 4.0], [0.5, -1.0, 3.0, 1.0], [2.0, 0.0, 6.0, 3.0],
                       [-1.0, 1.0, 2.0, 1.0], [math.nan, math.nan, 0.0, 0.0]])  # fmt: skip
     found = np.empty((5, len(shrinkages), 2))
-    leaf_cells.cell_gains(SCORES, places, cells, sums, lines, np.array(shrinkages), found)
+    kernels.cell_gains(SCORES, places, cells, sums, lines, np.array(shrinkages), found)
     for node, own in enumerate(naive.count_cells(table, BELOW)):
         entries = [(float(SCORES[cell]), sums) for cell, sums in own.items()]
         for place, shrinkage in enumerate(shrinkages):
@@ -111,7 +111,7 @@ def test_forests_add_the_probability_at_every_depth(table: list[Any], shrinkage:
     lines = random.normal(size=(2, 5, 4))
     lines[..., 2] = [50.0, 20.0, 30.0, 0.0, 30.0]
     out = np.zeros((3, 1, score.size))
-    leaf_maps.add_probabilities(
+    kernels.add_probabilities(
         score / 4, part.astype(np.int32), ends.astype(np.int32), above, lines,
         np.array([shrinkage]), out,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.methods.hetcal.maps import shrunk
-from calibkit_kernels import leaf_maps, maps
+from calibkit_kernels import leaves, maps
 from tests.naive import trees as naive
 
 scores = st.integers(-40, 40).map(lambda k: k / 8)
@@ -29,11 +29,11 @@ def leaf_lines(
 ) -> np.ndarray:
     score, label, leaf = arrays(table)
     spans, order = np.empty((LEAVES, 2), np.int64), np.empty(leaf.size, np.int32)
-    leaf_maps.rows_by_leaf(leaf, spans, order)
+    leaves.rows_by_leaf(leaf, spans, order)
     out = np.empty((LEAVES, 4))
     mass = np.ones(score.size) if weight is None else weight
     starts, room = np.full((LEAVES, 2), start), np.empty((3, leaf.size))
-    leaf_maps.fit_leaf_lines(score, label, mass, order, spans, starts, room, out)
+    leaves.fit_leaf_lines(score, label, mass, order, spans, starts, room, out)
     return out
 
 
@@ -42,7 +42,7 @@ def test_rows_of_a_leaf_keep_their_order(table: list[Any]) -> None:
     _, _, leaf = arrays(table)
     leaf = leaf - 1  # some rows take no part
     spans, order = np.empty((LEAVES, 2), np.int64), np.empty(leaf.size, np.int32)
-    leaf_maps.rows_by_leaf(leaf, spans, order)
+    leaves.rows_by_leaf(leaf, spans, order)
     found = [order[low:high].tolist() for low, high in spans]
     assert found == naive.rows_by_leaf(leaf.tolist(), LEAVES)
 
@@ -105,11 +105,11 @@ def test_losses_and_probabilities_are_those_of_the_leafs_map(table: list[Any]) -
     lines = np.array([[1.0, 0.0], [0.5, 1.0], [-2.0, 0.25], [300.0, 1.0]])
     moved = naive.move_scores(score.tolist(), leaf.tolist(), lines.tolist())
     out = np.empty(score.size)
-    leaf_maps.score_losses(np.array(moved), label, np.ones(score.size), out)
+    leaves.score_losses(np.array(moved), label, np.ones(score.size), out)
     expected = naive.score_losses(moved, label.tolist(), [1.0] * score.size)
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
-    assert leaf_maps.sum_in_order(out) == pytest.approx(naive.sum_in_order(out.tolist()))
-    leaf_maps.leaf_probabilities(score, leaf, lines, out)
+    assert leaves.sum_in_order(out) == pytest.approx(naive.sum_in_order(out.tolist()))
+    leaves.leaf_probabilities(score, leaf, lines, out)
     assert out == pytest.approx([naive.probability(z) for z in moved], rel=1e-12)
 
 
@@ -117,7 +117,7 @@ def test_losses_and_probabilities_are_those_of_the_leafs_map(table: list[Any]) -
 def test_losses_of_probabilities_are_finite(table: list[Any]) -> None:
     p, y, weight = (list(column) for column in zip(*table, strict=True))
     out = np.empty(len(p))
-    leaf_maps.probability_losses(
+    leaves.probability_losses(
         np.array(p), np.array(y, np.uint8), np.array(weight, np.float64), 1e-15, out
     )
     assert out.tolist() == pytest.approx(naive.probability_losses(p, y, weight, 1e-15), rel=1e-3)
@@ -129,7 +129,7 @@ def test_steps_take_the_greatest_knot_below(score: float, places: list[int]) -> 
     values = [k / 10 for k in range(len(knots))]
     out = np.empty(1)
     starts, leaf = np.array([0, 0, len(knots)]), np.array([1], np.int32)
-    leaf_maps.leaf_steps(np.array([score]), leaf, starts, np.array(knots), np.array(values), out)
+    leaves.leaf_steps(np.array([score]), leaf, starts, np.array(knots), np.array(values), out)
     assert out[0] == naive.leaf_steps(score, knots, values)
 
 
@@ -148,7 +148,7 @@ def test_steps_take_the_greatest_knot_below(score: float, places: list[int]) -> 
 def test_cells_are_compared_with_their_positive_rates(table: list[Any]) -> None:
     p, y, leaf, weight = (list(column) for column in zip(*table, strict=True))
     cells = np.zeros((LEAVES * 5, 4))
-    found = leaf_maps.cell_gaps(
+    found = leaves.cell_gaps(
         np.array(p), np.array(y, np.uint8), np.array(weight, np.float64),
         np.array(leaf, np.int32), 5, cells,
     )  # fmt: skip
@@ -162,11 +162,11 @@ def test_cells_are_compared_with_their_positive_rates(table: list[Any]) -> None:
 def test_gradients_are_whole_units_of_their_definition(table: list[Any]) -> None:
     score, label, weight = arrays(table)
     out = np.empty((score.size, 3), np.int64)
-    leaf_maps.newton_rows(score, label, weight.astype(np.int64), 2.0**20, out)
+    leaves.newton_rows(score, label, weight.astype(np.int64), 2.0**20, out)
     expected = naive.newton_rows(score.tolist(), label.tolist(), weight.tolist(), 2.0**20)
     assert np.abs(out - np.array(expected)).max() <= 1
     sums = np.zeros((LEAVES, 3), np.int64)
-    leaf_maps.leaf_sums(weight, out, sums)
+    leaves.leaf_sums(weight, out, sums)
     assert sums.tolist() == naive.leaf_sums(weight.tolist(), out.tolist(), LEAVES)
 
 
@@ -176,18 +176,18 @@ def test_steps_move_scores_leaf_by_leaf(table: list[Any]) -> None:
     steps = np.array([[1.0, 0.5], [1.0, -0.25], [0.5, 0.0], [2.0, 1.0]])
     expected = naive.move_scores(score.tolist(), leaf.tolist(), steps.tolist())
     moved = score.copy()
-    leaf_maps.move_scores(moved, leaf, steps)
+    leaves.move_scores(moved, leaf, steps)
     assert moved.tolist() == expected
     weight = (leaf % 3).astype(np.int64)
     loss = naive.total_loss(expected, label.tolist(), weight.tolist())
-    assert leaf_maps.total_loss(moved, label, weight) == pytest.approx(loss, rel=1e-12)
+    assert leaves.total_loss(moved, label, weight) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("score", [-800.0, -30.0, 0.0, 30.0, 800.0])
 def test_nothing_overflows_far_out(score: float) -> None:
     assert maps.expit_of(score) == pytest.approx(naive.probability(score))
     for positive in (True, False):
-        loss = leaf_maps.label_loss(score, positive)
+        loss = leaves.label_loss(score, positive)
         assert loss == pytest.approx(naive.label_loss(score, positive), rel=1e-9)
         assert math.isfinite(loss)
 
@@ -200,7 +200,7 @@ def test_a_line_ends_where_the_gradient_is_zero(seed: int, shift: float) -> None
     positive, negative = random.uniform(0.1, 1.0, (2, 30))
     line = np.array([0.0, 0.0, 0.0, 1.0])
     total = math.fsum(positive) + math.fsum(negative)
-    leaf_maps.newton_line(x, positive, negative, total, line)
+    leaves.newton_line(x, positive, negative, total, line)
     p = 1 / (1 + np.exp(-(line[0] * x + line[1])))
     rest = (positive + negative) * p - positive
     assert abs(math.fsum(rest)) < 1e-12 * total
@@ -211,5 +211,5 @@ def test_a_line_without_a_step_stays_where_it_was() -> None:
     """Where no step lowers the loss, as here where sums of squares have no float."""
     x = np.array([-1e200, 1e200, 3e199])
     line = np.array([0.0, 0.25, 0.0, 1.0])
-    leaf_maps.newton_line(x, np.ones(3), np.array([1.0, 2.0, 3.0]), 9.0, line)
+    leaves.newton_line(x, np.ones(3), np.array([1.0, 2.0, 3.0]), 9.0, line)
     assert line.tolist() == [0.0, 0.25, 0.0, 1.0]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.maps.curves import pieces
-from calibkit.maps.score_map import ScoreMap
-from calibkit_kernels import isotonic, maps
+from calibkit.maps.lines import pieces
+from calibkit.maps.model import ScoreMap
+from calibkit_kernels import maps, rates
 from tests.naive import maps as naive
 
 probabilities = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-9]), min_size=1)
@@ -92,6 +92,14 @@ def test_steps(knots: list[int], buckets: int, data: st.DataObject) -> None:
     assert filled(maps.step_map, score, *steps, 0.1).tolist() == wanted
 
 
+@given(st.lists(st.integers(-3, 3)).map(sorted), st.integers(-4, 4), st.data())
+def test_knots_are_reached_within_bounds(knots: list[int], x: int, data: st.DataObject) -> None:
+    low = data.draw(st.integers(0, len(knots)))
+    high = data.draw(st.integers(low, len(knots)))
+    found = maps.knots_reached(float(x), np.array(knots, np.float64), low, high)
+    assert found == naive.knots_reached(x, knots, low, high)
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), unique=True).map(sorted))
 def test_steps_between_knots_of_any_size(knots: list[float]) -> None:
     values = np.linspace(0, 1, len(knots) + 1)
@@ -119,11 +127,11 @@ def test_fits_with_a_row_added(pairs: list[tuple[int, int]], weight: int, scale:
     count, positive = (np.array(column) * scale for column in zip(*pairs, strict=True))
     rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(positive))
     corners = np.empty(rows.size, np.int64)
-    isotonic.next_corners(rows, hits, corners)
+    rates.next_corners(rows, hits, corners)
     assert corners.tolist() == naive.lower_hull_after(rows.tolist(), hits.tolist())
     for complement in (False, True):
         out = np.empty(count.size)
-        isotonic.added_row_fits(rows, hits, corners, weight * scale, complement, out)
+        rates.added_row_fits(rows, hits, corners, weight * scale, complement, out)
         assert out.tolist() == naive.fits_with_a_row_added(
             count.tolist(), positive.tolist(), weight * scale, complement
         )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics.newton import newton
+from calibkit.numerics.solve import newton
 from calibkit_kernels.newton import FIXED, FREE, RISING, move, solve_cholesky
 from tests.naive import newton as naive
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from calibkit.numerics import normal as library
-from calibkit_kernels.normal import mills_ratio, normal_cdf, normal_density, normal_quantile
+from calibkit.numerics.distributions import critical_value
+from calibkit_kernels.distributions import mills_ratio, normal_cdf, normal_density, normal_quantile
 from tests.naive import normal as naive
 
 points = st.floats(-37, 37)
@@ -71,5 +71,5 @@ def test_ends() -> None:
 
 
 def test_the_critical_value_of_an_interval() -> None:
-    assert library.critical_value(0.95) == pytest.approx(1.959963984540054, rel=1e-15)
-    assert library.normal_cdf(library.normal_quantile(0.3)) == pytest.approx(0.3, rel=1e-15)
+    assert critical_value(0.95) == pytest.approx(1.959963984540054, rel=1e-15)
+    assert normal_cdf(normal_quantile(0.3)) == pytest.approx(0.3, rel=1e-15)

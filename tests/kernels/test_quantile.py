@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics import quantile as numerics
-from calibkit.numerics.quantile import order_statistics
-from calibkit_kernels import quantile, tally
+from calibkit.summaries import edges as numerics
+from calibkit.summaries.edges import order_statistics
+from calibkit_kernels import sorting, tally
 from tests.conftest import INTERPRETED
 from tests.naive import boundaries as naive
 
@@ -74,20 +74,20 @@ def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
     array = np.array(values, floats) + floats(0)
     bits = array.view(np.uint32 if floats is np.float32 else np.uint64)
     shift = np.uint64(8 * bits.itemsize - 16)
-    heads = [int(quantile.head(np.uint64(word), shift)) for word in bits]
+    heads = [int(sorting.head(np.uint64(word), shift)) for word in bits]
     order = sorted(range(array.size), key=array.tolist().__getitem__)
     assert [heads[i] for i in order] == sorted(heads)
     assert all(0 <= found < 65_536 for found in heads)
 
     counts = np.zeros(65_536, np.int64)
     none = np.empty(0, np.int64)
-    quantile.count_heads(bits, none, counts)
+    sorting.count_heads(bits, none, counts)
     assert counts[heads].tolist() == [heads.count(found) for found in heads]
 
     wanted = np.zeros(65_536, np.bool_)
     wanted[heads[0]] = True
     out = np.empty(heads.count(heads[0]), bits.dtype)
-    assert quantile.gather_heads(bits, none, wanted, out, none) == out.size
+    assert sorting.gather_heads(bits, none, wanted, out, none) == out.size
     chosen = [i for i, found in enumerate(heads) if found == heads[0]]
     assert out.tolist() == bits[chosen].tolist()
 

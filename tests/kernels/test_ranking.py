@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import ranking
+from calibkit_kernels import metrics as kernels
 from tests.naive import metrics as naive
 
 rows = st.lists(st.tuples(st.integers(0, 6).map(float), st.integers(0, 1)), min_size=1, max_size=20)
@@ -25,7 +25,7 @@ def arrays(rows: list[naive.Row], counts: type = np.int64) -> tuple[np.ndarray, 
 @count_types
 def test_sums_count_pairs_and_precisions(counts: type, data: list[naive.Row]) -> None:
     count, positive = arrays(data, counts)
-    pairs, precisions = ranking.ranking_sums(count, positive, 0, 0)
+    pairs, precisions = kernels.ranking_sums(count, positive, 0, 0)
     assert pairs == naive.pairs_ranked_right(data)
     _, good, _ = naive.totals(data)
     expected = naive.average_precision(data)
@@ -37,10 +37,10 @@ def test_stretches_add_up_to_the_whole(data: list[naive.Row], cut: int) -> None:
     count, positive = arrays(data)
     above = int(count[:cut].sum()), int(positive[:cut].sum())
     parts = [
-        ranking.ranking_sums(count[:cut], positive[:cut], 0, 0),
-        ranking.ranking_sums(count[cut:], positive[cut:], *above),
+        kernels.ranking_sums(count[:cut], positive[:cut], 0, 0),
+        kernels.ranking_sums(count[cut:], positive[cut:], *above),
     ]
-    whole = ranking.ranking_sums(count, positive, 0, 0)
+    whole = kernels.ranking_sums(count, positive, 0, 0)
     assert np.sum(parts, axis=0) == pytest.approx(whole, rel=1e-14)
 
 
@@ -48,8 +48,8 @@ def test_stretches_add_up_to_the_whole(data: list[naive.Row], cut: int) -> None:
 def test_precision_is_met_on_the_way_through_ties(data: list[naive.Row], cut: int) -> None:
     count, positive = arrays(data)
     above = int(count[:cut].sum()), int(positive[:cut].sum())
-    found = ranking.precision_integral(count[:cut], positive[:cut], 0, 0)
-    found += ranking.precision_integral(count[cut:], positive[cut:], *above)
+    found = kernels.precision_integral(count[:cut], positive[:cut], 0, 0)
+    found += kernels.precision_integral(count[cut:], positive[cut:], *above)
     assert found == pytest.approx(naive.precision_integral(data), rel=1e-12)
 
 
@@ -57,13 +57,13 @@ def test_precision_is_met_on_the_way_through_ties(data: list[naive.Row], cut: in
 def test_a_threshold_reaches_a_precision_exactly(data: list[naive.Row], a: int, scale: int) -> None:
     count, positive = arrays(data)
     expected = naive.most_hits_at_precision(naive.tally(data), a, 9)
-    assert ranking.most_hits_at_precision(count * scale, positive * scale, a, 9) == expected * scale
+    assert kernels.most_hits_at_precision(count * scale, positive * scale, a, 9) == expected * scale
 
 
 @given(rows, st.integers(0, 5))
 def test_the_best_precision_holds_enough_positives(data: list[naive.Row], least: int) -> None:
     count, positive = arrays(data)
-    best_rows, best_hits = ranking.best_precision_at_recall(count, positive, least)
+    best_rows, best_hits = kernels.best_precision_at_recall(count, positive, least)
     if least > positive.sum():
         assert (best_rows, best_hits) == (0, 0)
         return

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calibkit.measures.votes import BINS, _calibration_moves
-from calibkit_kernels.raters import (
+from calibkit.measures.classes import BINS, _calibration_moves
+from calibkit_kernels.classes import (
     add_bin_sums,
     bin_of,
     fixed,

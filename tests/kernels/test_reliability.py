@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.numerics.isotonic import pool_block
-from calibkit_kernels import reliability
+from calibkit_kernels import metrics as kernels
 from tests.naive import metrics as naive
 
 probability = st.integers(0, 8).map(lambda n: n / 8) | st.sampled_from([1e-300, 0.1, 1 - 1e-16])
@@ -28,16 +28,16 @@ def arrays(rows: list[naive.Row], floats: type = np.float64) -> tuple[np.ndarray
 @float_types
 def test_losses_are_those_of_the_rows(floats: type, data: list[naive.Row]) -> None:
     data = [(float(floats(score)), label) for score, label in data]
-    found = reliability.loss_sums(*arrays(data, floats))
+    found = kernels.loss_sums(*arrays(data, floats))
     assert found == pytest.approx(naive.loss_sums_of_rows(data), rel=1e-12, abs=1e-12)
-    assert reliability.range_sums(*arrays(data, floats)) == pytest.approx(naive.totals(data))
+    assert kernels.range_sums(*arrays(data, floats)) == pytest.approx(naive.totals(data))
 
 
 @given(rows, st.lists(probability, min_size=1, max_size=5))
 def test_entries_at_or_above_an_edge(data: list[naive.Row], edges: list[float]) -> None:
     score, _, _ = arrays(data)
     out = np.empty(len(edges), np.int64)
-    reliability.entries_from(score, np.array(edges), out)
+    kernels.entries_from(score, np.array(edges), out)
     assert out.tolist() == [naive.entries_from(score.tolist(), edge) for edge in edges]
 
 
@@ -65,6 +65,6 @@ def test_pools_are_those_of_isotonic_regression(
 @given(st.lists(st.floats(-800, 800) | st.sampled_from([math.inf, -math.inf]), min_size=1))
 def test_logits_become_probabilities(logits: list[float]) -> None:
     out = np.empty(len(logits))
-    reliability.expit(np.array(logits), out)
+    kernels.expit(np.array(logits), out)
     assert out == pytest.approx([naive.expit(value) for value in logits], rel=1e-14, abs=1e-300)
     assert ((out >= 0) & (out <= 1)).all()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels import reliability
+from calibkit_kernels import metrics as kernels
 from tests.naive import metrics as naive
 
 probability = st.integers(0, 20).map(lambda n: n / 20) | st.floats(0, 1)
@@ -21,7 +21,7 @@ def coefficients(data: list[naive.Row], terms: int = TERMS) -> np.ndarray:
     middle = np.array([score for score, _ in data])
     residual = np.array([label - score for score, label in data])
     out = np.zeros(terms)
-    reliability.cosine_sums(middle, residual[:, None].copy(), out)
+    kernels.cosine_sums(middle, residual[:, None].copy(), out)
     return out
 
 
@@ -35,18 +35,18 @@ def test_moments_of_cells_give_the_same_coefficients(data: list[naive.Row]) -> N
     cells, orders, out = 4 * TERMS, 10, np.zeros(TERMS)
     score, count, positive = zip(*naive.tally(data), strict=True)
     moments = np.zeros((cells, orders))
-    reliability.residual_moments(np.array(score), np.array(count), np.array(positive), moments)
+    kernels.residual_moments(np.array(score), np.array(count), np.array(positive), moments)
     for order in (0, 1, 4):
         expected = naive.moments(data, cells, order)
         assert moments[:, order] == pytest.approx(expected, abs=1e-15)
-    reliability.cosine_sums((np.arange(cells) + 0.5) / cells, moments, out)
+    kernels.cosine_sums((np.arange(cells) + 0.5) / cells, moments, out)
     assert out == pytest.approx(coefficients(data), abs=1e-10)
 
 
 @given(rows, st.sampled_from([0.05, 0.2, 0.7]))
 def test_the_series_is_the_reflected_kernel(data: list[naive.Row], sigma: float) -> None:
     series = np.empty((9, 2))
-    reliability.damped_series(coefficients(data) / len(data), sigma, series)
+    kernels.damped_series(coefficients(data) / len(data), sigma, series)
     expected = [naive.smoothed(data, sigma, i / 8) for i in range(9)]
     assert series[:, 0] == pytest.approx(expected, abs=1e-9)
     # Its integral over [0, 1] is the mean residual: the kernel loses nothing at the ends.
@@ -58,10 +58,10 @@ def test_the_series_is_the_reflected_kernel(data: list[naive.Row], sigma: float)
 def test_a_line_is_integrated_exactly(before: float, after: float) -> None:
     series = np.array([[before, 0.0], [after, (before + after) / 2]])
     expected = naive.absolute_integral_of_line(before, after)
-    assert reliability.absolute_integral(series) == pytest.approx(expected, abs=1e-12)
+    assert kernels.absolute_integral(series) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_wave_is_integrated_through_its_roots() -> None:
     t = np.linspace(0, 1, 1001)
     series = np.stack([np.cos(3 * np.pi * t), np.sin(3 * np.pi * t) / (3 * np.pi)], axis=1)
-    assert reliability.absolute_integral(series) == pytest.approx(2 / math.pi, abs=1e-6)
+    assert kernels.absolute_integral(series) == pytest.approx(2 / math.pi, abs=1e-6)

@@ -64,7 +64,8 @@ def words(draw: st.DrawFn) -> tuple[list[int], int]:
 @given(words())
 def test_words_are_sorted(given_: tuple[list[int], int]) -> None:
     values, bits = given_
-    ordered = sorting.sort_words(np.array(values, np.uint64), bits)
+    ordered, none = sorting.sort_pairs(np.array(values, np.uint64), sorting.NO_TAGS, bits)
+    assert none.size == 0
     assert ordered.tolist() == sorted(values)
 
 
@@ -108,7 +109,8 @@ def test_threads_change_nothing(bits: int) -> None:
         ordered, carried = sorting.sort_pairs(values.copy(), tags.copy(), bits, threads)
         assert np.array_equal(carried, order)
         assert np.array_equal(ordered, values[order])
-        assert np.array_equal(sorting.sort_words(values.copy(), bits, threads), ordered)
+        alone, _ = sorting.sort_pairs(values.copy(), sorting.NO_TAGS, bits, threads)
+        assert np.array_equal(alone, ordered)
 
 
 @given(
@@ -121,20 +123,3 @@ def test_packed_words_hold_key_level_and_label(rows: list[tuple[int, int, int]])
     packed = np.array(keys, np.uint64)
     sorting.pack(packed, np.array(level, np.uint16), np.array(label, np.uint8), np.uint64(4))
     assert packed.tolist() == naive.pack(keys, level, label, 4)
-
-
-@given(
-    st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2)), max_size=9),
-    st.booleans(),
-    st.sampled_from([(np.float32, np.uint32), (np.float64, np.uint16)]),
-)
-def test_rows_that_rise_are_turned_round(
-    rows: list[tuple[int, int]], rise: bool, kinds: tuple[type, type]
-) -> None:
-    rows = sorted(rows) if rise else rows
-    score, second = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [])
-    places = np.full(len(rows), 99, np.uint32)
-    turned = sorting.turn_round(np.array(score, kinds[0]), np.array(second, kinds[1]), places)
-    expected = naive.turn_round(score, second)
-    assert turned == (expected is not None)
-    assert places.tolist() == ([99] * len(rows) if expected is None else expected)

@@ -13,7 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit_kernels import binomial, splits
+from calibkit_kernels import distributions
+from calibkit_kernels import draws as kernels
 from tests.conftest import INTERPRETED
 from tests.naive import boundaries as naive
 from tests.naive.boundaries import Entry
@@ -30,20 +31,20 @@ SEEDS = 1_500 if INTERPRETED else 8_000
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 300))
 def test_uniform_numbers(key: int, draw: int) -> None:
-    found = splits.uniform(np.uint64(key), draw)
+    found = kernels.uniform(np.uint64(key), draw)
     assert found == naive.uniform(key, draw)
     assert 0.0 <= found < 1.0
 
 
 def test_uniform_numbers_are_spread_evenly() -> None:
     draws = 2_000 if INTERPRETED else 50_000
-    values = [splits.uniform(np.uint64(7), i) for i in range(draws)]
+    values = [kernels.uniform(np.uint64(7), i) for i in range(draws)]
     assert stats.kstest(values, "uniform").pvalue > UNLIKELY
 
 
 @given(st.integers(0, 400) | st.sampled_from(LARGE))
 def test_the_error_of_stirlings_formula(n: int) -> None:
-    found = binomial.stirling_error(float(n))
+    found = distributions.stirling_error(float(n))
     assert found == pytest.approx(float(naive.stirling_error(n)), rel=1e-12, abs=5e-14)
 
 
@@ -51,7 +52,7 @@ def test_the_error_of_stirlings_formula(n: int) -> None:
 def test_deviance_without_cancellation(mean: int, ratio: float) -> None:
     x = float(round(mean * ratio))
     expected = float(naive.deviance(x, float(mean)))
-    assert binomial.deviance(x, float(mean)) == pytest.approx(expected, rel=1e-11)
+    assert distributions.deviance(x, float(mean)) == pytest.approx(expected, rel=1e-11)
 
 
 small = st.integers(0, 40)
@@ -61,7 +62,7 @@ small = st.integers(0, 40)
 def test_hypergeometric_by_enumeration(good: int, bad: int, sample: int, u: float) -> None:
     assume(sample <= good + bad)
     near = {naive.hypergeometric(good, bad, sample, v) for v in (u, u - 1e-12, u + 1e-12)}
-    assert splits.hypergeometric(good, bad, sample, u) in near
+    assert kernels.hypergeometric(good, bad, sample, u) in near
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_hypergeometric_shares_of_the_unit_interval(good: int, bad: int, sample:
     # Each outcome owns one interval as long as its probability: of evenly spaced numbers it gets
     # that share, but for the two ends.
     count = 500 if INTERPRETED else 4_000
-    draws = [splits.hypergeometric(good, bad, sample, (i + 0.5) / count) for i in range(count)]
+    draws = [kernels.hypergeometric(good, bad, sample, (i + 0.5) / count) for i in range(count)]
     law = stats.hypergeom(good + bad, good, sample)
     outcomes, seen = np.unique(draws, return_counts=True)
     assert (np.abs(seen - count * law.pmf(outcomes)) <= 1 + 1e-6 * count).all()
@@ -112,13 +113,13 @@ def test_hypergeometric_of_large_numbers(good: int, bad: int, sample: int) -> No
     mode = (sample + 1) * (good + 1) // (good + bad + 2)
     p = math.exp(log_hypergeometric(good, bad, sample, mode))
     # The mode owns [0, p), the value above it the interval after that, then the one below.
-    assert splits.hypergeometric(good, bad, sample, p * (1 - 1e-8)) == mode
-    assert splits.hypergeometric(good, bad, sample, p * (1 + 1e-8)) == mode + 1
+    assert kernels.hypergeometric(good, bad, sample, p * (1 - 1e-8)) == mode
+    assert kernels.hypergeometric(good, bad, sample, p * (1 + 1e-8)) == mode + 1
     spread = math.sqrt(
         sample / (good + bad) * good / (good + bad) * bad * (1 - sample / (good + bad))
     )
     if not INTERPRETED or spread < 1e4:
-        draws = [splits.hypergeometric(good, bad, sample, u) for u in (0.68, 0.9545)]
+        draws = [kernels.hypergeometric(good, bad, sample, u) for u in (0.68, 0.9545)]
         for draw, deviations in zip(draws, (1, 2), strict=True):
             expected = deviations * spread
             assert abs(abs(draw - mode) - expected) <= 0.02 * expected + 1.5
@@ -127,7 +128,7 @@ def test_hypergeometric_of_large_numbers(good: int, bad: int, sample: int) -> No
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0, 1, exclude_max=True))
 def test_hypergeometric_stays_possible(good: int, bad: int, u: float) -> None:
     sample = (good + bad) // 1_000_000  # keeps the walk short
-    found = splits.hypergeometric(good, bad, sample, u)
+    found = kernels.hypergeometric(good, bad, sample, u)
     assert max(0, sample - bad) <= found <= min(good, sample)
 
 
@@ -139,7 +140,7 @@ def test_a_row_takes_the_place_it_drew(room: list[int], data: st.DataObject) -> 
     place = data.draw(st.integers(0, sum(room) - 1))
     left = np.array(room, np.int64)
     free = list(room)
-    assert splits.take_place(place, left) == naive.take_place(place, free)
+    assert kernels.take_place(place, left) == naive.take_place(place, free)
     assert left.tolist() == free
 
 
@@ -148,7 +149,7 @@ def test_rows_are_dealt_as_tickets_or_shares(room: list[int], data: st.DataObjec
     rows = data.draw(st.integers(0, min(sum(room), 90)))
     key = data.draw(st.integers(0, 2**64 - 1))
     left, dealt = np.array(room, np.int64), np.full(len(room), -1, np.int64)
-    splits.deal_rows(rows, np.uint64(key), sum(room), left, dealt)
+    kernels.deal_rows(rows, np.uint64(key), sum(room), left, dealt)
     assert dealt.sum() == rows and (left >= 0).all()
     assert (left + dealt).tolist() == room
     free = list(room)
@@ -158,7 +159,7 @@ def test_rows_are_dealt_as_tickets_or_shares(room: list[int], data: st.DataObjec
 
 def deal(entries: list[Entry], parts: int, seed: int, kind: type = np.int64) -> list[Entry]:
     score, level, _, count, positive = zip(*entries, strict=True)
-    bits, *found = splits.deal_entries(
+    bits, *found = kernels.deal_entries(
         np.array(score, np.float64).view(np.uint64),
         np.array(level, np.uint16),
         np.array(count, kind),

@@ -24,7 +24,8 @@ TINY = 5e-324
 
 def bins_of(values: list[float]) -> tuple[np.ndarray, int]:
     bins = np.zeros((2047, 2), np.int64)
-    kernels.sum_floats(np.array(values, np.float64).view(np.int64), -1074, bins)
+    column = np.array(values, np.float64).view(np.int64)
+    kernels.add_columns(column, sums.NO_FACTORS, kernels.NO_CODES, -1074, bins[None])
     return bins, -1074
 
 

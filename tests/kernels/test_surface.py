@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.methods.boundary.solvers.surface_fit import surface_slopes
-from calibkit_kernels import maps, surface
+from calibkit.methods.boundary.solvers.logistic import surface_slopes
+from calibkit_kernels import logistic, maps
 from calibkit_kernels.maps import LEAST
 from tests.naive import surface as naive
 
@@ -57,8 +57,8 @@ def test_sums_of_a_step_are_those_of_the_rows(
     lines = np.array([[0.1, 1.0], [-0.3, 0.5], [0.0, 2.0], [0.25, 2.0]])
     sums, moments = np.zeros((3, 6)), np.zeros((3, 4))
     tally = (score, level, count, positive, part)
-    surface.newton_sums(*tally, lines, excluded, sums)
-    surface.moment_sums(*tally, lines, excluded, moments)
+    logistic.surface_sums(*tally, lines, excluded, sums)
+    logistic.moment_sums(*tally, lines, excluded, moments)
     expected, wanted = np.zeros((3, 6)), np.zeros((3, 4))
     for s, own, n, y, p in zip(*tally, strict=True):
         if p == excluded:
@@ -79,7 +79,7 @@ def test_order_and_limits(rows: list[tuple[float, int, int, int, int]], excluded
     score, level, count, positive, part = arrays(rows)
     lines = np.array([[0.1, 1.0], [-0.3, 0.5], [0.0, 2.0], [0.0, 1.0]])
     values, words = np.empty(score.size, np.float32), np.empty(score.size, np.uint64)
-    size = surface.surface_words(score, level, part, lines, excluded, values, words)
+    size = logistic.surface_words(score, level, part, lines, excluded, values, words)
     weights = [(float(a), float(g), 0.0, 0.0) for a, g in lines[:-1]]
     wanted = [naive.value(weights[k], s, 0.0) for s, k in zip(score, level, strict=True)]
     assert values.tolist() == wanted
@@ -91,7 +91,7 @@ def test_order_and_limits(rows: list[tuple[float, int, int, int, int]], excluded
     expected = naive.cuts(values[kept].tolist(), count[kept].tolist(), positive[kept].tolist())
     cut = list(expected)[-1] if expected else 0.0
     limits = np.full((3, 2), np.nan)
-    surface.level_limits(score, values, level, part, cut, excluded, limits)
+    logistic.level_limits(score, values, level, part, cut, excluded, limits)
     again = naive.limits(score[kept].tolist(), values[kept].tolist(), level[kept].tolist(), 3, cut)
     assert np.array_equal(limits, np.array(again), equal_nan=True)
 
@@ -100,7 +100,7 @@ def test_minus_zero_is_zero() -> None:
     values, words = np.empty(2, np.float32), np.empty(2, np.uint64)
     lines = np.array([[0.0, 1.0], [0.0, 1.0]])
     score, level = np.array([0.0, -0.0]), np.zeros(2, np.uint16)
-    surface.surface_words(score, level, NOT_DEALT, lines, -1, values, words)
+    logistic.surface_words(score, level, NOT_DEALT, lines, -1, values, words)
     assert words[0] & np.uint64(0xFFFFFFFF) == words[1] & np.uint64(0xFFFFFFFF)
 
 
@@ -117,7 +117,7 @@ def test_a_step_leads_downhill_and_ends_at_the_optimum() -> None:
     for _ in range(12):
         lines = np.vstack([np.column_stack([weights @ fixed, weights @ along]), [0.0, 1.0]])
         sums = np.zeros((3, 6))
-        surface.newton_sums(score, level, count, positive, NOT_DEALT, lines, -1, sums)
+        logistic.surface_sums(score, level, count, positive, NOT_DEALT, lines, -1, sums)
         gradient, curvature = surface_slopes(sums, fixed, along, weights, 400.0, 1 / 400)
         step = np.linalg.solve(curvature, gradient)
         weights, decrement = weights - step, gradient @ step

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibkit.numerics.quantile import (
+from calibkit.summaries.edges import (
     falling_quantiles,
     level_edges,
     quantile_places,

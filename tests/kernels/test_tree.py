@@ -13,9 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from calibkit.columns.weights import ROW
-from calibkit.methods.hetcal.features import Bins, Features, sorted_bins
 from calibkit.methods.hetcal.grow import Grower, Rules, Vectors
-from calibkit.methods.hetcal.trees import Tree
+from calibkit.methods.hetcal.trees import Bins, Features, Tree, sorted_bins
 from calibkit.methods.hetcal.trees import ends_of as tree_ends
 from calibkit.models.model import Column
 from calibkit_kernels import criteria

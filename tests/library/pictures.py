@@ -17,13 +17,6 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.watch.bets import Promise
 from calibkit.methods.watch.state import Night, Shard, new_state
 from calibkit.methods.watch.watch import judge
-from calibkit.options.grid_plots import (
-    EceAtOptions,
-    HeatmapOptions,
-    PositivityOptions,
-    RecallGainOptions,
-    RegionsOptions,
-)
 from calibkit.options.plot import (
     AucLiftOptions,
     BiasOptions,
@@ -31,8 +24,13 @@ from calibkit.options.plot import (
     DecisionCurveOptions,
     DisagreementOptions,
     DispersionOptions,
+    EceAtOptions,
+    HeatmapOptions,
     PlotOptions,
+    PositivityOptions,
     PrecisionRecallOptions,
+    RecallGainOptions,
+    RegionsOptions,
     ReliabilityOptions,
     RiskCoverageOptions,
     RocOptions,
@@ -40,7 +38,7 @@ from calibkit.options.plot import (
     WatchPlotOptions,
 )
 from calibkit.reports import plots
-from calibkit.reports.points import Points
+from calibkit.reports.style import Points
 
 
 @cache

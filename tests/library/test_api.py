@@ -28,13 +28,12 @@ from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.drift import DriftOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
 from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
-from calibkit.options.watch import WatchOptions
+from calibkit.options.watch import DriftOptions, WatchOptions
 from calibkit_cli.main import build_app
 from tests.conftest import ROOT, Invoke, clean_environment
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from calibkit.apply import apply as applying
-from calibkit.apply.apply import Run, apply_model, plan_application
+from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import DataError
 from calibkit.files.sources import Source, open_source
 from calibkit.models.model import Model
@@ -31,8 +31,8 @@ def in_batches(
     model: Model, source: Source, spec: ApplyOptions, threads: int = 2
 ) -> tuple[list[pl.DataFrame], list[str]]:
     said: list[str] = []
-    run = Run(plan_application(model, source, spec), source, spec, Memory(1), threads)
-    return list(run.frames(said.append)), said
+    plan = plan_application(model, source, spec)
+    return list(plan.frames(Memory(1), threads, said.append)), said
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +109,6 @@ def test_rows_of_one_batch_are_judged_before_any_is_seen(monkeypatch: pytest.Mon
     def stop(text: str) -> None:
         raise ValueError(text)
 
-    run = Run(plan_application(MODEL, source, spec), source, spec, Memory(10**9), 2)
+    plan = plan_application(MODEL, source, spec)
     with pytest.raises(ValueError, match="lack a value"):
-        next(run.frames(stop))
+        next(plan.frames(Memory(10**9), 2, stop))

@@ -11,11 +11,10 @@ import pytest
 
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary import choice
-from calibkit.methods.boundary.at_bound import margins
-from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice
-from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice, margins
 from calibkit.methods.boundary.result.figures import cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.methods.boundary.solvers.summary import summarise
@@ -76,7 +75,7 @@ def test_the_choice_is_the_simplest_within_an_error_of_the_best() -> None:
 def test_a_cut_is_moved_to_where_the_bound_just_holds(goal: dict[str, str], method: str) -> None:
     summary = summarise(rows(6000, "smooth"), BoundaryOptions(method=method, **goal))
     asked, planned = summary.aim()[1], summary.planned
-    dealt = deal(summary, 5, 0, 1)
+    dealt = summary.deal(AS_THEY_ARE)
     checked = cross_validate(dealt, planned, asked)
     found = margins(dealt, checked, probability=True)
     limits = np.array([checked.found[fold].thresholds for fold in range(5)])
@@ -221,4 +220,4 @@ def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:
     data = rows(4000, "smooth")
     choice = choose_method(data, BoundaryOptions(precision="0.5", prevalence="0.1"))
     assert sum(one.within_bound for one in choice.seen) > 2
-    assert choice.ranked[0].summary.planned.method.name == "logistic"
+    assert choice.ranked[0].planned.method.name == "logistic"

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics.blocks import added
+from calibkit.numerics.sums import added
 
 units = st.integers(0, 2**62)
 amounts = st.floats(0, 1e9)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.solvers.exact import Solution, isotonic_blocks, solve
 from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.prefixes import Solution, isotonic_blocks, solve
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally, count_rows
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
@@ -376,7 +376,7 @@ def test_no_method_beats_the_exact_one(bounded: str, seed: int, bound: str, bins
     shared = {"score_bins": bins, "uncertainty_bins": 3}
     best = objective(outcome(rows, bounded, bound, **shared), bounded, positives)
     for name, method in METHODS.items():
-        if bounded not in method.objectives or (method.needs_grid and not bins):
+        if bounded not in method.objectives or (method.take and not bins):
             continue
         if method.mix:  # with chance more is possible than for any fixed boundary
             continue

@@ -16,7 +16,7 @@ from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, InfeasibleError
-from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import decode
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables

@@ -12,9 +12,8 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.solvers.classic import level_sets
-from calibkit.methods.boundary.solvers.exact import Blocks
 from calibkit.methods.boundary.solvers.methods import METHODS, Found
+from calibkit.methods.boundary.solvers.prefixes import Blocks, level_sets
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally
 from tests.library.samples import BOUNDS, tables

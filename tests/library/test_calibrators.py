@@ -15,10 +15,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.maps.calibrator import CalibratorModel
-from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.methods.calibrators.fit import fit_calibrator
+from calibkit.maps.model import CalibratorModel
+from calibkit.methods.calibrators.run import fit_calibrator
 from calibkit.models.model import decode
 from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import INTERPRETED
@@ -48,7 +47,7 @@ def values(model: CalibratorModel, score: Any) -> np.ndarray:
     """Return `calibrated` of scores."""
     scale = model.columns["score"].scale or ""
     array = np.asarray(score, np.float64)
-    return mapped(METHODS[model.method], model.own_map, array, scale, 1)[0]
+    return METHODS[model.method].mapped(model.own_map, array, scale, 1)[0]
 
 
 def sample(size: int = 300, seed: int = 0, ties: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +175,7 @@ def test_venn_abers_is_fitting_twice_with_the_row(table: dict[str, list[Any]], n
         clip=0.0,
     )
     at = np.array([new / 16])
-    found = mapped(METHODS["venn-abers"], model.own_map, at, "raw", 1)
+    found = METHODS["venn-abers"].mapped(model.own_map, at, "raw", 1)
     p0, p1 = naive.venn_abers(table["score"], table["label"], table["weight"], new / 16)
     assert [found[1][0], found[2][0]] == [p0, p1]
     assert found[0][0] == pytest.approx(p1 / (1 - p0 + p1))

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.solvers.cell_surface import best_cell_cut, fit_cells
+from calibkit.methods.boundary.solvers.cells import best_cell_cut, fit_cells
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally, count_rows
 

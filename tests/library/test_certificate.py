@@ -11,6 +11,7 @@ from scipy import stats
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.certificate.certificate import certify_boundary
 from calibkit.methods.boundary.certificate.evidence import deal_rows, fitting_share, written_out
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_curved, fit_path, joined
@@ -23,7 +24,6 @@ from calibkit.methods.boundary.certificate.tests import (
     at_base_rate,
     walk_all,
 )
-from calibkit.methods.boundary.result.decide import decide
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions

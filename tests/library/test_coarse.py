@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
 from calibkit.runtime.memory import FEWEST_ENTRIES, memory_budget, size_in_bytes
-from calibkit.summaries.cells import SIGNIFICAND, keys_of, least_of
+from calibkit.summaries.counted import SIGNIFICAND, keys_of, least_of
 
 probabilities = st.floats(0.0, 1.0) | st.sampled_from([0.5, 1 - 2**-53, 2**-1074, 0.5 + 2**-52])
 any_floats = st.floats(allow_nan=False) | st.sampled_from([np.inf, -np.inf, 2**-1074])

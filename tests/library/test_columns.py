@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.columns.numeric import label_column, numeric_column
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, label_column, numeric_column
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.options.shared import ColumnOptions

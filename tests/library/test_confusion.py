@@ -15,7 +15,7 @@ from sklearn import metrics as oracle
 from calibkit.errors import UsageError
 from calibkit.measures import decisions
 from calibkit.measures.decisions import Confusion, confusion_of
-from calibkit.measures.intervals import IntervalOptions, intervals, method
+from calibkit.measures.metrics import IntervalOptions, intervals, method
 from calibkit.measures.views import Sample
 from calibkit.numerics.confusion import MEASURES, OBJECTIVES, Cells
 from calibkit.options.evaluate import EvaluateOptions

@@ -14,13 +14,17 @@ from hypothesis import strategies as st
 from calibkit.columns.weights import Unit
 from calibkit.errors import ResourceError
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.cells import (
+from calibkit.summaries.counted import (
     COUNT,
     FEW_CELLS,
     MOST_CELLS,
     SCORE,
     SPREAD,
+    Counted,
+    Counter,
+    NoRoomError,
     Role,
+    Room,
     Scale,
     UnitError,
     finest_scale,
@@ -28,7 +32,6 @@ from calibkit.summaries.cells import (
     least_of,
     spread_bits,
 )
-from calibkit.summaries.counted import Counted, Counter, NoRoomError, Room
 from calibkit.summaries.passes import merge_all
 
 #: Rows that are cut, and rows that are counted in a table.

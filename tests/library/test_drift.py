@@ -14,9 +14,9 @@ from scipy import stats
 
 from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import fit as drift
-from calibkit.drift.psi import chi_square_tail, stability
+from calibkit.drift.figures import chi_square_tail, stability
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.problem.quantiles import (
+from calibkit.methods.boundary.problem.columns import (
     place_between,
     quantiles_of_rows,
     quantiles_of_tally,
@@ -25,9 +25,10 @@ from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.drift import DriftOptions
 from calibkit.options.shared import ColumnOptions
+from calibkit.options.watch import DriftOptions
 from calibkit.summaries.tally import count_rows
+from tests.budgets import little_memory
 from tests.cli.score_files import simulate
 
 
@@ -104,7 +105,7 @@ def test_the_outline_of_a_tally_is_that_of_its_rows(known: list[float]) -> None:
     values = np.array(known)
     zeros = np.zeros(values.size, np.uint8)
     tally = count_rows(values, zeros.astype(np.uint16), zeros, 1)
-    assert quantiles_of_tally(tally, 20) == quantiles_of_rows(values, None, 20)
+    assert quantiles_of_tally(tally) == quantiles_of_rows(values, None)
 
 
 def fitted(frame: pl.DataFrame, **more: Any) -> BoundaryModel:
@@ -123,7 +124,8 @@ def test_counts_do_not_depend_on_batches_or_order(method: str, weight: str | Non
     options = DriftOptions(model=model, label="label")
     whole = drift(options, Source.from_frame(new))
     for batch in (7, 299):
-        turned = drift(options, Source.from_frame(new.reverse()), batch=batch)
+        with little_memory(2 * batch):
+            turned = drift(options, Source.from_frame(new.reverse()))
         assert canonical_json(turned.as_dict()) == canonical_json(whole.as_dict())
 
 

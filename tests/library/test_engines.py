@@ -41,7 +41,7 @@ from calibkit.summaries.states import State, join_states
 from tests.local_engine import LocalEngine
 
 OPTIONS = VadOptions(by="country")
-TASK = StateTask(partial(vad_state, OPTIONS), Opening(None, "float64", Memory(1)))
+TASK = StateTask(partial(vad_state, OPTIONS), Opening(None, Memory(1)))
 
 
 @pytest.fixture(scope="module")

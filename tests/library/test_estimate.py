@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from calibkit.drift.estimate import RATES, Cells, estimate
+from calibkit.drift.figures import RATES, Cells, estimate
 from calibkit.drift.rows import Sums, added, cell_sums
 from calibkit.drift.rows import cells as listed
 from calibkit.measures.influence import Level

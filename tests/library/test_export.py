@@ -19,11 +19,19 @@ from hypothesis import strategies as st
 import calibkit as ck
 from calibkit.apply.apply import apply_model
 from calibkit.errors import UsageError
-from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
+from calibkit.exports.export import (
+    Agreement,
+    Request,
+    applied,
+    check_export,
+    compared,
+    export_model,
+    run,
+    with_classes,
+)
 from calibkit.exports.sql import table_name
-from calibkit.exports.writing import Request, export_model
 from calibkit.expressions.nodes import Number, Ref
-from calibkit.expressions.preimages import Inverse, Scores, first_reaching
+from calibkit.expressions.program import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import Column, Model, load
@@ -308,8 +316,7 @@ def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -
     random = np.random.default_rng(1)
     knots = np.sort(random.random(5000)).tolist()
     values = np.sort(random.random(5000)).tolist()
-    from calibkit.maps.calibrator import CalibratorModel
-    from calibkit.maps.score_map import MapFit
+    from calibkit.maps.model import CalibratorModel, MapFit
 
     fields: dict[str, Any] = {"knots": knots, "values": values}
     if method == "venn-abers":

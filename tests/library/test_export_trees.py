@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.exports.check import check_export
-from calibkit.exports.writing import Request, export_model
+from calibkit.exports.export import Request, check_export, export_model
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.model import (
     SCORE_FEATURE,

@@ -9,18 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.gates.expressions import (
+from calibkit.gates.figures import (
     ANY,
     COMPARISONS,
     PARTS,
     Address,
     Expression,
+    Figures,
     Segment,
     address_text,
+    check,
+    figures,
+    judge,
     parse,
     quoted,
+    side_by_side,
 )
-from calibkit.gates.figures import Figures, check, figures, judge, side_by_side
 
 METRICS: dict[str, Any] = {
     "signature": {},

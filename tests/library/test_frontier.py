@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from calibkit.columns.weights import Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.solvers import frontier as module
+from calibkit.methods.boundary.solvers import grid_methods
 from calibkit.methods.boundary.solvers.frontier import (
     frontier_table,
     pareto_frontier,
@@ -79,7 +80,7 @@ def test_a_frontier_beyond_reach_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     totals = rng.integers(2**30, 2**40, (4, 12))
     grid = rng.integers(0, totals), totals
     assert len(totals_of(pareto_frontier(*grid))) > 100
-    monkeypatch.setattr(module, "MOST_STEPS", 1000)
+    monkeypatch.setattr(grid_methods, "MOST_STEPS", 1000)
     with pytest.raises(UsageError, match="more than 1,000 steps"):
         pareto_frontier(*grid)
 

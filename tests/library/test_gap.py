@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.methods.boundary.problem.bounded import GOALS
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.problem.goals import CountGoal
-from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.goals import CountGoal, tally_totals
 from calibkit.methods.boundary.solvers import gap
+from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Tally
@@ -98,12 +97,12 @@ def test_the_optimum_is_that_of_the_enumeration(
     tally = tally_of(rows)
     goal = goal_of(tally, asked)
     wanted = best(rows, goal)
-    found, solution = gap.find(tally, goal)
+    found = gap.find(tally, goal)
     selected, hits = tally.selected(found.thresholds)
     assert (found.selected, found.true_positives) == (selected, hits)
     assert goal.goal.met(selected, hits)
     assert goal.goal.value(selected, hits) == wanted
-    assert solution.proven and solution.ceiling == wanted
+    assert found.proven and found.ceiling == wanted
 
 
 @given(ROWS.map(lambda rows: [(s, level % 4, y, w) for s, level, y, w in rows]), ASKED)
@@ -118,15 +117,15 @@ def test_several_levels_a_segment_keep_gap_and_bound(
     tally = tally_of(rows, 4)
     goal = goal_of(tally, asked, 2)
     wanted = best(rows, goal, 2, 4)
-    found, solution = gap.find(tally, goal)
+    found = gap.find(tally, goal)
     selected, hits = tally.selected(found.thresholds)
     value = goal.goal.value(selected, hits)
-    assert wanted is not None and value is not None
-    assert goal.goal.met(selected, hits) and value <= wanted <= solution.ceiling + 1e-12
+    assert wanted is not None and value is not None and found.ceiling is not None
+    assert goal.goal.met(selected, hits) and value <= wanted <= found.ceiling + 1e-12
     levels = np.arange(4)
     choice = tuple(
         tally.selected(np.where(levels == one, found.thresholds, np.nan)) for one in levels
     )
     assert rates_differ(rows, choice, goal, 2) <= goal.most
-    if solution.proven:
+    if found.proven:
         assert value == wanted

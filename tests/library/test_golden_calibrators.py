@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from calibkit.errors import DataError
-from calibkit.maps.method import mapped, pooled
+from calibkit.maps.method import pooled
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
-from calibkit.methods.calibrators.fit import fit_calibrator
+from calibkit.maps.model import ScoreMap
+from calibkit.methods.calibrators.run import fit_calibrator
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows
 from tests.conftest import ROOT
@@ -28,7 +28,7 @@ def values(case: str, score: np.ndarray, scale: Any, **options: Any) -> np.ndarr
     frame = table(case)
     rows = score_rows(frame["score"].to_numpy(), frame["label"].to_numpy(), scale=scale)
     model = fit_calibrator(rows, CalibrateOptions(clip=0.0, scale=scale, **options)).model
-    return mapped(METHODS[model.method], model.own_map, score, scale, 1)[0]
+    return METHODS[model.method].mapped(model.own_map, score, scale, 1)[0]
 
 
 def close(case: str, found: np.ndarray, wanted: list[float]) -> None:
@@ -77,5 +77,5 @@ def test_scaling_binning_of_three_parts() -> None:
     method = METHODS["scaling-binning"]
     one = ScoreMap(clip=0.0, **method.fit(parts[0], options, parts).fields)
     new = table(CASE, "new.parquet")["score"].to_numpy().clip(0, 1)
-    found = mapped(method, one, new, "probability", 1)[0]
+    found = method.mapped(one, new, "probability", 1)[0]
     close(CASE, found, known["expected"]["scaling_binning_split"])

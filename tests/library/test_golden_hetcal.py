@@ -13,14 +13,14 @@ from calibkit.apply.apply import apply_model
 from calibkit.columns.weights import ROW
 from calibkit.files.sources import Source, open_source
 from calibkit.methods.hetcal.application import HetcalApplier
-from calibkit.methods.hetcal.gaps import cell_gaps
 from calibkit.methods.hetcal.grow import Vectors
 from calibkit.methods.hetcal.model import HetcalModel, Line, TreeNode
-from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.run import fit_hetcal
+from calibkit.methods.hetcal.rows import read_hetcal_rows
+from calibkit.methods.hetcal.run import cell_gaps, fit_hetcal
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
-from calibkit_kernels import criteria, leaf_maps
+from calibkit_kernels import criteria
+from calibkit_kernels import leaves as kernels
 from tests.conftest import ROOT
 from tests.library.samples import golden
 
@@ -101,9 +101,9 @@ def lines_of(score: np.ndarray, label: np.ndarray, leaf: np.ndarray, leaves: int
     found = []
     for count, own in ((1, np.zeros(score.size, np.int32)), (leaves, leaf[order])):
         spans, places = np.empty((count, 2), np.int64), np.empty(score.size, np.int32)
-        leaf_maps.rows_by_leaf(own, spans, places)
+        kernels.rows_by_leaf(own, spans, places)
         lines, starts = np.empty((count, 4)), np.full((count, 2), np.nan)
-        leaf_maps.fit_leaf_lines(
+        kernels.fit_leaf_lines(
             score[order], label[order], np.ones(score.size), places, spans, starts,
             np.empty((3, score.size)), lines,
         )  # fmt: skip

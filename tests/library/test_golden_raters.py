@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.maps.map_fit import fit_logit_map
-from calibkit.measures.votes import Judged, ensemble, measure
-from calibkit.methods.raters.alpha import fit_strength, positive_probabilities
+from calibkit.maps.logit_maps import fit_logit_map
+from calibkit.measures.classes import Judged, ensemble, measure
+from calibkit.methods.raters.run import fit_strength, positive_probabilities
 from calibkit.numerics.votes import (
     bin_sums,
     disagreement_shares,
@@ -21,7 +21,7 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
-from calibkit_kernels.raters import histogram_costs
+from calibkit_kernels.classes import histogram_costs
 from tests.conftest import ROOT
 from tests.library.samples import golden
 

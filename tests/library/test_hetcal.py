@@ -25,14 +25,13 @@ from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.grow import Grower, Rules
 from calibkit.methods.hetcal.model import HetcalModel
-from calibkit.methods.hetcal.reading import read_hetcal_rows
-from calibkit.methods.hetcal.rows import Folds, HetcalRows
+from calibkit.methods.hetcal.rows import Folds, HetcalRows, read_hetcal_rows
 from calibkit.methods.hetcal.run import fit_hetcal
 from calibkit.methods.hetcal.trees_fit import discounted
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.summaries.runs import Fitted
+from calibkit.summaries.states import Fitted
 from tests.library.samples import FEWER
 
 

@@ -9,10 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.methods.hetcal.choice import CANDIDATES, Part, choose_partition, fit_partition
 from calibkit.methods.hetcal.rows import Folds
-from calibkit.methods.hetcal.run import fit_hetcal
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.methods.hetcal.run import (
+    CANDIDATES,
+    Part,
+    choose_partition,
+    fit_hetcal,
+    fit_partition,
+)
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.hetcal import HetcalOptions
 from tests.library.test_hetcal import applied, fit, read, sample
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibkit.methods.hetcal.gaps import cell_gaps, gap_beyond_chance
+from calibkit.methods.hetcal.run import cell_gaps, gap_beyond_chance
 
 LEAVES = 5
 

@@ -16,13 +16,15 @@ from scipy import special, stats
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.outputs import WRITERS, content
-from calibkit.measures import decisions, registry
+from calibkit.measures import decisions
+from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.influence import Level, wilson
-from calibkit.measures.intervals import IntervalOptions, differences, intervals, method
+from calibkit.measures.metrics import IntervalOptions, differences, intervals, method
 from calibkit.measures.result import Difference, Interval, Metrics
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.numerics.confusion import Cells
 from calibkit.options.metrics import Settings
 from tests.naive import intervals as naive
 from tests.naive import metrics as naive_metrics
@@ -386,10 +388,16 @@ def test_rates_of_decisions() -> None:
     values = decisions.compute(found, list(decisions.DEFAULT))
     own = intervals(values, found, OPTIONS)
     assert set(values) - set(own) == {"tp", "fp", "fn", "tn", "selected"}
-    assert own["precision"] == wilson(values["precision"], found.tp + found.fp, Level(0.95))
-    assert own["recall"] == wilson(values["recall"], found.tp + found.fn, Level(0.95))
+    assert own["precision"] == wilson(
+        values["precision"], found.cells.tp + found.cells.fp, Level(0.95)
+    )
+    assert own["recall"] == wilson(values["recall"], found.cells.tp + found.cells.fn, Level(0.95))
     assert own["fpr"].low == pytest.approx(1 - own["specificity"].high)
-    jaccard = wilson(values["f1"] / (2 - values["f1"]), found.tp + found.fp + found.fn, Level(0.95))
+    jaccard = wilson(
+        values["f1"] / (2 - values["f1"]),
+        found.cells.tp + found.cells.fp + found.cells.fn,
+        Level(0.95),
+    )
     assert own["f1"].low == pytest.approx(2 * jaccard.low / (1 + jaccard.low))
     every = confusion(group=np.arange(400))
     equal = confusion(weight=np.full(400, 2.0))
@@ -404,10 +412,10 @@ def test_rates_of_decisions() -> None:
 def test_the_correlation_has_the_spread_of_its_bootstrap() -> None:
     found = confusion()
     rng = np.random.default_rng(6)
-    cells = np.array([found.tp, found.fp, found.fn, found.tn])
+    cells = np.array([found.cells.tp, found.cells.fp, found.cells.fn, found.cells.tn])
     drawn = rng.multinomial(400, cells / 400, 4000)
     values = [
-        decisions.compute(replace(found, tp=int(a), fp=int(b), fn=int(c), tn=int(d)), ["mcc"])[
+        decisions.compute(replace(found, cells=Cells(int(a), int(b), int(c), int(d))), ["mcc"])[
             "mcc"
         ]
         for a, b, c, d in drawn

@@ -9,7 +9,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.errors import UsageError
-from calibkit.options.levels import edges_of
+from calibkit.options.bin import edges_of
 
 
 def test_a_model_fitted_on_tied_uncertainties_gives_its_edges(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.methods.boundary.problem.problem import goal_of
-from calibkit.methods.boundary.result.decide import decide, level_thresholds
+from calibkit.methods.boundary.application import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
-from calibkit.methods.boundary.solvers.surface_fit import fit_surface
+from calibkit.methods.boundary.solvers.logistic import best_cut, distinct, fit_surface
+from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
@@ -75,7 +74,8 @@ def test_the_product_and_the_uncertainty_are_dropped_where_the_surface_would_fal
     # Falls everywhere: the score itself.
     label = (rng.random(size) < 1 - score).astype(np.uint8)
     found = fit_surface(tally_of(score_rows(score, label, uncertainty)), probability=True)
-    assert (found.intercept, found.score) == (0.0, 1.0) and found.flat
+    assert (found.intercept, found.score) == (0.0, 1.0)
+    assert (found.uncertainty, found.product) == (0.0, 0.0)
 
 
 @FEWER
@@ -109,7 +109,7 @@ def test_small_tables_with_ties(seed: int, size: int, digits: int) -> None:
 
 
 def fit_totals(tally: Tally):  # type: ignore[no-untyped-def]
-    from calibkit.methods.boundary.problem.problem import tally_totals
+    from calibkit.methods.boundary.problem.goals import tally_totals
 
     return tally_totals(tally)
 

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from calibkit.measures import registry
-from calibkit.measures.reliability import bins_of
+from calibkit.measures import metrics as registry
+from calibkit.measures.reliability import Series, bins_of
 from calibkit.measures.result import Metrics
-from calibkit.measures.smooth import Series
 from calibkit.measures.views import Sample, View, view_of
-from calibkit.numerics import blocks
+from calibkit.numerics import sums
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.metrics import Settings
 from tests.naive import metrics as naive
@@ -259,13 +258,13 @@ def test_logits_and_raw_scores() -> None:
 
 @pytest.mark.parametrize("threads", [2, 5])
 def test_threads_do_not_show(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 100)
+    monkeypatch.setattr(sums, "BLOCK", 100)
     rng = np.random.default_rng(3)
     score = rng.random(1500)
     label = rng.binomial(1, score)
     assert all_of(view(score, label)) == all_of(view(score, label, threads=threads))
     whole = all_of(view(score, label))
-    monkeypatch.setattr(blocks, "BLOCK", 10**6)
+    monkeypatch.setattr(sums, "BLOCK", 10**6)
     for name, value in all_of(view(score, label)).items():
         assert_close(value, whole[name], name, rel=1e-12, abs=1e-12)
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
-from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_json, threshold_value
 from calibkit.models import model as models
-from calibkit.models.model import canonical_text, decode, kind_class, load
+from calibkit.models.model import canonical_text, decode, load
 from calibkit.registry.methods import KINDS
 from tests.library.samples import example, fit, score_rows
 
@@ -172,7 +172,7 @@ def test_every_unknown_or_missing_field_is_refused_by_name() -> None:
 
 def test_every_kind_is_the_kind_it_says() -> None:
     for kind in KINDS:
-        assert kind == kind_class(kind).KIND
+        assert kind == KINDS[kind].structure().KIND
 
 
 def test_models_of_another_kind_are_refused() -> None:

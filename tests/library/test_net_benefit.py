@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.measures.net_benefit import COST, NET_BENEFIT, THRESHOLDS, Flagged, curve
+from calibkit.measures.decisions import COST, NET_BENEFIT, THRESHOLDS, Flagged, curve
 from calibkit.options.plot import CostCurveOptions, DecisionCurveOptions, RiskCoverageOptions
 from calibkit.reports import plots
 from calibkit.reports.curves import aurc

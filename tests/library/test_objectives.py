@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.measures import Measure
-from calibkit.methods.boundary.problem.problem import goal_of
-from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.problem.goals import Measure, Totals
+from calibkit.methods.boundary.solvers import prefixes
+from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.objective import OPTIONS, read_target
 from calibkit.summaries.tally import Tally, count_rows
@@ -93,11 +92,11 @@ def test_bounded_goals_reach_the_best_of_all_boundaries(
         if rows - (hits if option == "fpr" else 0) <= limit
     ]
     goal = goal_of(read_target(given_option), totals)
-    found = exact.solve(tally.points(), goal)
+    found = prefixes.solve(tally.points(), goal)
     assert (found.true_positives, -found.selected) == max(feasible)
     assert found.proven and goal.met(found.selected, found.true_positives)
     assert found.ceiling == found.true_positives / totals.positives
-    cut = exact.solve(tally.points(), goal, cap=0)
+    cut = prefixes.solve(tally.points(), goal, cap=0)
     assert goal.met(cut.selected, cut.true_positives)
     assert cut.ceiling >= found.ceiling - 1e-12
 
@@ -116,7 +115,7 @@ def test_measures_reach_the_best_of_all_boundaries(text: str, tally: Tally) -> N
     ]
     best = max(value for value, _, _ in every)
     fewest = min(rows for value, rows, _ in every if value >= best - 1e-12)
-    found = exact.solve(tally.points(), goal)
+    found = prefixes.solve(tally.points(), goal)
     assert found.proven
     assert goal.value(found.selected, found.true_positives) == pytest.approx(
         sign * best, abs=1e-12, rel=1e-12
@@ -128,8 +127,8 @@ def test_measures_reach_the_best_of_all_boundaries(text: str, tally: Tally) -> N
 @given(tallies())
 def test_a_search_for_the_gmean_cut_short_bounds_it(tally: Tally) -> None:
     goal = goal_of(read_target({"maximize": "gmean"}), totals_of(tally))
-    best = exact.solve(tally.points(), goal)
-    cut = exact.solve(tally.points(), goal, cap=0)
+    best = prefixes.solve(tally.points(), goal)
+    cut = prefixes.solve(tally.points(), goal, cap=0)
     assert cut.ceiling >= best.ceiling - 1e-12
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.summaries.edges import falling_places, few_values, unit_sums
+from calibkit.summaries.edges import few_values, unit_sums
+from calibkit.summaries.tally import falling_places
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=30)
 

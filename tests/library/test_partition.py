@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
-from calibkit.methods.boundary.solvers.partition import cross_fitted, leaves_of
-from calibkit.numerics.ridge import ridge_lines
+from calibkit.methods.boundary.problem.goals import tally_totals
+from calibkit.methods.boundary.solvers.cells import cross_fitted, leaves_of
+from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.numerics.logistic import ridge_lines
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.measures.registry import compute
+from calibkit.measures.metrics import compute
 from calibkit.measures.views import Sample, view_of
 from calibkit.options.metrics import Settings
 

@@ -39,7 +39,7 @@ from calibkit.summaries.states import join_states, merge_states
 from tests.local_engine import LocalEngine
 
 ROWS = 120
-OPENING = Opening(None, "float64", Memory(1))
+OPENING = Opening(None, Memory(1))
 
 
 @pytest.fixture(scope="module")

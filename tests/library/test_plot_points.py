@@ -24,17 +24,15 @@ from calibkit.measures import cells
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.grid_plots import (
+from calibkit.options.plot import (
+    AucLiftOptions,
+    DisagreementOptions,
+    DispersionOptions,
     EceAtOptions,
     HeatmapOptions,
     PositivityOptions,
     RecallGainOptions,
     RegionsOptions,
-)
-from calibkit.options.plot import (
-    AucLiftOptions,
-    DisagreementOptions,
-    DispersionOptions,
     ReliabilityOptions,
     RocOptions,
     ThresholdOptions,

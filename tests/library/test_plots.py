@@ -17,8 +17,15 @@ from hypothesis import strategies as st
 
 import calibkit as ck
 from calibkit.errors import UsageError
-from calibkit.options.grid_plots import KINDS, GridPlot, HeatmapOptions, PositivityOptions
-from calibkit.options.plot import Look, ReliabilityOptions, RocOptions
+from calibkit.options.plot import (
+    KINDS,
+    GridPlot,
+    HeatmapOptions,
+    Look,
+    PositivityOptions,
+    ReliabilityOptions,
+    RocOptions,
+)
 from calibkit.reports import plots, style
 from calibkit.reports.grids import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from calibkit.methods.boundary.problem.problem import binned_problem, deal
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.methods.boundary.solvers.frontier import frontier_rows
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.options.boundary import BoundaryOptions
 from tests.library.samples import score_rows
 
 ORDERS = ("uncertainty-score", "score-uncertainty")
 
 
-def random_rows(size: int, seed: int, weight: bool = True) -> object:
+def random_rows(size: int, seed: int, weight: bool = True) -> ScoreRows:
     random = np.random.default_rng(seed)
     score = np.round(random.random(size), 2)
     label = (random.random(size) < score).astype(np.uint8)
@@ -21,12 +26,17 @@ def random_rows(size: int, seed: int, weight: bool = True) -> object:
     return score_rows(score, label, np.round(random.random(size), 1), weights)
 
 
+def binned(rows: ScoreRows, bins: tuple[int, int], order: str, **options: Any) -> Summary:
+    asked = {"uncertainty_bins": bins[0], "score_bins": bins[1], "order": order, "threads": 1}
+    return summarise(rows, BoundaryOptions(precision="0.5", method="exact", **asked, **options))
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
 def test_rows_dealt_one_by_one_add_up_to_the_cells(order: str, strategy: str) -> None:
-    problem = binned_problem(random_rows(400, 1), (3, 8), strategy, order, 1)
+    problem = binned(random_rows(400, 1), (3, 8), order, strategy=strategy, folds=4)
     assert problem.dealt is not None
-    dealt = deal(problem, 4, 0, 1)
+    dealt = problem.deal(AS_THEY_ARE)
     assert set(dealt.part.tolist()) == {0, 1, 2, 3}
     cells: dict[tuple[float, int], list[int]] = {}
     for score, level, count, positive in zip(
@@ -48,7 +58,7 @@ def test_rows_dealt_one_by_one_add_up_to_the_cells(order: str, strategy: str) ->
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_point_of_a_frontier_is_reached_by_its_boundary(order: str) -> None:
     rows = random_rows(300, 2, weight=False)
-    problem = binned_problem(rows, (2, 6), "equal-mass", order, 1)
+    problem = binned(rows, (2, 6), order)
     table = frontier_rows(problem)
     assert table["recall"].is_sorted() and table.height > 3
     grid = problem.grid

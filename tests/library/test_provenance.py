@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.numerics import row_hash as provenance
-from calibkit.numerics.row_hash import data_hash, data_hashes, random_parts
+from calibkit.numerics import hashes
+from calibkit.numerics.hashes import data_hash, random_parts
 
 column = st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=8)
 
@@ -21,14 +21,6 @@ def test_the_order_of_rows_and_columns_does_not_matter(values: list[float], rand
     first = data_hash({"score": score, "label": label})
     assert first == data_hash({"label": label[order], "score": score[order]})
     assert len(first) == 16 and int(first, 16) >= 0
-
-
-@given(column, st.sampled_from(["score", "uncertainty", "weight"]))
-def test_hashes_with_and_without_a_column(values: list[float], role: str) -> None:
-    every = {name: np.array(values) + n for n, name in enumerate(["label", "score", "weight"])}
-    every["uncertainty"] = np.arange(len(values), dtype=np.float32)
-    others = {name: own for name, own in every.items() if name != role}
-    assert data_hashes(every, role) == (data_hash(every), data_hash(others))
 
 
 @given(column)
@@ -57,7 +49,7 @@ def test_values_roles_pairs_and_copies_tell() -> None:
 def test_blocks_do_not_matter(monkeypatch: object) -> None:
     score = np.random.default_rng(0).random(1000)
     whole = data_hash({"score": score})
-    monkeypatch.setattr(provenance, "_BLOCK", 7)  # type: ignore[attr-defined]
+    monkeypatch.setattr(hashes, "_BLOCK", 7)  # type: ignore[attr-defined]
     assert data_hash({"score": score}) == whole
 
 

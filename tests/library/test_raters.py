@@ -16,14 +16,12 @@ from scipy.special import gammaln, logsumexp
 
 from calibkit import simulate_raters
 from calibkit.errors import UsageError
-from calibkit.maps.logit_maps import logits_of, softmax
-from calibkit.maps.map_fit import GRID, fit_logit_map
-from calibkit.measures.votes import Judged, measure, standard_error
-from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
+from calibkit.maps.class_rows import logits_of, softmax
+from calibkit.maps.logit_maps import GRID, fit_logit_map
+from calibkit.measures.classes import Judged, measure, standard_error
 from calibkit.methods.raters.application import with_steps
-from calibkit.methods.raters.run import SHARE_UNITS, isotonic_steps
-from calibkit.numerics.newton import quasi_newton
-from calibkit.numerics.roots import rising_root
+from calibkit.methods.raters.run import MOST_LOG, SHARE_UNITS, fit_strength, isotonic_steps
+from calibkit.numerics.solve import quasi_newton, rising_root
 from calibkit.numerics.votes import (
     Targets,
     bin_sums,
@@ -33,8 +31,8 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
-from calibkit.options.maps import LOGIT_MAPS
-from calibkit.simulate.raters import beta_parameters
+from calibkit.options.calibrate import LOGIT_MAPS
+from calibkit.simulate import beta_parameters
 from tests.naive import raters as naive
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 import calibkit as ck
-from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.model import ScoreMap
 from calibkit.numerics.logistic import RisingSpline, fit_rising_spline
 from tests.naive.maps import spline_map
 

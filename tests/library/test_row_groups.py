@@ -27,6 +27,8 @@ TABLE = pl.DataFrame(
         "score": NUMBERS,
         "name": pl.Series([None if i % 7 == 0 else f"n{i % 11}" for i in range(ROWS)]),
         "odd": pl.Series([None] * ROWS, dtype=pl.Float64),
+        "small": pl.Series([None if i % 5 == 0 else i % 100 for i in range(ROWS)], dtype=pl.Int8),
+        "yes": pl.Series([None if i % 3 == 0 else i % 2 == 0 for i in range(ROWS)]),
     }
 )
 CUTS = ([], [1], [499, 500, 501], [500, 1000, 1500], list(range(0, ROWS, 37)))
@@ -59,12 +61,16 @@ def test_the_bytes_do_not_depend_on_the_frames(
 
 @pytest.mark.parametrize("rows", [0, 1, 10, 20, 21])
 def test_groups_hold_all_rows_in_order(rows: int) -> None:
-    frame, found = pl.DataFrame({"v": range(rows)}, schema={"v": pl.Int64}), []
+    frame = pl.DataFrame({"v": range(rows)}, schema={"v": pl.Int64})
+    found: list[pl.DataFrame] = []
+
+    def keep(rows: pl.LazyFrame, *_: object) -> None:
+        found.append(rows.collect())
+
     for places in ([], [0, 0], [min(rows, 3)] * 2, [min(rows, 10)]):
-        write_groups(
-            cut(frame, places), 10, io.BytesIO(), lambda rows, *_: found.append(rows.collect())
-        )
-        assert found.pop().equals(frame)
+        for copied in (False, True):
+            write_groups(cut(frame, places), 10, io.BytesIO(), keep, copied=copied)
+            assert found.pop().equals(frame)
 
 
 def test_a_frame_that_fails_leaves_nothing(tmp_path: Path) -> None:

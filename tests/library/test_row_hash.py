@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics.row_hash import hash_rows
+from calibkit.numerics.hashes import hash_rows
 
 
 @given(st.integers(0, 60), st.integers(0, 2**32))

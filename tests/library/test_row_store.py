@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from calibkit.errors import ResourceError
-from calibkit.numerics.streams import folds_of_keys, poisson_of_keys
+from calibkit.numerics.hashes import folds_of_keys, poisson_of_keys
 from calibkit.runtime.memory import Memory
-from calibkit.summaries import arrays as of_arrays
 from calibkit.summaries import row_store
-from calibkit.summaries.arrays import Arrays
-from calibkit.summaries.row_store import CategoryCounts, ColumnSummaries, RowStore
-from calibkit_kernels import hashes as hash_kernels
+from calibkit.summaries import row_store as of_arrays
+from calibkit.summaries.row_store import Arrays, CategoryCounts, ColumnSummaries, RowStore
+from calibkit_kernels import draws as kernels
 
 LITTLE = Memory(1)
 
@@ -33,7 +32,7 @@ def rows_of(seed: int, count: int, scores: int) -> dict[str, NDArray[np.generic]
     words = np.stack([score.view(np.uint64), *codes.T.astype(np.uint64)])
     hashes = np.zeros(count, np.uint64)
     for own in words:
-        hash_kernels.absorb(hashes, own, np.uint64(1))
+        kernels.absorb(hashes, own, np.uint64(1))
     return {"score": score, "codes": codes, "hash": hashes}
 
 

@@ -16,17 +16,16 @@ import pytest
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
 from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.columns.resolution import Resolution
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
+from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.run import read_boundary_rows
-from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.run import calibration_rows
-from calibkit.models.model import canonical_text
+from calibkit.methods.calibrators.run import calibration_rows, fit_calibrator
+from calibkit.models.model import Resolution, canonical_text
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
@@ -34,8 +33,7 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
-from calibkit.summaries.cells import SCORE, Role
-from calibkit.summaries.counted import Counter
+from calibkit.summaries.counted import SCORE, Counter, Role
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.score_batches import level_edges
 from calibkit.summaries.states import merge_states
@@ -360,8 +358,9 @@ def test_large_json_files_are_parsed_in_batches(
     simulate(3000).write_ndjson(path)
     late = path.read_text() + '\n\n{"late": 1.5}\n'  # a key that first comes at the end
     path.write_text(late)
-    held = open_source([str(path)], dtype=dtype)
-    parsed = open_source([str(path)], dtype=dtype, memory=Room(8))
+    dialect = Dialect(dtype=dtype)
+    held = open_source([str(path)], dialect=dialect)
+    parsed = open_source([str(path)], dialect=dialect, memory=Room(8))
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3001
     assert parsed.read().equals(held.read())
@@ -369,12 +368,12 @@ def test_large_json_files_are_parsed_in_batches(
     batches = [window.read(names) for window in parsed.windows(names, rows=700)]
     assert pl.concat(batches).equals(held.read(names))
     path.write_text(late + "[1, 2]\n")
-    whole = failure(lambda: open_source([str(path)], dtype=dtype))
+    whole = failure(lambda: open_source([str(path)], dialect=dialect))
     assert whole[0] is DataError
     # To say what is wrong takes no more memory either.
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda own: None if own == path else read(own))
-    assert failure(lambda: open_source([str(path)], dtype=dtype, memory=Room(8))) == whole
+    assert failure(lambda: open_source([str(path)], dialect=dialect, memory=Room(8))) == whole
 
 
 @pytest.mark.parametrize("name", ["marked.ndjson", "a[1]*.ndjson"])
@@ -429,7 +428,7 @@ def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
         Room(1000),
     )
     held = frame.filter(pl.col("w") > 0)["uncertainty"].min()
-    assert frame["uncertainty"].min() < held == summary.lowest
+    assert frame["uncertainty"].min() < held == summary.seen.lowest
 
 
 @pytest.mark.parametrize("entries", [2, 100])

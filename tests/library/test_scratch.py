@@ -20,7 +20,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from calibkit.errors import DataError, ResourceError
-from calibkit.files import scratch
+from calibkit.files import streams as scratch
 from calibkit.files.sources import Source, open_source
 from calibkit.runtime.memory import Memory
 from tests.cli.score_files import encode

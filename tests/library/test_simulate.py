@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from calibkit import simulate_posterior
 from calibkit.errors import UsageError
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity, train_score
-from calibkit.simulate.posterior import POSTERIOR_COLUMNS
-from calibkit.simulate.streams import BLOCK_ROWS
+from calibkit.simulate import BLOCK_ROWS, POSTERIOR_COLUMNS
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 300), st.integers(1, 300))

@@ -11,10 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from calibkit import simulate_selection
 from calibkit.errors import UsageError
-from calibkit.numerics.streams import stream
+from calibkit.numerics.hashes import stream
 from calibkit.options.simulate import SelectionOptions
-from calibkit.simulate.selection import models_of
-from calibkit.simulate.streams import BLOCK_ROWS
+from calibkit.simulate import BLOCK_ROWS, models_of
 
 PARTS: tuple[Literal["test", "validation", "train"], ...] = ("test", "validation", "train")
 

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from calibkit.errors import ResourceError, UsageError
-from calibkit.files import outputs
-from calibkit.files.inputs import Part
-from calibkit.files.outputs import (
+from calibkit.files import paths as outputs
+from calibkit.files.paths import (
+    Part,
     check_output,
     directory_outputs,
     is_stream,
@@ -80,7 +80,7 @@ def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
     )
-    host = outputs._host()
+    host = outputs.fresh_path(tmp_path / "x.json").name.split("-")[1]
     stale = f".x.json.calibkit-{host}-{int(dead.stdout)}-0a.tmp"
     others = [
         f".x.json.calibkit-{host}-{os.getpid()}-0a.tmp",

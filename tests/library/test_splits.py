@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import RowFinder
-from calibkit.columns.splits import group_parts, time_parts
+from calibkit.columns.segments import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.fit import fit_boundary

@@ -14,17 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import InfeasibleError
+from calibkit.methods.boundary.application import decide, draw, probabilities
 from calibkit.methods.boundary.compare import compare_methods
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.problem import deal, goal_of, raw_problem
-from calibkit.methods.boundary.result.decide import decide, draw, probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers import exact
-from calibkit.methods.boundary.solvers.classic import random_block, random_tie
+from calibkit.methods.boundary.solvers import prefixes
+from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.methods.boundary.solvers.prefixes import random_block, random_tie
+from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_target
@@ -203,7 +204,7 @@ def test_only_the_gmean_gains_from_a_tie(text: str, tally: Tally) -> None:
         return sign * naive.measure(text, m, t, totals.rows, totals.positives)
 
     reached = value(found.selected, found.true_positives)
-    single = exact.solve(together(tally).points(), goal)
+    single = prefixes.solve(together(tally).points(), goal)
     assert reached >= value(single.selected, single.true_positives) - 1e-12
     every = [
         value(*naive.mixed(groups, k, Fraction(step, 20)))
@@ -263,7 +264,7 @@ def test_blocks_reach_the_best_mixture_of_boundaries(option: str, bound: str, ta
     slack = naive.slack_of(option, exact_bound, totals.rows, totals.positives)
     over = float(slack(Fraction(m), Fraction(t)))
     assert over >= -1e-9
-    single = exact.solve(tally.points(), goal)
+    single = prefixes.solve(tally.points(), goal)
     if option == "recall":
         assert t / m == pytest.approx(best[0], rel=1e-7)
         assert t / m >= single.true_positives / single.selected - 1e-12
@@ -293,7 +294,7 @@ def test_where_a_vertex_is_best_nothing_is_random(text: str, tally: Tally) -> No
     hull = naive.upper_hull(all_totals(tally))
     if text != "gmean":
         assert found.probability == 0.0
-        single = exact.solve(tally.points(), goal)
+        single = prefixes.solve(tally.points(), goal)
         assert reached == pytest.approx(value(single.selected, single.true_positives), abs=1e-12)
     for (m0, t0), (m1, t1) in itertools.pairwise(hull):
         for share in np.linspace(0, 1, 41):
@@ -447,9 +448,9 @@ def test_cross_validation_counts_what_is_to_be_expected(option: dict[str, str]) 
     model = fit(rows, uncertainty_bins=2, **BLOCK, **option).model
     levels = [model.uncertainty_min, *model.uncertainty_edges]
     assert len(levels) == 2
-    problem = raw_problem(rows, uncertainty_levels(rows, 2), 1)
-    dealt = deal(problem, 5, 0, 1)
-    goal = goal_of(read_target(option), problem.totals())
+    summary = summarise(rows, BoundaryOptions(uncertainty_bins=2, **BLOCK, **option))
+    dealt = summary.deal(AS_THEY_ARE)
+    goal = goal_of(read_target(option), summary.totals())
     selected = hits = 0.0
     for fold in range(5):
         inside = dealt.part == fold
@@ -464,7 +465,7 @@ def test_cross_validation_counts_what_is_to_be_expected(option: dict[str, str]) 
     seen = model.fit.cross_validated
     assert seen is not None
     assert seen.precision == pytest.approx(hits / selected)
-    assert seen.recall == pytest.approx(hits / problem.totals().positives)
+    assert seen.recall == pytest.approx(hits / summary.totals().positives)
 
 
 def test_infinite_scores_may_be_tied() -> None:

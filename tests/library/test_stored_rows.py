@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import RaterOptions
-from calibkit.maps.logit_maps import logits_of, softmax
-from calibkit.maps.stored import StoredRows, read_rater_rows
+from calibkit.maps.class_rows import RaterOptions, logits_of, softmax
+from calibkit.maps.logit_maps import StoredRows, read_rater_rows
 from calibkit.runtime.memory import Memory
 
 ARRAYS = ("prediction", "counts", "features", "key")

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.methods.boundary.problem.problem import goal_of, tally_totals
-from calibkit.methods.boundary.problem.three_way import ThreeWay
+from calibkit.methods.boundary.problem.goals import tally_totals
 from calibkit.methods.boundary.solvers import three_way
+from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.options.objective import Review, Target, read_target
 from tests.library.samples import Row, tally_of
 
@@ -74,10 +75,10 @@ def check(rows: list[Row], target: Target) -> None:
     tally = tally_of(rows)
     goal = goal_of(target, tally_totals(tally))
     assert isinstance(goal, ThreeWay) and target.review is not None
-    found, pair = three_way.find(tally, goal)
+    found = three_way.find(tally, goal)
     value = goal.value(*found.counts)
     assert value == pytest.approx(float(best(rows, target.review)), abs=1e-12)
-    assert pair.proven and pair.ceiling == value
+    assert found.proven and found.ceiling == value
     assert found.review is not None
     counted = [0, 0, 0, 0]
     for score, level, label, weight in rows:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import calibkit as ck
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.methods.watch import bets, covariates, residuals
+from calibkit.methods.watch import bets, bins
 from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
 from calibkit.methods.watch.rows import count, plan
 from calibkit.methods.watch.state import (
@@ -31,6 +31,7 @@ from calibkit.methods.watch.state import (
 )
 from calibkit.methods.watch.watch import HISTORY, judge
 from calibkit.options.watch import WatchOptions
+from tests.budgets import little_memory
 from tests.library.pictures import watched
 from tests.naive import watch as naive
 
@@ -256,7 +257,8 @@ def test_a_boundary_that_draws_counts_rows_by_their_chance() -> None:
     )
     assert found.rows == 1_500
     for batch in (97, 1_000):
-        assert count(plan(options, source), source, batch)[0] == (found,)
+        with little_memory(2 * batch):
+            assert count(plan(options, source), source)[0] == (found,)
 
 
 def test_in_python(tmp_path: Path) -> None:
@@ -294,8 +296,8 @@ EDGES = np.array([0.15, 0.4, 0.65, 0.85])
 def test_capital_against_probabilities_is_at_most_that_of_each_row() -> None:
     """Row by row no bet has less than what the bins say, and none gains on average."""
     score, label = drawn(np.random.default_rng(1), 400)
-    bins = [tuple(one) for one in residuals.counted(score, label, EDGES).tolist()]
-    found = residuals.night_logs(bins)
+    counts = [tuple(one) for one in bins.calibration_counts(score, label, EDGES).tolist()]
+    found = bins.calibration_logs(counts)
     assert found is not None
     rates = np.exp2(1.0 - np.arange(7.0))
     sides = np.concatenate(
@@ -319,14 +321,14 @@ def test_years_of_honest_probabilities_have_no_alarm_and_wrong_ones_are_found() 
     draw = np.random.default_rng(2)
     alarms, delays = 0, []
     for _ in range(400):
-        nights = [residuals.counted(*drawn(draw, 100), EDGES).tolist() for _ in range(60)]
-        alarms += residuals.evidence(nights).passed(20.0) is not None
+        nights = [bins.calibration_counts(*drawn(draw, 100), EDGES).tolist() for _ in range(60)]
+        alarms += bins.calibration_evidence(nights).passed(20.0) is not None
     for wrong in (-0.8, 0.8) * 15:
         nights = [
-            residuals.counted(*drawn(draw, 100, wrong=wrong * (night >= 20)), EDGES).tolist()
+            bins.calibration_counts(*drawn(draw, 100, wrong=wrong * (night >= 20)), EDGES).tolist()
             for night in range(60)
         ]
-        at = residuals.evidence(nights).passed(20.0)
+        at = bins.calibration_evidence(nights).passed(20.0)
         delays.append(np.inf if at is None else at - 19)
     assert alarms <= 32  # 5 % and three standard errors
     assert np.median(delays) <= 12
@@ -334,19 +336,19 @@ def test_years_of_honest_probabilities_have_no_alarm_and_wrong_ones_are_found() 
 
 def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
     score, label = drawn(np.random.default_rng(3), 500)
-    whole = residuals.counted(score, label, EDGES)
-    parts = sum(residuals.counted(score[k::3], label[k::3], EDGES) for k in range(3))
+    whole = bins.calibration_counts(score, label, EDGES)
+    parts = sum(bins.calibration_counts(score[k::3], label[k::3], EDGES) for k in range(3))
     assert np.array_equal(whole, parts)
     assert whole[:, 0].sum() == 500
     assert whole[:, 1].sum() == label.sum()
-    assert 0 <= score.sum() - whole[:, 2].sum() * residuals.UNIT <= 500 * residuals.UNIT
-    rate = residuals.estimate([[tuple(one) for one in whole.tolist()]], 0.05)
+    assert 0 <= score.sum() - whole[:, 2].sum() * bins.UNIT <= 500 * bins.UNIT
+    rate = bins.calibration_estimate([[tuple(one) for one in whole.tolist()]], 0.05)
     assert rate.value == pytest.approx(label.mean() - score.mean(), abs=2e-5)
     assert rate.low < rate.value < rate.high
     # Four rows between 0 and one unit are said to be in the middle.
-    assert residuals.estimate([[(4, 0, 0)]], 0.05).value == -residuals.UNIT / 2
-    assert residuals.estimate([], 0.05).value is None
-    assert residuals.night_logs([(0, 0, 0)] * 5) is None
+    assert bins.calibration_estimate([[(4, 0, 0)]], 0.05).value == -bins.UNIT / 2
+    assert bins.calibration_estimate([], 0.05).value is None
+    assert bins.calibration_logs([(0, 0, 0)] * 5) is None
 
 
 def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
@@ -362,12 +364,12 @@ def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
     )
     score, label = drawn(draw, 5_000)
     for night in range(365):
-        bins = residuals.counted(score, label, EDGES) * 20
-        rows, hits = bins[:, :2].sum(axis=0).tolist()
+        counts = bins.calibration_counts(score, label, EDGES) * 20
+        rows, hits = counts[:, :2].sum(axis=0).tolist()
         cells = ((0.0, rows - hits - 3_000, hits - 7_000), (1.0, 3_000, 7_000))
         shard = Shard(f"{draw.integers(2**60):016x}", rows)
-        own = tuple((n, k, s) for n, k, s in bins.tolist())
-        moved = (tuple(bins[:, 0].tolist()), (40_000, 30_000, 15_000, 10_000, 5_000))
+        own = tuple((n, k, s) for n, k, s in counts.tolist())
+        moved = (tuple(counts[:, 0].tolist()), (40_000, 30_000, 15_000, 10_000, 5_000))
         fresh = Night(period_at(night, "date"), cells, (shard,), own, (), moved)
         state = state.add([fresh])[0]
     state.check()
@@ -425,7 +427,7 @@ def test_a_new_base_rate_is_told_from_bent_probabilities(
         if place > 10:
             logit = np.log(score / (1 - score)) + shift + np.where(score > 0.5, bend, 0.0)
             label = (draw.random(500) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
-        own = tuple(tuple(one) for one in residuals.counted(score, label, EDGES).tolist())
+        own = tuple(tuple(one) for one in bins.calibration_counts(score, label, EDGES).tolist())
         hits = int(label.sum())
         shard = (Shard(f"{place:016x}", 500),)
         state = state.add([Night(place, ((0.0, 500 - hits, hits),), shard, own)])[0]
@@ -437,14 +439,14 @@ def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
     score = draw.beta(0.6, 1.2, 4_000)
     odds = 0.25 * score / (1 - score)
     label = (draw.random(4_000) < odds / (1 + odds)).astype(np.uint8)
-    nights = [residuals.counted(score, label, EDGES).tolist()]
-    assert residuals.moved_odds(nights, 20.0) == pytest.approx(0.25, rel=0.1)
+    nights = [bins.calibration_counts(score, label, EDGES).tolist()]
+    assert bins.moved_odds(nights, 20.0) == pytest.approx(0.25, rel=0.1)
     for one in (0, 1):
-        alike = [residuals.counted(score, np.full_like(label, one), EDGES).tolist()]
-        assert residuals.moved_odds(alike, 20.0) is None
+        alike = [bins.calibration_counts(score, np.full_like(label, one), EDGES).tolist()]
+        assert bins.moved_odds(alike, 20.0) is None
     # All but one of 10,000 rows are positive, each with a probability below 2^-16.
     least = [[(10_000, 9_999, 0), *[(0, 0, 0)] * 4]]
-    assert residuals.moved_odds(least, 20.0) == pytest.approx(9_999 * 65_535, rel=1e-9)
+    assert bins.moved_odds(least, 20.0) == pytest.approx(9_999 * 65_535, rel=1e-9)
 
 
 @settings(max_examples=30)
@@ -456,8 +458,8 @@ def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
 def test_evidence_of_drift_is_that_of_every_row_drawn_from_an_urn(
     fitted: list[int], nights: list[list[int]]
 ) -> None:
-    found = covariates.evidence(fitted, nights)
-    bets_on = (covariates._FIRST.tolist(), covariates._KEPT.tolist())
+    found = bins.drift_evidence(fitted, nights)
+    bets_on = (bins._FIRST.tolist(), bins._KEPT.tolist())
     expected = naive.drift_e_values(fitted, nights, *bets_on)
     np.testing.assert_allclose(np.exp(found.logs), expected, rtol=1e-9)
 
@@ -472,9 +474,9 @@ def as_in_the_fit(
         return np.round(values / step) if step else values
 
     values = np.sort(some(fitting))
-    edges = values[[place * fitting // 20 for place in residuals.QUANTILES]]
-    counts = [covariates.counted(some(rows), edges).tolist() for _ in range(nights)]
-    return tuple(covariates.counted(values, edges).tolist()), counts
+    edges = values[[place * fitting // 20 for place in bins.QUANTILES]]
+    counts = [bins.drift_counts(some(rows), edges).tolist() for _ in range(nights)]
+    return tuple(bins.drift_counts(values, edges).tolist()), counts
 
 
 @pytest.mark.parametrize("step", [0.0, 0.5])
@@ -484,7 +486,7 @@ def test_a_small_reference_does_not_pass_for_drift(step: float) -> None:
     alarms = 0
     for _ in range(200):
         fitted, nights = as_in_the_fit(draw, 300, 200, 60, step=step)
-        alarms += covariates.evidence(fitted, nights).passed(20.0) is not None
+        alarms += bins.drift_evidence(fitted, nights).passed(20.0) is not None
     assert alarms <= 19  # 5 % and three standard errors
 
 
@@ -495,21 +497,21 @@ def test_drift_is_found_soon_a_good_past_or_not() -> None:
         for _ in range(20):
             fitted, nights = as_in_the_fit(draw, 10_000, 500, before + 20)
             moved = [[rows[0] - 60, *rows[1:4], rows[4] + 60] for rows in nights[before:]]
-            found = covariates.evidence(fitted, nights[:before] + moved)
+            found = bins.drift_evidence(fitted, nights[:before] + moved)
             at = found.passed(20.0)
             delays.append(np.inf if at is None else at - before + 1)
         assert np.median(delays) <= most
-        assert covariates.moved(fitted, moved) == pytest.approx(0.12, abs=0.03)
-    assert covariates.moved(fitted, []) is None
+        assert bins.drifted(fitted, moved) == pytest.approx(0.12, abs=0.03)
+    assert bins.drifted(fitted, []) is None
 
 
 def test_scores_that_most_rows_share_are_no_drift() -> None:
     """Quantiles that are equal have nothing between them; what lies below all is with the lowest."""
     for fitted in ((0, 0, 0, 0, 500), (0, 0, 300, 100, 100)):
         night = [300 * rows // 500 for rows in fitted]
-        assert covariates.evidence(fitted, [night] * 300).highest < 2.0
-    assert covariates.evidence(fitted, [[20, 0, *night[2:]]]).e_value < 2.0
-    assert covariates.evidence(fitted, [[20, 0, *night[3:], night[2]]]).e_value > 1e6
+        assert bins.drift_evidence(fitted, [night] * 300).highest < 2.0
+    assert bins.drift_evidence(fitted, [[20, 0, *night[2:]]]).e_value < 2.0
+    assert bins.drift_evidence(fitted, [[20, 0, *night[3:], night[2]]]).e_value > 1e6
 
 
 def test_it_says_when_labels_will_be_enough() -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.api.words import in_python, python_words
+from calibkit.api.functions import in_python, python_words
 from calibkit.errors import MissingFileError
 from tests.conftest import ROOT, Invoke
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from calibkit.columns.weights import AS_THEY_ARE, Unit, at_prevalence, in_units
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.problem.problem import classes_of, goal_of, tally_totals
+from calibkit.methods.boundary.problem.goals import Goal, tally_totals
 from calibkit.methods.boundary.result.figures import linearised_error
-from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
+from calibkit.methods.boundary.solvers.methods import METHODS, classes_of, goal_of
+from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.options.objective import Target, read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries

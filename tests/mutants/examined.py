@@ -5,23 +5,22 @@ from __future__ import annotations
 
 #: File and function, the line before and after, and why it changes nothing.
 EXAMINED = """
-binomial.py upper_tail | if p * (total + 3.0) < a + 1.0: | if p * (total + 3.0) < a + 1.5: | both ways of adding up are accurate beside the limit between them
-binomial.py bound | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 * high: | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 / high: | the bisection stops a step earlier or later, below the precision promised
+distributions.py upper_tail | if p * (total + 3.0) < a + 1.0: | if p * (total + 3.0) < a + 1.5: | both ways of adding up are accurate beside the limit between them
+distributions.py bound | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 * high: | if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 / high: | the bisection stops a step earlier or later, below the precision promised
 bootstrap.py poisson | if not 0.0 < square < 1.0: | if not 0.0 < square < 1.5: | reached only when every pair of draws was refused: never in practice
 criteria.py mixture_auc | share = 0.5 if away == 0.0 else 1.0 if away > 0.0 else 0.0 | share = 0.5 if away == 0.0 else 1.0 if away >= 0.0 else 0.0 | 0 is taken before
-raters.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
-tally.py group_gains | last = 0 | last = 1 | not read before it is set
+classes.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
 knapsack.py nested_levels | if size > 0: | if True: | a short cut: without it the loop has no turns
 logistic.py spread | if weight > 0.0: | if weight >= 0.0: | weight 0 adds 0
-normal.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
-ranking.py ranking_sums | if good > 0: | if True: | adds 0
-binomial.py deviance | if abs(x - mean) < 0.1 * (x + mean): | if abs(x - mean) <= 0.1 * (x + mean): | both formulas hold at the limit between them
-splits.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u >= 0.0 and (above <= high or below > low): | looks once more at a value that cannot occur
-isotonic.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right = (0, 0, 1) | the first group raises it to 1 before it is read
+distributions.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
+metrics.py ranking_sums | if good > 0: | if True: | adds 0
+distributions.py deviance | if abs(x - mean) < 0.1 * (x + mean): | if abs(x - mean) <= 0.1 * (x + mean): | both formulas hold at the limit between them
+draws.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u >= 0.0 and (above <= high or below > low): | looks once more at a value that cannot occur
+rates.py added_row_fits | size, left, right = (0, 0, 0) | size, left, right = (0, 0, 1) | the first group raises it to 1 before it is read
 tree.py search_splits | continue | pass | costs time alone: a node is looked at twice, or though it cannot be split
 moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
 reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
-residuals.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
+bins.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
 score_batches.py _unit_of | rows, total, top, last = (0, ExactSum(), -1074, 1024) | rows, total, top, last = (0, ExactSum(), -1075, 1024) | weights below the smallest float do not occur
 option.py options_of | if kind in _FOUND: | if False: | a cache: time alone
 frontier.py _combine | while stack and (stack[-1][0] == rank or prefix == hits.size - 1): | while stack and (stack[-1][0] != rank or prefix == hits.size - 1): | prefixes meet in another order: the same undominated sums
@@ -30,9 +29,8 @@ columns.py ScoreRows.only | found[name].flags.writeable = False | pass | a guard
 curves.py draw_risk | said = f"{own['name'][0]}, AURC {own['aurc'][0]:.4f}" | said = f"{own['name'][1]}, AURC {own['aurc'][0]:.4f}" | the column holds one name in all rows
 grow.py Grower._nodes | sizes = spans[:, 1] - spans[:, 0] | sizes = spans[:, 1] - spans[:, 1] | which of two siblings is counted: time alone
 certificate.py _certify | elif needed <= rows: | elif needed < rows: | as many rows as there are is no advice either way
-curves.py pieces | assert one.logit_knots is not None and one.logits is not None and (one.slopes is not None) | assert one.logit_knots is not None or one.logits is not None or one.slopes is not None | an assertion for the type checker
 application.py match_classes | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:10])}; name the columns by --probs.") | raise UsageError(f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model {', '.join(classes[:11])}; name the columns by --probs.") | how many names a message holds at most
-dates.py Texts._counts | rows = table.frame.lazy() if first is None else table.frame.lazy().head(first) | rows = table.frame.lazy() if False else table.frame.lazy().head(first) | the head of no number of rows is all rows
+values.py Texts._counts | rows = rows if first is None else rows.head(first) | rows = rows if False else rows.head(first) | the head of no number of rows is all rows
 curves.py draw_thresholds | panel.set(ylim=(-0.02, 1.03)) | panel.set(ylim=(-0.03, 1.03)) | a margin of a picture
 rows.py shown | return text if len(text) <= 60 else text[:57] + '…' | return text if len(text) <= 61 else text[:57] + '…' | how long a text is before it is cut
 grow.py Growth.__init__ | self.payload = rows.arrays.empty(shape, np.int32 if small else np.int64) | self.payload = rows.arrays.empty(shape, np.int32 if False else np.int64) | the width of counts in memory, never their values
@@ -40,14 +38,14 @@ comparisons.py draw_lift | panel.axhline(0.0, zorder=1, **sheet.guide) | panel.a
 dask.py DaskEngine._local_cluster | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 1}} | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 2}} | how many threads polars takes on a local worker: time alone
 tests.py TwoBinomials.rejects | if not min(self.totals): | if False: | without rows of a class the interval of its rate is all of [0, 1]: nothing is rejected either way
 maps.py fit_maps | found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields | found = ISOTONIC.fit(points, MapOptions(threads=2), []).fields | the number of threads: the same result
-ranking.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
+metrics.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
 fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no probability
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone
 sources.py Source._alike | known = ', '.join((repr(other) for other in list(self.schema)[:20])) | known = ', '.join((repr(other) for other in list(self.schema)[:21])) | how many names a message holds at most
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if size < array.size // 3 else array[:size] | when memory is given back
-text.py _Text.marked | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= count), rows): | looks at all rows once more where they are as many as the first ones
+text.py _Text.told | for part in (*(rows.head(first) for first in _FIRST_ROWS if first < self.count), rows): | for part in (*(rows.head(first) for first in _FIRST_ROWS if first <= self.count), rows): | looks at all rows once more where they are as many as the first ones
 drift.py _certificate_lines | refuted = ends.high < one.bound if lower else ends.low > one.bound | refuted = ends.high < one.bound if lower else ends.low >= one.bound | an interval that ends exactly at the bound
-frontier.py _combine | if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > MOST_VALUES // 10: | one sum at the very limit of work
+frontier.py _combine | if steps > allowed or len(before) + len(shifted) > grid_methods.MOST_VALUES // 10: | if steps >= allowed or len(before) + len(shifted) > grid_methods.MOST_VALUES // 10: | one sum at the very limit of work
 comparisons.py draw_dispersion | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 7.0} | look = {**line, **sheet.rim, 'ls': 'none', 'ms': 10.5} | how large a marker is
 evidence.py sizes_of | return float(selected[min(int(np.searchsorted(taken, found)), selected.size - 1)]) | return float(selected[min(int(np.searchsorted(taken, found)), selected.size + 1)]) | no size lies beyond all rows
 sources.py Source.read | return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0] | return frames[0].rechunk() if False else frames[0] | chunks are put together or not: the same rows
@@ -57,23 +55,23 @@ score_summary.py ScoreSummary.rows | written = counted.exact and (memory is None
 heatmap.py _rectangles | for own, start, end in zip(levels, chance, sure, strict=True): | for own, start, end in zip(levels, chance, sure, strict=False): | columns of one table are of one length
 decisions.py _by_slopes | return Interval(low + width * (own.low or 0.0), low + width * (own.high or 0.0)) | return Interval(low + width * (own.low or 0.0), low + width * (own.high or 1.0)) | the ends of this interval are numbers
 psi.py _variance | slopes = [math.log(a / b) + 1.0 - b / a for a, b in zip(own, other, strict=True)] | slopes = [math.log(a / b) + 1.0 - b / a for a, b in zip(own, other, strict=False)] | both lists have a number for each bin
-cell_surface.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE)) | penalty = np.append(1.5000000000000002e-09, np.full(terms.shape[1], _RIDGE)) | a ridge that only keeps the intercept finite
+cells.py _fit | penalty = np.append(1e-09, np.full(terms.shape[1], _RIDGE)) | penalty = np.append(1.5000000000000002e-09, np.full(terms.shape[1], _RIDGE)) | a ridge that only keeps the intercept finite
 bootstrap.py poisson | while left >= chance and number < 200.0: | while left > chance and number < 200.0: | a draw that equals the chance to the last bit
 gap.py Segment.reach | ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)] | ends = [ends[0] * (1 + _ROUNDING), ends[1] * (1 + _ROUNDING)] | a margin for rounding, which an exact comparison follows
-ranking.py ranking_sums | if good > 0: | if good >= 0: | adds 0
+metrics.py ranking_sums | if good > 0: | if good >= 0: | adds 0
 bets.py evidence | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=True)] | steps = [night_logs(promise, cells) if some else None for cells, some in zip(nights, told, strict=False)] | both lists have an entry for each night
 grid_methods.py steps | return (levels * (bins + 1) * (bins + 2) // 2, 0) | return (levels * (bins + 1) * (bins - 2) // 2, 0) | about how much work a grid takes, for a limit
 grid_methods.py steps | held = levels * (1 + sum((int(cost[-1]) for cost in costs))) | held = levels * (2 + sum((int(cost[-1]) for cost in costs))) | about how much work a grid takes, for a limit
 kernels.py _start_sharing | process = subprocess.Popen([sys.executable, '-P', '-m', _ahead.__name__, str(os.getpid())], env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True) | process = subprocess.Popen([sys.executable, '-P', '-m', _ahead.__name__, str(os.getpid())], env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=False) | nothing is read from this process
 tests.py Quantity.size | met = np.flatnonzero(slack >= 0.0 if self.at_least else slack <= 0.0) | met = np.flatnonzero(slack >= 1.0 if self.at_least else slack <= 0.0) | sizes a window: one unit more or less
-at_bound.py _spread | return found if found > 0.0 else 1.0 | return found if found > 0.0 else 1.5 | a scale where all scores are alike: any will do
+choice.py _spread | return found if found > 0.0 else 1.0 | return found if found > 0.0 else 1.5 | a scale where all scores are alike: any will do
 resampling.py units_of | starts = np.flatnonzero(np.diff(key[order], prepend=-1)) | starts = np.flatnonzero(np.diff(key[order], prepend=-2)) | keys are 0 or more: the first begins a unit either way
 grow.py Grower.grow | self.tree, self.turn, self.parents = (Tree(), 0, list[int]()) | self.tree, self.turn, self.parents = (Tree(), 1, list[int]()) | which of two rooms is used first
-surface_fit.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
+logistic.py _Fit.__init__ | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0 | self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 1.0 | a ridge without rows
 hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a short cut: a share of 1 changes nothing
-maps.py _read_classes | near = Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
+maps.py _read_classes | near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = nodes.Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
 text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same
-grid_table.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
+binning.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
 rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]

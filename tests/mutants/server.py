@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from calibkit_cli.processors import same_numbers
+from calibkit_cli.main import same_numbers
 from tests.warm import load
 
 #: What takes long to load and starts no thread.

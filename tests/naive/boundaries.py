@@ -236,13 +236,6 @@ def pack(keys: list[int], level: list[int], label: list[int], tag_bits: int) -> 
     return [key * 2**tag_bits + 2 * own + positive for key, own, positive in rows]
 
 
-def turn_round(score: list[float], second: list[int]) -> list[int] | None:
-    """Return the order by falling score, then by rising second number; None unless scores rise."""
-    if score != sorted(score):
-        return None
-    return sorted(range(len(score)), key=lambda row: (-score[row], second[row]))
-
-
 def sort_stably(words: list[int]) -> list[int]:
     """Return the places of the words in rising order, equal ones as they came."""
     return sorted(range(len(words)), key=words.__getitem__)

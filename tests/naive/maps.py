@@ -9,6 +9,7 @@ from fractions import Fraction
 TWINS = {
     "parts_of": "log_parts",
     "next_corners": "lower_hull_after",
+    "is_convex": "lower_hull_after",
     "added_row_fits": "fits_with_a_row_added",
 }
 
@@ -101,6 +102,11 @@ def bucket_starts(knots: Values, buckets: int) -> list[int]:
     """Return how many knots are in earlier buckets."""
     places = [bucket_of(knot, knots, buckets) for knot in knots]
     return [sum(place < bucket for place in places) for bucket in range(buckets + 1)]
+
+
+def knots_reached(x: float, knots: Values, low: int, high: int) -> int:
+    """Return `low`, and one more for each knot from there up to `high` that x reaches."""
+    return low + sum(knot <= x for knot in knots[low:high])
 
 
 def step_map(score: Values, knots: Values, values: Values, clip: float) -> list[float]:

@@ -10,10 +10,7 @@ TWINS = {
     "add_bits": "bins_value",
     "add_float": "exact_sum",
     "add_product": "exact_sum_products",
-    "sum_floats": "exact_sum",
-    "sum_products": "exact_sum_products",
-    "sum_by_code": "exact_group_sums",
-    "products_by_code": "exact_group_sums",
+    "add_columns": "exact_group_sums",
     "exponent_range": "exponent_range",
 }
 

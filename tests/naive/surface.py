@@ -12,7 +12,7 @@ CLIP = 1e-6
 #: The sums of a fit and its step are twins of the fit, the values in order one of the cuts.
 TWINS = {
     "moment_sums": "fit",
-    "newton_sums": "fit",
+    "surface_sums": "fit",
     "surface_words": "value",
     "level_limits": "limits",
 }

@@ -10,9 +10,15 @@ import msgspec
 import polars as pl
 import pytest
 
-from calibkit.exports.check import applied, compared, probes, with_classes
-from calibkit.exports.writing import Request, export_model, program_of
-from calibkit.expressions.program import columns_of
+from calibkit.exports.export import (
+    Request,
+    applied,
+    compared,
+    export_model,
+    probes,
+    program_of,
+    with_classes,
+)
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, load
 from tests import export_models
@@ -45,7 +51,7 @@ def assert_agrees(server: Server, model: Model, request: Request, rows: pl.DataF
     """Compare the model's columns on rows, and on rows made on its thresholds."""
     request = with_classes(model, request, Source.from_frame(rows))
     program = program_of(model, request)
-    names = columns_of(program)
+    names = program.columns()
     rows = rows.select([pl.selectors.by_name(name) for name in names])
     frame = pl.concat([rows, probes(program, rows, request.key)[:20_000]], how="vertical_relaxed")
     expected = applied(model, request, frame)
@@ -126,7 +132,7 @@ def test_texts_are_texts_whatever_they_hold(server: Server, folder: Path) -> Non
 
 def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
     from calibkit.errors import UsageError
-    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.maps.model import CalibratorModel
 
     model = load_classes("c" * 60)
     assert isinstance(model, CalibratorModel)
@@ -135,8 +141,7 @@ def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
 
 
 def load_classes(name: str) -> Model:
-    from calibkit.maps.calibrator import CalibratorModel
-    from calibkit.maps.score_map import MapFit
+    from calibkit.maps.model import CalibratorModel, MapFit
 
     seen = dict.fromkeys(MapFit.__struct_fields__[:8], 0)
     return CalibratorModel(

@@ -198,7 +198,7 @@ def applying(bench: Bench, rng: random.Random) -> str | None:
 def tasks(bench: Bench, rng: random.Random) -> str | None:
     """Make a state by tasks in disorder; return what went wrong."""
     name = rng.choice(list(TASKS))
-    task = StateTask(TASKS[name], Opening(None, "float64", Memory(1)))
+    task = StateTask(TASKS[name], Opening(None, Memory(1)))
     shards = shards_of([str(path) for path in rng.sample(bench.parts, PARTS)])
     found: Any = state_of_all(Disorderly(rng), task, shards)
     known: Any = state_of_all(LocalEngine(), task, shards_of([str(path) for path in bench.parts]))

@@ -13,9 +13,14 @@ has been brought back to the bound along a line of slope c. Without a bound its 
 objective.
 
 Whoever asks for the most recall at a precision is not to be given less of it than another candidate
-has: each is also judged *at the bound*, with its cut moved to where the bound just holds out of
-sample (see `calibkit.methods.boundary.at_bound`).  Candidates that fall short of the best there by
-more than a standard error of the difference are left out.
+has: each is also judged *at the bound*, with its cut moved to where the bound just holds on the rows
+that its fits left out.  Candidates that fall short of the best there by more than a standard error of
+the difference are left out.  Every boundary orders rows by their *margin*: by how much the score, in
+log-odds where scores are probabilities, exceeds the threshold of the row's level; of a surface, by how
+much its value exceeds the cut.  Each row is measured against the boundary that was fitted without its
+fold.  To select the rows above one margin, the same for all folds, is the boundary with its cut moved.
+Levels of which a boundary selects nothing stay without.  Margins are told apart by bins, of which the
+first selected one begins at the cut as it was fitted.
 
 The rule for the others is the usual one for candidates in order of complexity: the simplest within
 one standard error of the best.  The error is that of the *difference* of two candidates, which comes
@@ -33,62 +38,65 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Levels, uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable, Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary import at_bound
 from calibkit.methods.boundary.problem.bounded import BoundedGoal
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.problem.problem import deal
-from calibkit.methods.boundary.problem.three_way import ThreeWay
 from calibkit.methods.boundary.result import figures
-from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, fold_count
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, no_folds
 from calibkit.methods.boundary.result.parts import Candidate
-from calibkit.methods.boundary.solvers import exact, three_way
+from calibkit.methods.boundary.solvers import prefixes, three_way
+from calibkit.methods.boundary.solvers.cells import leaves_of
 from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.partition import leaves_of
-from calibkit.methods.boundary.solvers.summary import Plan, Summary, plan, summarise
+from calibkit.methods.boundary.solvers.methods import Plan, plan
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.models.scales import measure
-from calibkit.numerics.blocks import added
+from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
 
 Places = NDArray[np.uint16]
-
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
 #: The numbers of levels that ``--uncertainty-bins auto`` tries.
 EVERY_LEVELS = (1, *LEVELS)
-
 #: Of more rows than twice as many, about so many are enough to choose by.
 ENOUGH = 1_000_000
 _THINNED = 2**32
-
+#: Bins of the margin on either side of the cut, and how many interquartile ranges they reach.
+_BINS, _REACH = 4096, 4.0
+#: The bin of rows that no cut selects.
+_NEVER = -_BINS - 1
+#: Entries that are placed together.
+_BLOCK = 1 << 18
+G = TypeVar("G", bound=Goal)
 #: Counts rows for some options.
 Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates, the best to use first, and what was seen of each."""
+    """What candidates are fitted on, the best to use first, and what was seen of each."""
 
-    ranked: tuple[Tried, ...]
-    seen: tuple[Candidate, ...]
+    ranked: tuple[Summary, ...]
+    seen: tuple[Candidate, ...] = ()
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     failure: InfeasibleError | None = None
-    for tried in choice.ranked:
+    for summary in choice.ranked:
         try:
-            summary = tried.summary
             tally = summary.tally.merged()  # as a count over its own levels alone would give it
             single = tally if summary.single is summary.tally else summary.single
             fitted = fit_summary(replace(summary, tally=tally, single=single))
@@ -101,9 +109,8 @@ def fit_choice(choice: Choice) -> FittedBoundary:
         assert model.provenance is not None  # which names the method that was asked for
         asked = {**model.provenance.options, "method": AUTO}
         model.provenance = msgspec.structs.replace(model.provenance, options=asked)
-        ranked = [tried.summary for tried in choice.ranked]
-        own = next(summary for summary in ranked if summary.planned.method.surface is None)
-        return replace(fitted, summary=ranked[0], thresholds=own)
+        own = next(one for one in choice.ranked if one.planned.method.surface is None)
+        return replace(fitted, summary=own)
     assert failure is not None
     raise failure
 
@@ -140,11 +147,11 @@ def choose_levels(
             continue
         if fitted.checked is None:  # too few rows to tell: the fit will warn
             return fitted
-        tried.append((fitted, Tried(summary, fitted.checked, fitted.checked.folds)))
+        tried.append((fitted, Tried(summary, fitted.checked)))
     if not tried:
         assert failure is not None
         raise failure
-    judge = Judge(single.aim()[1], marginal_prices(single), None, single.minimised)
+    judge = Judge(single.aim()[1], single)
     worth = [judge.worth(one.pooled) for _, one in tried]
     best = int(np.argmax(worth))
     least = worth[best] - judge.error_alone(tried[best][1])
@@ -159,7 +166,7 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
     """
     plans = candidates(data, options)
     if len(plans) == 1:
-        return Choice((Tried(summarise(data, plans[0].options)),), ())
+        return Choice((summarise(data, plans[0].options),))
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
         return _choose(*_count_finely(data, plans))
     return choose_among([summarise(data, planned.options) for planned in plans])
@@ -167,32 +174,38 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
 
 def choose_among(summaries: list[Summary]) -> Choice:
     """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
-    return _choose(summaries[0], [(summary, None) for summary in summaries])
+    return _choose(summaries[0], summaries, None)
 
 
-def _choose(base: Summary, counted: list[tuple[Summary, Places | None]]) -> Choice:
+def _choose(base: Summary, summaries: list[Summary], places: list[Places] | None) -> Choice:
     """Rank candidates by their cross-validation, on a common deal of `base` where they have places."""
     options = base.planned.options
     base.need_classes()
-    if not fold_count(base, []):  # of too few rows the fit warns
-        return Choice(tuple(Tried(summary) for summary, _ in counted), ())
+    if not options.folds or no_folds(base) is not None:  # of too few rows the fit warns
+        return Choice(tuple(summaries))
     goal = base.aim()[1]
-    dealt = None
-    if counted[0][1] is not None:
+    classes, dealt = goal.totals.classes, None
+    if places is not None:
         parts, counted_on = base.totals().rows // ENOUGH, base
         if base.dealt is None and parts > 1:  # that many are enough, taken at random
             # Another seed than that of the folds: both draws are keyed by score, level and label.
             some = base.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
             counted_on = replace(base, tally=some)
-        dealt = deal(counted_on, options.folds, options.seed, options.workers)
-        dealt = dealt.reweighted(goal.totals.classes)
-    tried = [
-        _try(summary, places, dealt, goal)
-        for summary, places in steps(counted, len(counted), "candidates judged")
-    ]
+        dealt = counted_on.deal(classes)
+    tried = []
+    for k, summary in steps(enumerate(summaries), len(summaries), "candidates judged"):
+        if dealt is None or places is None:
+            own = summary.deal(classes)
+        else:
+            own = dealt.coarser(places[k], summary.tally.levels)
+        checked, beside = figures.cross_validate(own, summary.planned, goal), None
+        if checked.found and not goal.uses_gain and not isinstance(goal, ThreeWay):
+            scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
+            beside = margins(own, checked, probability=scale == "probability")
+        tried.append(Tried(summary, checked, beside))
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
-    price = marginal_prices(counted[0 if base.cells is None else len(counted) // 2][0])
-    return _rank(tried, dealt, goal, price)
+    priced = summaries[0 if base.cells is None else len(summaries) // 2]
+    return _rank(Judge(goal, priced, dealt), tried)
 
 
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
@@ -219,7 +232,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
 
 def _count_finely(
     data: ScoreRows, plans: list[Plan]
-) -> tuple[Summary, list[tuple[Summary, Places | None]]]:
+) -> tuple[Summary, list[Summary], list[Places]]:
     """Count rows once, over levels that refine those of all candidates.
 
     Returned are the summary over these levels, and each candidate's with its level of every one.
@@ -229,50 +242,24 @@ def _count_finely(
         levels = uncertainty_levels(data, planned.levels, planned.options.strategy)
         own = planned.method.surface and data.cells is None  # of cells each keeps its number
         own_levels.append(distinct(levels) if own else levels)
-    finest = distinct(
-        Levels(own_levels[0].minimum, np.concatenate([levels.edges for levels in own_levels]))
-    )
+    edges = np.concatenate([levels.edges for levels in own_levels])
+    finest = distinct(Levels(own_levels[0].minimum, edges))
     most = max(plans, key=lambda planned: 0 if planned.method.surface else planned.levels)
     base = summarise(data, most.options, finest)
     starts = np.append(finest.minimum, finest.edges)
-    found: list[tuple[Summary, Places | None]] = []
+    summaries, places = [], []
     for planned, levels in zip(plans, own_levels, strict=True):
-        places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
-        tally = base.tally.coarser(places, levels.count)
+        places.append(np.searchsorted(levels.edges, starts, side="right").astype(np.uint16))
+        tally = base.tally.coarser(places[-1], levels.count)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
-        summary = replace(
-            base,
-            planned=planned,
-            tally=tally,
-            single=tally,
-            levels=levels,
-            shown=levels,
-            origin=msgspec.structs.replace(base.origin, options=options),
-        )
-        found.append((summary, places))
-    return base, found
+        origin = msgspec.structs.replace(base.origin, options=options)
+        counted = replace(base, tally=tally, single=tally, levels=levels)
+        summaries.append(replace(counted, planned=planned, origin=origin))
+    return base, summaries, places
 
 
-def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
-    """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
-    planned, tally = summary.planned, summary.tally
-    options = planned.options
-    if dealt is None or places is None:
-        own = deal(summary, options.folds, options.seed, options.workers)
-        own = own.reweighted(goal.totals.classes)
-    else:
-        own = dealt.coarser(places, tally.levels)
-    checked = figures.cross_validate(own, planned, goal)
-    if not checked.found or goal.uses_gain or isinstance(goal, ThreeWay):
-        return Tried(summary, checked, checked.folds)
-    probability = summary.grid is None and measure(summary.columns["score"].scale) == "probability"
-    margins = at_bound.margins(own, checked, probability=probability)
-    return Tried(summary, checked, checked.folds, margins)
-
-
-def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[float, ...]) -> Choice:
+def _rank(judge: Judge, tried: list[Tried]) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
-    judge = Judge(goal, price, dealt, tried[0].summary.minimised)
     worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
@@ -287,7 +274,6 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
     order = sorted(range(len(tried)), key=lambda k: (k != chosen, k not in eligible, -worth[k]))
     seen = []
     for k, (one, inside, (gap, error)) in enumerate(zip(tried, within, gaps, strict=True)):
-        assert one.checked is not None
         planned, found = one.summary.planned, one.checked.figures
         seen.append(
             Candidate(
@@ -302,35 +288,26 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: tuple[floa
             )
         )
         if moved[k] is not None:
-            setattr(seen[-1], f"{goal.maximised}_at_bound", reached[k])
+            setattr(seen[-1], f"{judge.goal.maximised}_at_bound", reached[k])
             seen[-1].at_bound_standard_error = errors[k]
-    return Choice(tuple(tried[k] for k in order), tuple(seen))
+    return Choice(tuple(tried[k].summary for k in order), tuple(seen))
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate: what it is fitted on, and its cross-validation; None where there was none."""
+    """A candidate: what it is fitted on, and its cross-validation."""
 
     summary: Summary
-    checked: figures.Validation | None = None
-    #: Those of its validation, or what they hold with the cut moved to the bin `cut` (None: nothing is
-    #: selected) of its margins, which it has where numbers of rows are all that counts.
-    folds: tuple[figures.Judged, ...] = ()
-    margins: at_bound.Margins | None = None
+    checked: figures.Validation  # whose folds may hold what a moved cut selects
+    #: Where numbers of rows are all that counts, and the bin that the cut is moved to (None: nothing
+    #: is selected).
+    margins: Margins | None = None
     cut: int | None = 0
 
     @property
     def pooled(self) -> figures.Judged:
         """The sum of its folds."""
-        return figures.Judged(*added(self.folds))
-
-    def differing(self, other: Tried, dealt: Tally) -> tuple[float, float] | None:
-        """Return rows and positive rows of a common deal that one of two selects; None if unknown."""
-        if self.margins is None or other.margins is None:
-            return None
-        apart = self.margins.taken(self.cut) != other.margins.taken(other.cut)
-        rows, hits = (units[apart].sum(dtype=np.int64) for units in (dealt.count, dealt.positive))
-        return float(rows), float(hits)
+        return figures.Judged(*added(self.checked.folds))
 
 
 class Judge:
@@ -340,11 +317,9 @@ class Judge:
     worth the objective itself, and errors come from the folds.
     """
 
-    def __init__(
-        self, goal: Goal, prices: tuple[float, ...], dealt: Tally | None, minimised: bool
-    ) -> None:
-        self.goal, self.prices, self.dealt, self.minimised = goal, prices, dealt, minimised
-        self.price = prices[0]
+    def __init__(self, goal: Goal, priced: Summary, dealt: Tally | None = None) -> None:
+        self.goal, self.dealt, self.prices = goal, dealt, marginal_prices(priced)
+        self.minimised, self.price = priced.planned.options.target.minimised, self.prices[0]
         self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
         self.priced = bool(goal.bounded) and self.rows_alone
 
@@ -352,72 +327,63 @@ class Judge:
         """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
-        goal = self._goal(seen)
+        goal = _on(self.goal, seen)
         if isinstance(goal, ThreeWay):
             return goal.priced(self.prices, seen[2:])
         value = goal.value(*seen[2:]) or 0.0
         return -value if self.minimised else value
 
-    def _goal(self, seen: figures.Judged) -> Goal:
-        share = seen.rows / (self.goal.totals.rows or 1)
-        totals = replace(
-            self.goal.totals,
-            rows=int(seen.rows),
-            positives=int(seen.positives),
-            gain=int(self.goal.totals.gain * share),
-        )
-        return self.goal.of(totals)
-
     def within(self, tried: Tried) -> bool:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
         if isinstance(self.goal, ThreeWay):  # what its bounds are missed by is paid for
             return True
-        seen, classes = tried.pooled, self.goal.totals.classes
+        seen, bounded, classes = tried.pooled, self.goal.bounded, self.goal.totals.classes
         selected, hits = seen.selected, seen.true_positives
-        positives, negatives = seen.positives, seen.rows - seen.positives
-        per_row, harm = _units_per_row(tried), selected - hits
+        harm, rate = selected - hits, hits / (selected or 1)
         # What a count of units varies by: each row of a class is as many units as its weight.
-        if self.goal.bounded == "precision":
-            rate = hits / selected if selected else 0.0
-            spread = classes.positive * hits * (1 - rate) ** 2 + classes.negative * harm * rate**2
-        elif self.goal.bounded == "recall":
-            spread = classes.positive * hits * (1 - hits / (positives or 1))
-        elif self.goal.bounded == "fpr":
-            spread = classes.negative * harm * (1 - harm / (negatives or 1))
-        else:
-            spread = classes.positive * hits + classes.negative * harm
-            spread *= 1 - selected / (seen.rows or 1)
-        slack = 2 * math.sqrt(max(spread, 0.0) * per_row)
-        if self.goal.bounded in ("precision", "recall"):
+        of_hits, of_harm = classes.positive * hits, classes.negative * harm
+        spread = {
+            "precision": of_hits * (1 - rate) ** 2 + of_harm * rate**2,
+            "recall": of_hits * (1 - hits / (seen.positives or 1)),
+            "fpr": of_harm * (1 - harm / ((seen.rows - seen.positives) or 1)),
+            "capacity": (of_hits + of_harm) * (1 - selected / (seen.rows or 1)),
+        }
+        slack = 2 * math.sqrt(max(spread.get(bounded, 0.0), 0.0) * _units_per_row(tried))
+        if bounded in ("precision", "recall"):
             hits += slack
         else:
             selected -= slack
-        return self._goal(seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
+        return _on(self.goal, seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
 
     def error(self, one: Tried, other: Tried) -> float:
         """Return the standard error of the difference between two candidates' worths."""
         if one is other:
             return 0.0
-        apart = [self.worth(a) - self.worth(b) for a, b in zip(one.folds, other.folds, strict=True)]
-        if self.dealt is None:  # dealt apart: the error of the better one's worth must do
-            return figures.standard_error([self.worth(fold) for fold in other.folds]) or 0.0
+        worth, others = (
+            [self.worth(fold) for fold in tried.checked.folds] for tried in (one, other)
+        )
+        dealt, options = self.dealt, one.summary.planned.options
+        if dealt is None:  # dealt apart: the error of the better one's worth must do
+            return figures.standard_error(others) or 0.0
+        apart = [a - b for a, b in zip(worth, others, strict=True)]
         over_folds = figures.standard_error(apart) or 0.0
-        options = one.summary.planned.options
-        # What comes from the rows that one of the two boundaries selects.
-        dealt, apart_rows = self.dealt, one.differing(other, self.dealt)
-        if apart_rows is None or options.time is not None:
+        if one.margins is None or other.margins is None or options.time is not None:
             return over_folds
+        # What comes from the rows that one of the two boundaries selects.
+        differ = one.margins.taken(one.cut) != other.margins.taken(other.cut)
+        rows, hits = (
+            float(own[differ].sum(dtype=np.int64)) for own in (dealt.count, dealt.positive)
+        )
         scale, price = self._slope(other.pooled)
-        rows, hits = apart_rows
         variance = dealt.classes.positive * hits * (1 - price) ** 2
         variance += dealt.classes.negative * (rows - hits) * price**2
         found = scale * math.sqrt(variance * _units_per_row(one))
-        independent = options.groups is None and not self.dealt.squares.size
+        independent = options.groups is None and not dealt.squares.size
         return found if independent else max(found, over_folds)
 
     def value(self, tried: Tried) -> float:
         """Return the objective of what was seen of a candidate, 0 where it selects nothing."""
-        return self._goal(tried.pooled).value(*tried.pooled[2:]) or 0.0
+        return _on(self.goal, tried.pooled).value(*tried.pooled[2:]) or 0.0
 
     def at_bound(self, tried: Tried) -> Tried | None:
         """Return a candidate with its cut moved to where the bound just holds on all folds together.
@@ -426,15 +392,14 @@ class Judge:
         """
         if tried.margins is None or not isinstance(self.goal, BoundedGoal):
             return None
-        goal = self._goal(tried.pooled)
-        assert isinstance(goal, CountGoal)
-        (rows, hits), cut = tried.margins.move(goal)
-        parts = slice(rows.size - len(tried.folds), None)  # no fit judges the first block of time
+        (rows, hits), cut = tried.margins.move(_on(self.goal, tried.pooled))
+        seen = tried.checked.folds
+        parts = slice(rows.size - len(seen), None)  # no fit judges the first block of time
         folds = tuple(
             fold._replace(selected=float(selected), true_positives=float(found))
-            for fold, selected, found in zip(tried.folds, rows[parts], hits[parts], strict=True)
+            for fold, selected, found in zip(seen, rows[parts], hits[parts], strict=True)
         )
-        return replace(tried, folds=folds, cut=cut)
+        return replace(tried, checked=tried.checked._replace(folds=folds), cut=cut)
 
     def error_at_bound(self, one: Tried | None, best: Tried | None) -> float:
         """Return the standard error of the difference between two candidates' objectives at the bound.
@@ -447,17 +412,14 @@ class Judge:
         seen = best.pooled
         if not seen.selected:
             return 0.0
-        value = self._goal(seen)
-        assert isinstance(value, BoundedGoal)
-        factor = value.exchange(self.price, seen.selected, seen.true_positives)
+        factor = _on(self.goal, seen).exchange(self.price, seen.selected, seen.true_positives)
         return factor * self.error(one, best)
 
     def error_alone(self, tried: Tried) -> float:
         """Return the standard error of a candidate's worth."""
-        assert tried.checked is not None
         if not self.priced and self.rows_alone | self.goal.uses_gain:
             return tried.checked.figures.standard_error or 0.0
-        worths = [self.worth(fold) for fold in tried.folds if fold.positives]
+        worths = [self.worth(fold) for fold in tried.checked.folds if fold.positives]
         return figures.standard_error(worths) or 0.0
 
     def _slope(self, seen: figures.Judged) -> tuple[float, float]:
@@ -467,10 +429,8 @@ class Judge:
         rows, hits = seen.selected, seen.true_positives
         step = max(1.0, 0.01 * rows)
         more, fewer = min(hits + step, rows, seen.positives), max(hits - step, 0.0)
-        wider, narrower = (
-            min(rows + step, seen.rows - seen.positives + hits),
-            max(rows - step, hits),
-        )
+        wider = min(rows + step, seen.rows - seen.positives + hits)
+        narrower = max(rows - step, hits)
 
         def worth(selected: float, true_positives: float) -> float:
             return self.worth(seen._replace(selected=selected, true_positives=true_positives))
@@ -478,6 +438,13 @@ class Judge:
         gain = (worth(rows, more) - worth(rows, fewer)) / max(more - fewer, 1.0)
         cost = (worth(narrower, hits) - worth(wider, hits)) / max(wider - narrower, 1.0)
         return (gain, cost / gain) if gain > 0.0 else (0.0, 0.0)
+
+
+def _on(goal: G, seen: figures.Judged) -> G:
+    """Return a goal for the rows that were seen."""
+    whole = goal.totals
+    gain = int(whole.gain * (seen.rows / (whole.rows or 1)))
+    return goal.of(replace(whole, rows=int(seen.rows), positives=int(seen.positives), gain=gain))
 
 
 def _units_per_row(tried: Tried) -> float:
@@ -500,4 +467,87 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
         return (0.0,)
     goal = goal.alone
     assert isinstance(goal, CountGoal)
-    return (exact.margin(tally.points(), goal),)
+    return (prefixes.margin(tally.points(), goal),)
+
+
+# ---------------------------------------------------------------- at the bound
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Where the rows of a deal lie beside the boundaries fitted without their folds."""
+
+    bins: NDArray[np.int16]  # of each entry of the dealt tally; 0 and more where it is selected
+    above: NDArray[np.int64]  # rows and positives from each bin up, shape (2, parts, 2 `_BINS`)
+
+    def taken(self, cut: int | None) -> NDArray[np.bool_]:
+        """Return which entries are selected from a bin up; none for None."""
+        return self.bins >= (_BINS if cut is None else cut)
+
+    def move(self, goal: CountGoal) -> tuple[NDArray[np.float64], int | None]:
+        """Return what each part holds above the margin at which a goal's bound just holds.
+
+        That is a share of one bin's rows, as many as meet the bound with equality; tied rows are not
+        parted otherwise.  Returned are rows and positive rows, shape (2, parts), and the lowest bin of
+        which half is selected; nothing and None where no margin meets the bound.
+        """
+        rows, hits = np.append([[0], [0]], self.above.sum(axis=1)[:, ::-1], axis=1)
+        ends = np.append(0, np.flatnonzero(np.diff(rows)) + 1)
+        if goal.met(int(rows[-1]), int(hits[-1])) or goal.maximised == "recall":
+            taken, share = goal.mix(rows[ends], hits[ends])
+        else:  # levels without a threshold hold the positives that are missing
+            taken, share = 0, Fraction(0)
+        if not taken and not share:
+            return np.zeros(self.above.shape[:2]), None
+        above = np.append(self.above, np.zeros_like(self.above[:, :, :1]), axis=2)
+        before, after = (
+            above[:, :, 2 * _BINS - ends[min(k, ends.size - 1)]] for k in (taken, taken + 1)
+        )
+        last = ends[taken + 1] if share >= Fraction(1, 2) else ends[taken]
+        return before + float(share) * (after - before), int(_BINS - last)
+
+
+def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> Margins:
+    """Return the margins of the rows of a dealt tally in a cross-validation on it.
+
+    `probability`: whether scores are probabilities, whose margins are differences of log-odds.
+    """
+    parts = max(*checked.found, int(dealt.part.max(initial=0))) + 1
+    limits = np.full((parts, dealt.levels), np.nan)
+    slopes = np.ones_like(limits)
+    for fold, found in checked.found.items():
+        limits[fold] = found.thresholds
+        if found.surface is not None:
+            slopes[fold] = found.surface.lines()[:, 1]
+    score = dealt.score
+    regressor = dealt.logits[0] if probability else score.astype(np.float64)
+    # The lowest score that a threshold selects has a margin of exactly 0.
+    place = np.searchsorted(-score, -limits.astype(score.dtype), side="right") - 1
+    starts = np.where(np.isneginf(limits), -np.inf, regressor[np.maximum(place, 0)])
+    width = _REACH * _spread(dealt, regressor) / _BINS
+    bins = np.empty(score.size, np.int16)
+    held = np.zeros((2, parts * (2 * _BINS + 1)))
+    for start in range(0, score.size, _BLOCK):
+        own = slice(start, start + _BLOCK)
+        at = dealt.part[own], dealt.level[own]
+        with np.errstate(invalid="ignore", over="ignore"):
+            margin = (regressor[own] - starts[at]) * (slopes[at] / width)
+            taken = score[own] >= limits[at]
+        placed = np.clip(np.floor(np.nan_to_num(margin)), -_BINS, _BINS - 1).astype(np.int16)
+        placed = np.where(taken, np.maximum(placed, 0), np.minimum(placed, -1)).astype(np.int16)
+        placed[np.isnan(limits[at])] = _NEVER
+        bins[own] = placed
+        cell = at[0] * np.int64(2 * _BINS + 1) + (placed.astype(np.int64) - _NEVER)
+        for kind, units in enumerate((dealt.count, dealt.positive)):
+            held[kind] += np.bincount(cell, units[own], held.shape[1])
+    falling = held.reshape(2, parts, -1)[:, :, :0:-1]  # without the bin of no cut
+    return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1].astype(np.int64))
+
+
+def _spread(tally: Tally, regressor: NDArray[np.float64]) -> float:
+    """Return the range of the middle half of all rows; 1 where it is no positive number."""
+    reached = np.cumsum(tally.count.astype(np.float64))
+    middle = np.searchsorted(reached, reached[-1] * np.array([0.25, 0.75]))
+    high, low = regressor[np.minimum(middle, regressor.size - 1)]
+    found = float(high - low) if np.isfinite(high) and np.isfinite(low) else 0.0
+    return found if found > 0.0 else 1.0

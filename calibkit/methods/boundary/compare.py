@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.files.sources import Source
@@ -30,7 +30,6 @@ HEADER = {
 
 #: Those that are no shares; rows are selected in whole numbers, or by weight.
 _KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note": pl.String}
-
 #: What is to be said of a method whatever it finds.
 _NOTES = {"st": "best single threshold", "logistic": "best cut of its surface"}
 
@@ -46,9 +45,7 @@ class Compared:
     @property
     def rank(self) -> int:
         """0 where the bound is met, 1 where it is missed, 2 where there is no boundary."""
-        if self.model is None:
-            return 2
-        return 0 if self.model.fit.bound_met else 1
+        return 2 if self.model is None else int(not self.model.fit.bound_met)
 
     def row(self) -> dict[str, Any]:
         """Return the row of the table: a value for each of `HEADER`."""
@@ -59,11 +56,8 @@ class Compared:
         options = origin.options if origin else {}
         found |= {"levels": options.get("uncertainty_bins"), "selected": fit.in_sample.selected}
         found["score_bins"] = options.get("score_bins") or None
-        for start, figures in (
-            ("", fit.in_sample),
-            ("cross_validated_", fit.cross_validated),
-            ("test_", fit.test),
-        ):
+        seen = {"": fit.in_sample, "cross_validated_": fit.cross_validated, "test_": fit.test}
+        for start, figures in seen.items():
             if figures is not None:
                 found |= {start + "precision": figures.precision, start + "recall": figures.recall}
         return found
@@ -118,24 +112,24 @@ def compare_methods(
 def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None) -> Compared:
     if options.method != AUTO:  # what a method has no use for is left out
         chosen = METHODS[options.method]
-        if chosen.needs_grid and options.score_bins == 0:
+        if chosen.take is not None and options.score_bins == 0:
             options = replace(options, score_bins=None)
         if chosen.mix is None:
             options = replace(options, randomise="block")
         if chosen.surface is not None:
             options = options.at_levels(None)
     try:
-        model = delivered(fit_rows(data, options), options, test).model
+        fitted = delivered(fit_rows(data, options), options, test)
     except InfeasibleError:
         return Compared(options.method, None, "infeasible: selects nothing")
     except UsageError as error:
         return Compared(options.method, None, f"skipped: {error.message}")
-    binned = model.provenance is not None and model.provenance.options.get("score_bins")
-    note = _NOTES.get(options.method, "")
-    if not note and model.fit.optimal_in_sample:
-        note = "optimal on its grid" if binned else "optimal"
-    if options.method == AUTO:
-        note = f"chooses {model.method}"
+    model, note = fitted.model, _NOTES.get(options.method, "")
     if not model.fit.bound_met:
         note = "misses the bound"
+    elif options.method == AUTO:
+        note = f"chooses {model.method}"
+    elif not note and model.fit.optimal_in_sample:
+        binned = fitted.summary is not None and fitted.summary.grid is not None
+        note = "optimal on its grid" if binned else "optimal"
     return Compared(options.method, model, note)

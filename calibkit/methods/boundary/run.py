@@ -1,4 +1,4 @@
-"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.runs.Fit`.
+"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.states.Fit`.
 
 What a run may do instead (certify, fit segments, compare) is loaded where it is asked for.
 """
@@ -9,36 +9,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from calibkit.bins.binning import uncertainty_levels
-from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.numeric import numeric_column
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.rows import refuse_missing
+from calibkit.columns.rows import numeric_column, refuse_missing
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
+from calibkit.files.formats import Dialect
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
 from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
-from calibkit.methods.boundary.problem.columns import amounts_of, in_cells
-from calibkit.methods.boundary.problem.problem import raw_problem
+from calibkit.methods.boundary.problem.columns import QUANTILES, amounts_of, in_cells
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.boundary.solvers.summary import QUANTILES
-from calibkit.methods.boundary.solvers.summary import plan as resolved
+from calibkit.methods.boundary.solvers.methods import plan as resolved
+from calibkit.methods.boundary.solvers.summary import count_over
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state, source_of
-from calibkit.summaries.states import State
+from calibkit.summaries.score_summary import rows_of_state, score_state, source_of
+from calibkit.summaries.states import Plan, State
 from calibkit.summaries.states import from_plain as texts_from_plain
-
-KIND = "boundary"
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,9 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
         return Plan(columns, certificate_steps(options, data))
     auto = options.method == AUTO
     plans = candidates(data, options) if auto else [resolved(options, data)]
-    steps = [step for planned in plans for step in planned.steps()[:1]] + plans[0].steps()[1:]
+    steps = [planned.text for planned in plans]
+    if options.folds:
+        steps.append(f"cross-validate it in {options.folds} folds")
     if auto and len(plans) > 1:
         steps.append("keep the simplest that is as good as the best there")
     if options.auto_levels and not auto:
@@ -118,7 +115,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
     makers = makers_of(source, summary.options.roles, _makers(options))
     asked = plain(replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
-    return score_state(KIND, {"asked": asked, "makers": makers}, summary, files)
+    return score_state("boundary", {"asked": asked, "makers": makers}, summary, files)
 
 
 def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
@@ -148,7 +145,7 @@ def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
 
 def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     """Return the fit of rows that were read, with what is to be said of it alone."""
-    data, single = read.data, None
+    data = read.data
     notes: tuple[str, ...] = ()
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certify_boundary
@@ -160,9 +157,7 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
         fitted = fit_segments(data, options)
     else:
         fitted = fit_rows(data, options)
-        assert fitted.summary is not None
-        single = fitted.summary.single
-        if options.auto_levels and options.method != AUTO:
+        if fitted.summary is not None and options.auto_levels and options.method != AUTO:
             chosen = fitted.summary.planned.kept_levels
             notes = (
                 f"{chosen} uncertainty level{'s' if chosen > 1 else ''} chosen by cross-validation "
@@ -170,8 +165,9 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
             )
     odd: list[str] = []
     if isinstance(data, ScoreRows):
+        single = None if fitted.summary is None else fitted.summary.single
         if single is None:
-            single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+            single = count_over(data, uncertainty_levels(data, 1), options.workers)
         counted = single.score, single.count, single.positive
         odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
     fitted = delivered(fitted, options, read.test)
@@ -224,8 +220,8 @@ def read_test_rows(
         columns = replace(options.columns, score=score.name, uncertainty=name)
         dtype = score.dtype or dtype
     fitted_on = data.source if isinstance(data, ScoreRows) else None
-    dialect = None if fitted_on is None else fitted_on.dialect
-    source = open_frame(options.test, "test", dtype=dtype, dialect=dialect)
+    dialect = Dialect() if fitted_on is None else fitted_on.dialect
+    source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
     others = _others(replace(options, groups=None, time=None), source)
     several = options.several
     rows = read_score_rows(source, columns, others=others, uncertainty=not several)

@@ -15,29 +15,35 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import MOST_LEVELS, GridTable, Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import choice
-from calibkit.methods.boundary.problem.columns import read_values
+from calibkit.methods.boundary.application import OTHER
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.problem.problem import columns_of, count_at
 from calibkit.methods.boundary.result import parts
-from calibkit.methods.boundary.result.decide import OTHER
-from calibkit.methods.boundary.result.describe import grouped, never, reference
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
-from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
+from calibkit.methods.boundary.result.fit import (
+    FittedBoundary,
+    fit_summary,
+    never,
+    reference,
+)
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers.methods import METHODS, exact_choice
-from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
-from calibkit.numerics.blocks import added
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import (
+    Stack,
+    Summary,
+    count_at,
+    summarise,
+)
+from calibkit.models.model import Column
+from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: Positive rows that a segment needs for a bound of its own.
 MIN_POSITIVES = 50
-
 #: The methods that take all segments as one problem.
 OVERALL = ("exact", "st", "stochastic", "mist", "gmt")
 
@@ -111,9 +117,10 @@ def split_rows(
         least = MIN_POSITIVES if alone else 0
     counted = data.labels if times is None else data.labels * times
     positives = np.bincount(segments.code, counted, len(segments.names))
-    short = positives < least
-    pooled = [name for name, few in zip(segments.names, short, strict=True) if few]
-    names = [name for name, few in zip(segments.names, short, strict=True) if not few]
+    names: list[str] = []
+    pooled: list[str] = []
+    for name, held in zip(segments.names, positives, strict=True):
+        (pooled if held < least else names).append(name)
     if pooled and OTHER not in names:
         names.append(OTHER)
     place = {name: names.index(OTHER if name in pooled else name) for name in segments.names}
@@ -127,7 +134,7 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     base = summarise(data, options)
     planned = base.planned
     if planned.method.name == METHODS["st"].name:  # a single threshold is one a segment
-        method = replace(planned.method, choose=exact_choice, together=False)
+        method = replace(planned.method, choose=None, together=False)
         planned = replace(planned, method=method)
     if planned.levels * len(split.names) > MOST_LEVELS:
         raise UsageError(
@@ -144,20 +151,11 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
         own_levels.append(levels)
-    values = read_values(data, options.target)
     levels_of_all = planned.levels * len(split.names)
-    tally = count_at(data, level, levels_of_all, values, threads=options.workers)
-    return replace(
-        base,
-        planned=planned,
-        tally=tally,
-        single=tally,
-        levels=None,
-        shown=None,
-        level=level,
-        columns=columns_of(data, values),
-        stack=replace(split, rows=(), levels=tuple(own_levels)),
-    )
+    tally = count_at(data, level, levels_of_all, base.values, threads=options.workers)
+    stack = replace(split, rows=(), levels=tuple(own_levels))
+    counted = replace(base, tally=tally, single=tally, levels=None, level=level)
+    return replace(counted, planned=planned, stack=stack)
 
 
 # ---------------------------------------------------------------- a bound for each
@@ -174,17 +172,15 @@ def _fit_each(
     for name, rows in zip(split.names, split.rows, strict=True):
         part = data.only(rows)
         classes = part.labels if part.weight is None else part.labels[part.weight > 0.0]
-        missing = [
-            word
-            for needed, word, wanted in (("p", "positive", 1), ("n", "negative", 0))
-            if needed in options.target.needs and not (classes == wanted).any()
-        ]
-        if missing or not classes.size:
-            lack = f"no {missing[0]} row" if missing else "no row of positive weight"
+        lack = "" if classes.size else "no row of positive weight"
+        for needed, word, wanted in (("n", "negative", 0), ("p", "positive", 1)):
+            if needed in options.target.needs and not (classes == wanted).any():
+                lack = f"no {word} row"
+        if lack:
             warnings.append(f"segment {name!r} has {lack}: none of its rows is selected")
             continue
         try:  # what the rows of a segment were counted in can go
-            found[name] = replace(choice.fit_rows(part, alone), summary=None, thresholds=None)
+            found[name] = replace(choice.fit_rows(part, alone), summary=None)
         except InfeasibleError as error:
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")
@@ -232,14 +228,14 @@ def side_by_side(
             seen = parts.SegmentFit(rows=whole_counts[0], positives=whole_counts[1], in_sample=None)
         segments[name] = parts.Segment(fit=seen, **rule)
     model = models[0].with_rule(nothing) if whole is None else whole
-    said = grouped(segments, split.pooled, options)
-    columns = dict(model.columns)
+    columns = {**model.columns}
     for one in models:
         columns |= one.columns
-    columns["by"] = said.pop("by")
+    columns["by"] = Column(str(options.by))
     methods = {one.method for one in models}
-    said["method"] = methods.pop() if len(methods) == 1 else AUTO
-    return msgspec.structs.replace(model, columns=columns, **said)
+    method = methods.pop() if len(methods) == 1 else AUTO
+    model = msgspec.structs.replace(model, method=method, columns=columns, groups=segments)
+    return msgspec.structs.replace(model, bound=options.bound, pooled=list(split.pooled))
 
 
 # ---------------------------------------------------------------- figures of all of them
@@ -304,14 +300,10 @@ def _cross_validated(
     folds = [_in_units(fits, fold, goal, base) for fold in range(len(fits[0].folds))]
     whole = goal.totals
     values = []
-    for rows, positives, selected, hits, gain in folds:
-        share = rows / (whole.rows or 1)
-        totals = replace(
-            whole, rows=round(rows), positives=round(positives), gain=round(whole.gain * share)
-        )
-        value = goal.of(totals).value(selected, hits, gain)
-        if value is not None:
-            values.append(value)
+    for rows, positives, *counts in folds:
+        gain = round(whole.gain * (rows / (whole.rows or 1)))
+        totals = replace(whole, rows=round(rows), positives=round(positives), gain=gain)
+        values.append(goal.of(totals).value(*counts))
     counted = [*added([fold[2:] for fold in folds]), 0.0, 0.0]
     forward = base.planned.options.time is not None  # the first block of time is judged by no fit
     pooled = goal

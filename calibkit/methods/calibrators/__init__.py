@@ -1,5 +1,5 @@
 """Calibrators: maps from scores, or from class probabilities, to calibrated probabilities.
 
-The formula of each method is with those of its family in `calibkit.maps`; here `fit` fits one to all
+The formula of each method is with those of its family in `calibkit.maps`; here `run` fits one to all
 rows and to those of each segment, `classes` one to class probabilities.
 """

@@ -1,28 +1,33 @@
-"""Calibrating class probabilities: temperature, vector and matrix scaling of their logits."""
+"""``calibrate --probs``: temperature, vector and matrix scaling of logits of class probabilities."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
-from calibkit.maps.calibrator import CalibratorModel
-from calibkit.maps.choose import FOLDS, first_good, parts_of_many
-from calibkit.maps.logit_maps import softmax
-from calibkit.maps.map_fit import MOST_INVERSE_TEMPERATURE, LogitMap, fit_logit_map
-from calibkit.maps.score_map import Candidate, MapFit
-from calibkit.maps.stored import StoredRows
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.errors import ModelError, UsageError
+from calibkit.files.sources import Source
+from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
+from calibkit.maps.logit_maps import (
+    MOST_INVERSE_TEMPERATURE,
+    LogitMap,
+    StoredRows,
+    class_state,
+    fit_logit_map,
+    read_rater_rows,
+)
+from calibkit.maps.methods import FOLDS, first_good, parts_of_many
+from calibkit.maps.model import CalibratorModel, Candidate, MapFit
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
-from calibkit.options.calibrate import CalibrateOptions
-from calibkit.options.maps import AUTO
-from calibkit.summaries.runs import Fitted, provenance
+from calibkit.options.calibrate import AUTO, CalibrateOptions
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.row_states import RowState, finished, options_of
+from calibkit.summaries.states import Fitted, State, provenance
 
 Floats = NDArray[np.float64]
 
@@ -33,21 +38,23 @@ MEASURES: Final = ("log_loss", "brier")
 _LEAST: Final = 1e-15
 
 
-def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`."""
-    penalties = options.penalties
+def fit(
+    options: CalibrateOptions, source: Source, memory: Memory | None
+) -> Fitted[CalibratorModel]:
+    """Fit a map of logits to labels or votes; see `calibkit.maps.logit_maps.fit_logit_map`."""
+    rows = read_rater_rows(source, _columns(options), memory)
+    method, penalties = options.named, options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
-    method = options.named
+    shaped: dict[str, object] = {"method": method, "scale": options.scale}
+    if method == AUTO:
+        shaped["optimize"] = options.optimize or "log_loss"
+    if method not in ("temperature", "none"):
+        chosen = "cv" if penalties is None else list(penalties)
+        shaped |= {"regularization": chosen, "seed": options.seed}
     if method == AUTO:
         method, candidates = choose_class_map(rows, options)
     fitted = rows.fit_map(method, penalties, options.seed)
     stored = fitted.stored()
-    shaped: dict[str, object] = {"method": options.named, "scale": options.scale}
-    if options.named == AUTO:
-        shaped["optimize"] = options.optimize or "log_loss"
-    if options.named not in ("temperature", "none"):
-        chosen = "cv" if penalties is None else list(penalties)
-        shaped |= {"regularization": chosen, "seed": options.seed}
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
@@ -58,9 +65,7 @@ def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[
         temperature=stored.temperature,
         weights=stored.weights,
         intercept=stored.intercept,
-        regularization=(
-            msgspec.UNSET if method in ("temperature", "none") else list(fitted.regularization)
-        ),
+        regularization=stored.regularization or msgspec.UNSET,
         candidates=candidates,
         fit=MapFit(
             rows=rows.rows,
@@ -80,6 +85,52 @@ def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[
         provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
     return Fitted(model, (*rows.warnings, *_warnings(fitted)))
+
+
+def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
+    """Return the column of each role that is read."""
+    return used_roles(source, _columns(options))
+
+
+class ClassState(RowState):
+    """Rows for ``calibrate --probs``."""
+
+    KIND = "calibrate --probs"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        options = _options(self)
+        return [] if options.counts else [options.label]
+
+
+def state(options: CalibrateOptions, source: Source) -> State:
+    """Return the rows of a shard."""
+    return class_state(ClassState, options, source, _columns(options))
+
+
+def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
+    """Return the model of the rows of a merged state."""
+    options = _options(state, threads)
+    return finished(state, options, lambda asked, rows, _: fit(asked, rows, memory))
+
+
+def _options(state: State, threads: int | None = None) -> CalibrateOptions:
+    options = options_of(state, CalibrateOptions, threads)
+    if not options.of_classes:
+        raise ModelError("a damaged state: it is of scores", file=state.path)
+    return options
+
+
+def _columns(options: CalibrateOptions) -> RaterOptions:
+    return RaterOptions(
+        probs=(options.pattern,),
+        counts=options.counts or None,
+        label=options.label,
+        scale=options.scale,
+        logits=True,
+        on_missing=options.on_missing,
+        unlabelled=options.unlabelled,
+    )
 
 
 def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:
@@ -114,83 +165,39 @@ def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, 
     Penalties that are not given are chosen once, on all rows.
     """
     fold = folds_of_keys(rows.key, parts_of_many(rows.rows), options.seed)
+    if not np.bincount(fold, minlength=FOLDS)[:FOLDS].all():
+        few = "there are too few rows for folds"
+        return "none", [Candidate(method=name, reason=few) for name in CANDIDATES]
     maps: dict[str, list[LogitMap]] = {}
-    reasons: dict[str, str] = {}
+    table = {name: Candidate(method=name) for name in CANDIDATES}
     for name in CANDIDATES:
-        found = _fitted(name, rows, fold, options)
-        if isinstance(found, str):
-            reasons[name] = found
-        else:
-            maps[name] = found
-    if not maps:
-        return "none", [Candidate(method=name, reason=reasons[name]) for name in CANDIDATES]
-    names, judged = list(maps), _judged(rows, fold, list(maps.values()))
-    measure = MEASURES.index(options.optimize or "log_loss")
-    best = int(np.argmin(judged.means[measure]))
-    table = [
-        Candidate(
-            method=name,
-            log_loss=float(judged.means[0, names.index(name)]),
-            brier=float(judged.means[1, names.index(name)]),
-            error=judged.error(measure, names.index(name), best),
-        )
-        if name in maps
-        else Candidate(method=name, reason=reasons[name])
-        for name in CANDIDATES
-    ]
-    return first_good(table, MEASURES[measure]), table
+        try:
+            penalties = rows.fit_map(name, options.penalties, options.seed).regularization
+        except UsageError as error:
+            table[name] = Candidate(method=name, reason=str(error))
+            continue
+        used = [(fold < FOLDS) & (fold != own) for own in range(FOLDS)]
+        maps[name] = [
+            fit_logit_map(rows.logits, rows.counts, name, penalties, chosen=own) for own in used
+        ]
+    means, errors = _judged(rows, fold, list(maps.values()))
+    measure = options.optimize or "log_loss"
+    best = int(np.argmin(means[MEASURES.index(measure)]))
+    for at, name in enumerate(maps):
+        lost = dict(zip(MEASURES, means[:, at].tolist(), strict=True))
+        apart = float(errors[MEASURES.index(measure), at, best])
+        table[name] = Candidate(method=name, **lost, error=apart)
+    return first_good([*table.values()], measure), [*table.values()]
 
 
-def _fitted(
-    name: str, rows: StoredRows, fold: NDArray[np.uint8], options: CalibrateOptions
-) -> list[LogitMap] | str:
-    """Return the map fitted to all folds but one, for each; in words why there is none."""
-    sizes = np.bincount(fold, minlength=FOLDS)[:FOLDS]
-    if not sizes.all():
-        return "there are too few rows for folds"
-    try:
-        penalties = rows.fit_map(name, options.penalties, options.seed).regularization
-    except UsageError as error:
-        return str(error)
-    return [
-        fit_logit_map(
-            rows.logits, rows.counts, name, penalties, chosen=(fold < FOLDS) & (fold != own)
-        )
-        for own in range(FOLDS)
-    ]
+def _judged(
+    rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]]
+) -> tuple[Floats, Floats]:
+    """Return the mean losses of a vote under maps, each on the fold that it was not fitted on.
 
-
-@dataclass(frozen=True)
-class _Judged:
-    """Sums over held-out rows: a row's loss is that of all its votes.
-
-    `squares` are those of the votes of a row; by measure `sums` are the losses of each map, `crossed`
-    these times the row's votes, `products` those of pairs of maps.
+    They are by measure and map; with them come the standard errors of the mean differences, over rows,
+    by measure and pair of maps.  A row's loss is that of all its votes.
     """
-
-    votes: float
-    squares: float
-    sums: Floats
-    crossed: Floats
-    products: Floats
-
-    @property
-    def means(self) -> Floats:
-        """The mean losses of a vote, by measure and map."""
-        means: Floats = self.sums / self.votes
-        return means
-
-    def error(self, measure: int, one: int, other: int) -> float:
-        """Return the standard error of the mean difference of two maps, over rows."""
-        product, crossed = self.products[measure], self.crossed[measure]
-        mean = self.means[measure, one] - self.means[measure, other]
-        spread = product[one, one] + product[other, other] - 2.0 * product[one, other]
-        spread += mean * (mean * self.squares - 2.0 * (crossed[one] - crossed[other]))
-        return math.sqrt(max(float(spread), 0.0)) / self.votes
-
-
-def _judged(rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]]) -> _Judged:
-    """Return the losses of maps on the fold that each was not fitted on, block by block."""
     votes, squares, size = 0.0, 0.0, len(maps)
     sums, crossed = np.zeros((2, size)), np.zeros((2, size))
     products = np.zeros((2, size, size))
@@ -212,4 +219,8 @@ def _judged(rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]
             sums += np.add.reduce(lost, axis=1)
             crossed += np.add.reduce(lost * number[:, None], axis=1)
             products += np.add.reduce(lost[:, :, :, None] * lost[:, :, None, :], axis=1)
-    return _Judged(votes, squares, sums, crossed, products)
+    means, alone = sums / votes, np.diagonal(products, axis1=1, axis2=2)
+    apart, crossed_apart = (one[:, :, None] - one[:, None, :] for one in (means, crossed))
+    spread = alone[:, :, None] + alone[:, None, :] - 2.0 * products
+    spread += apart * (apart * squares - 2.0 * crossed_apart)
+    return means, np.sqrt(np.maximum(spread, 0.0)) / votes

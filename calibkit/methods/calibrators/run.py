@@ -1,43 +1,68 @@
-"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.runs.Fit`.
+"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.states.Fit`.
 
-The rows hold scores, or class probabilities: then all of them are needed at once.
+Rows of scores become a tally, a map for all of them and for each segment, the model; rows of class
+probabilities are needed all at once, see `calibkit.methods.calibrators.classes`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import Remark, refuse_missing
-from calibkit.columns.segments import read_segments
-from calibkit.errors import ModelError, UsageError
+from calibkit.columns.segments import Segments, group_parts, read_segments, time_parts
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.application import into_unit_interval
-from calibkit.maps.calibrator import SEGMENTS, CalibratorModel
-from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.stored import class_state, read_rater_rows
-from calibkit.methods.calibrators.classes import fit_class_calibrator
-from calibkit.methods.calibrators.fit import fit_calibrator
+from calibkit.maps.method import Points, by_level, parts_of, pooled
+from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
+from calibkit.maps.model import (
+    SCORE_VERSION,
+    SEGMENTS,
+    CalibratorModel,
+    Candidate,
+    MapFit,
+    ScoreMap,
+)
+from calibkit.methods.calibrators import classes
 from calibkit.models.lineage import makers_of, name_makers, record_makers
-from calibkit.options.calibrate import CalibrateOptions
+from calibkit.models.model import Column
+from calibkit.numerics.hashes import random_parts
+from calibkit.numerics.sums import added, cut, each_block
+from calibkit.options.calibrate import AUTO, DEFAULTS, CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.runs import Fitted, Plan
+from calibkit.runtime.threads import later
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_states import rows_of_state, score_state
-from calibkit.summaries.states import State
+from calibkit.summaries.score_summary import columns_of, rows_of_state, score_state
+from calibkit.summaries.states import Fitted, Plan, State, provenance
 from calibkit.summaries.states import from_plain as texts_from_plain
+from calibkit.summaries.tally import Tally, count_rows
+from calibkit_kernels.maps import mass_outside
+from calibkit_kernels.metrics import expit, loss_sums
 
 KIND = "calibrate"
+
+#: A segment needs so many rows of each class for a map of its own.
+FEWEST_OF_A_CLASS: Final = 10
+_MOST_SEGMENTS: Final = 65_535
+_PARTS: Final = 3
+#: Segments that a warning names.
+_NAMED: Final = 10
 
 
 def fit(options: CalibrateOptions, source: Source) -> Fitted[CalibratorModel]:
     """Return the model of all rows."""
     _dated(options, source)
     if options.of_classes:
-        fitted = _fit_classes(options, source, source.memory)
+        fitted = classes.fit(options, source, source.memory)
     else:
         fitted = fit_calibrator(calibration_rows(source, options, source.memory), options)
     record_makers(fitted.model, source)
@@ -53,29 +78,15 @@ def _dated(options: CalibrateOptions, source: Source) -> None:
 
 def plan(options: CalibrateOptions, source: Source) -> Plan:
     """Return what a fit would do."""
-    if options.of_classes:
-        columns = used_roles(source, _columns(options))
-    else:
-        columns = used_columns(source, options)
-    return Plan(columns, options.steps())
-
-
-class ClassState(RowState):
-    """Rows for ``calibrate --probs``."""
-
-    KIND = "calibrate --probs"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to fit, beside those of classes."""
-        options = _class_options(self)
-        return [] if options.counts else [options.label]
+    found = classes.used_columns if options.of_classes else used_columns
+    return Plan(found(source, options), options.steps())
 
 
 def state(options: CalibrateOptions, source: Source) -> State:
     """Return a summary of the scores of a shard; of class probabilities the rows."""
     _dated(options, source)
     if options.of_classes:
-        return class_state(ClassState, options, source, _columns(options))
+        return classes.state(options, source)
     summary = summarise_scores(
         source, _reading(source, options), source.memory or memory_budget(None)
     )
@@ -87,9 +98,8 @@ def state(options: CalibrateOptions, source: Source) -> State:
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
-    if isinstance(state, ClassState):
-        options = _class_options(state, threads)
-        return finished(state, options, lambda asked, rows, _: _fit_classes(asked, rows, memory))
+    if isinstance(state, classes.ClassState):
+        return classes.finish(state, memory, threads)
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
     rows = rows_of_state(state, memory, _needs_each(options))
@@ -100,31 +110,6 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
     name_makers(fitted.model, makers, state.header.text)
     return fitted
-
-
-def _class_options(state: State, threads: int | None = None) -> CalibrateOptions:
-    options = options_of(state, CalibrateOptions, threads)
-    if not options.of_classes:
-        raise ModelError("a damaged state: it is of scores", file=state.path)
-    return options
-
-
-def _fit_classes(
-    options: CalibrateOptions, source: Source, memory: Memory | None
-) -> Fitted[CalibratorModel]:
-    return fit_class_calibrator(read_rater_rows(source, _columns(options), memory), options)
-
-
-def _columns(options: CalibrateOptions) -> RaterOptions:
-    return RaterOptions(
-        probs=(options.pattern,),
-        counts=options.counts or None,
-        label=options.label,
-        scale=options.scale,
-        logits=True,
-        on_missing=options.on_missing,
-        unlabelled=options.unlabelled,
-    )
 
 
 def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRows:
@@ -146,11 +131,11 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
         finite_scores=True,
         others=list(dict.fromkeys(options.segments)),
     )
-    if not source.whole and rows.others is not None and rows.where:  # who later knows no places
+    if not source.whole:  # who later knows no places
         if options.by is not None:
-            read_segments(rows.others[options.by], rows.where)
+            read_segments(rows.other(options.by), rows.finder)
         for name in filter(None, (options.groups, options.time)):
-            refuse_missing(rows.others[name], rows.where)
+            refuse_missing(rows.other(name), rows.finder)
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
@@ -203,3 +188,267 @@ def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
 
 def _labelled(source: Source, options: CalibrateOptions) -> bool:
     return options.entry.fits or options.label in source.schema
+
+
+def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
+    """Fit a map from scores to probabilities, of rows that `read_calibration_rows` reads."""
+    given = _Given(rows, options)
+    by = {} if given.segments is None else {SEGMENTS: given.segments.code}
+    fingerprint = later(options.workers, rows.fingerprint, {**columns_of(rows), **by})
+    tally = given.tally()
+    asked, candidates, said = _chosen(given, tally)
+    points = pooled(tally, given.scale)
+    try:
+        whole, warnings = _map(tally, points, asked)
+    except DataError as error:
+        label, file = rows.options.label, rows.file
+        message = f"{f'{file}: ' if file else ''}column {label!r}: {error}"
+        raise DataError(message, file=file, column=label, rows=rows.rows) from None
+    total = _sums(points, whole, asked)
+    groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
+    shared: list[str] | msgspec.UnsetType = msgspec.UNSET
+    if given.segments is not None:
+        groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
+        warnings = (*warnings, *more)
+    files = rows.source.paths if rows.source else []
+    model = CalibratorModel(
+        kind=CalibratorModel.KIND,
+        version=SCORE_VERSION,
+        columns=_columns(rows, options),
+        method=asked.named,
+        candidates=candidates,
+        fit=_figures(points, total, rows),
+        out_of_range=options.out_of_range or "error",
+        tags=dict(options.tags or {}),
+        groups=groups,
+        pooled_groups=shared,
+        provenance=provenance(options, _shaped(options, rows), rows.rows, fingerprint(), files),
+        **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
+    )
+    if rows.label is not None:
+        columns = tally.score, tally.count, tally.positive, int(rows.score.size)
+        warnings = (*warnings, *of_tally(rows.options.score, rows.options.scale, *columns))
+    details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
+    return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The rows of a fit, which are counted, and dealt to parts."""
+
+    rows: ScoreRows
+    options: CalibrateOptions
+
+    @property
+    def scale(self) -> str:
+        """Whether scores are probabilities, logits or neither."""
+        return self.rows.options.measure
+
+    @cached_property
+    def segments(self) -> Segments | None:
+        """The segments that may have a map each."""
+        by = self.options.by
+        if by is None:
+            return None
+        found = read_segments(self.rows.other(by), self.rows.finder)
+        if len(found.names) > _MOST_SEGMENTS:
+            raise UsageError(
+                f"--by {by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
+                "map each."
+            )
+        return found
+
+    @cached_property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Score, label (0 where there is none) and segment of each row, and its weight if any."""
+        rows, size, by = self.rows, self.rows.score.size, self.segments
+        found = {
+            "score": rows.score,
+            "label": np.zeros(size, np.uint8) if rows.label is None else rows.label,
+            "by": np.zeros(size, np.uint16) if by is None else by.code.astype(np.uint16),
+        }
+        return found if rows.weight is None else {**found, "weight": rows.weight}
+
+    def counted(self, part: NDArray[np.uint8] | None = None) -> Tally:
+        """Return the tally of the rows, a level for each segment."""
+        columns = self.columns["score"], self.columns["by"], self.columns["label"]
+        levels = 1 if self.segments is None else len(self.segments.names)
+        threads = self.options.workers
+        return count_rows(*columns, levels, weight=self.rows.weight, part=part, threads=threads)
+
+    def tally(self) -> Tally:
+        """Return the tally of the rows, dealt to parts where they are split."""
+        found = self.counted()
+        thirds = self.options.split == "thirds"
+        return self.dealt(found, _PARTS, self.options.seed) if thirds else found
+
+    def dealt(self, tally: Tally, parts: int, seed: int) -> Tally:
+        """Return a tally dealt to parts: rows of a group to one, blocks of time in their order."""
+        rows, groups, time = self.rows, self.options.groups, self.options.time
+        if groups is None and time is None and tally.unit.size == 1.0:  # dealt as counts
+            return tally.deal(parts, seed)
+        if groups is not None:
+            part = group_parts(rows.other(groups), parts, seed, rows.finder)
+        else:
+            part = random_parts(self.columns, parts, seed)
+        if time is not None:
+            block = time_parts(rows.other(time), FOLDS + 1, rows.finder)
+            part = np.where(part < FOLDS, block, MOST_PARTS).astype(np.uint8)
+        return self.counted(part)
+
+
+def _chosen(
+    given: _Given, tally: Tally
+) -> tuple[CalibrateOptions, list[Candidate] | msgspec.UnsetType, tuple[str, ...]]:
+    """Return what is fitted, the candidates where it had to be chosen, and what to say of them."""
+    options = given.options
+    if options.named != AUTO:
+        return options, msgspec.UNSET, ()
+    points = pooled(tally, given.scale)
+    forward = options.time is not None
+
+    def deal(parts: int, seed: int) -> list[Points]:
+        return parts_of(given.dealt(tally, parts, seed), FOLDS + forward, points.scale)
+
+    measure = options.optimize or "log_loss"
+    name, candidates = choose(
+        points, deal, options, forward=forward, measure=measure, clip=options.clip
+    )
+    said: tuple[str, ...] = ()
+    if name == "none":
+        others = [one.reason for one in candidates if one.method != "none"]
+        why = (
+            "no map is better than the scores as they are, beyond noise"
+            if None in others
+            else f"no map could be compared ({others[0]})"
+        )
+        said = (f"{why}: they stay as they are",)
+    return options.chosen(name), candidates, said
+
+
+def _map(
+    tally: Tally, points: Points, options: CalibrateOptions
+) -> tuple[ScoreMap, tuple[str, ...]]:
+    """Return the map of the rows of a tally, and what the user should be told."""
+    parts = []
+    if tally.part.size:
+        parts = [replace(one, what=points.what) for one in parts_of(tally, _PARTS, points.scale)]
+        if not all(part.score.size for part in parts):
+            raise DataError(f"{points.what} are too few for --split thirds; use --split same")
+    return METHODS[options.named].fitted(points, options, parts, options.clip)
+
+
+def _by_segment(
+    given: _Given, segments: Segments, tally: Tally, whole: ScoreMap, options: CalibrateOptions
+) -> tuple[dict[str, ScoreMap], list[str], tuple[float, ...], tuple[str, ...]]:
+    """Return the maps of segments, which segments use the one of all rows, and sums over all."""
+    groups: dict[str, ScoreMap] = {}
+    shared: list[str] = []
+    warnings: list[str] = []
+    sums: list[tuple[float, ...]] = []
+    fewest = min(FEWEST_OF_A_CLASS, options.min_rows // 2)
+    for name, own in zip(segments.names, by_level(tally), strict=True):
+        if not own.score.size:  # its rows have no weight
+            shared.append(name)
+            continue
+        points = replace(pooled(own, given.scale), what=f"the rows with {segments.column} = {name}")
+        rarer = min(float(points.positives), float(points.rows) - float(points.positives))
+        made = None
+        if points.rows >= options.min_rows and rarer >= fewest:
+            try:
+                made, said = _map(own, points, options)
+                warnings += said
+            except DataError as error:
+                warnings.append(f"{error}: {name} uses the map of all rows")
+        sums.append(_sums(points, made or whole, options))
+        if made is None:
+            shared.append(name)
+        else:
+            figures = _figures(points, sums[-1], given.rows)
+            groups[name] = msgspec.structs.replace(made, fit=figures)
+    if shared:
+        named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
+        count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
+        warnings.append(
+            f"--by {segments.column}: {count} the map of all rows ({named}); fewer than "
+            f"{options.min_rows} rows, or than {fewest} of a class"
+        )
+    return groups, shared, added(sums), tuple(warnings)
+
+
+def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[float, ...]:
+    """Return sums over the rows of a map, in score order.
+
+    How many were moved before its logit and after, then in units the log loss and squared error of the
+    map, and those of the scores where they are probabilities.
+    """
+    method, threads, score = METHODS[options.named], options.workers, points.score
+    raw = msgspec.structs.replace(one, clip=0.0)
+    result = method.mapped(raw, score, points.scale, threads)[0]
+    outputs = 0
+    if one.clip > 0.0:
+        outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
+        np.clip(result, one.clip, 1.0 - one.clip, out=result)
+    if points.scale == "logit":
+        score = np.empty(score.size)
+        expit(points.score, score)
+    losses: list[float] = []
+    for probability in [result] if points.scale == "raw" else [result, score]:
+        arrays = probability, points.count, points.positive
+        losses += added(each_block(loss_sums, arrays, cut(0, score.size), threads))[1:]
+    inputs = points.clipped() if method.takes_logits else 0
+    return inputs, points.unit.amount(int(outputs)), *losses
+
+
+def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit:
+    """Return what a model says of the rows of a map."""
+    labelled, total = rows.label is not None, points.totals[0]
+    inputs, outputs, *losses = sums
+    means = [loss / total for loss in losses] if labelled else []
+    log_loss, brier, log_loss_before, brier_before = (*means, *[None] * 4)[:4]
+    return MapFit(
+        rows=points.rows,
+        positives=points.positives if labelled else None,
+        log_loss=log_loss,
+        brier=brier,
+        log_loss_before=log_loss_before,
+        brier_before=brier_before,
+        inputs_clipped=inputs,
+        outputs_clipped=outputs,
+        resolution=msgspec.UNSET if rows.resolution is None else rows.resolution,
+    )
+
+
+def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
+    used = rows.options
+    found = {
+        "score": Column(used.score, str(rows.score.dtype), used.scale),
+        "label": None if rows.label is None else Column(used.label, positive=used.positive),
+        "weight": None if used.weight is None else Column(used.weight),
+        SEGMENTS: None if options.by is None else Column(options.by),
+    }
+    return {role: column for role, column in found.items() if column is not None}
+
+
+def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
+    """Return what shaped a model."""
+    shaped: dict[str, Any] = {
+        "method": options.named,
+        "clip": options.clip,
+        "out_of_range": options.out_of_range or "error",
+        "on_missing": rows.options.on_missing,
+        "unlabelled": rows.options.unlabelled,
+    }
+    own = [name for name in options.entry.options if name in DEFAULTS]
+    shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
+    auto = options.named == AUTO
+    given = {
+        "interpolate": options.interpolate or None,
+        "optimize": (options.optimize or "log_loss") if auto else None,
+        "groups": options.groups,
+        "time": options.time,
+        "seed": options.seed if auto or options.split == "thirds" else None,
+        "by": options.by,
+        "min_rows": options.min_rows if options.by else None,
+    }
+    return shaped | {name: value for name, value in given.items() if value is not None}

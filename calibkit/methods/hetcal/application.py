@@ -10,18 +10,15 @@ import polars as pl
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import read_features
-from calibkit.methods.hetcal.first import moved
-from calibkit.methods.hetcal.maps import Maps
+from calibkit.methods.hetcal.maps import Maps, moved
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
-from calibkit.methods.hetcal.trees import Routes, known_categories
-from calibkit.models.applier import Reads, Request, find_columns
+from calibkit.methods.hetcal.trees import Routes, known_categories, read_features
+from calibkit.models.kinds import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
-from calibkit_kernels import leaf_maps
+from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
 
 Floats = NDArray[np.float64]
@@ -93,7 +90,7 @@ class HetcalApplier:
             leaf = leaves[route.ends(here)]
             first = leaf if first is None else first
             if final is not UNSET:
-                leaf_maps.move_scores(score, leaf, made.lines)
+                kernels.move_scores(score, leaf, made.lines)
             else:
                 total += made.probabilities(score, leaf)
         assert first is not None  # there is a partition

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
-from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.rows import HetcalRows
-from calibkit.methods.hetcal.trees import Node, Tree
-from calibkit.summaries.arrays import Arrays
+from calibkit.methods.hetcal.trees import Features, Node, Tree
+from calibkit.summaries.row_store import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 
@@ -127,21 +126,16 @@ class Grower:
         self.slots = np.empty(0, np.int64)
         places, spans = [0], np.array([[0, size]], np.int64)
         for depth in range(self.rules.max_depth + 1):
-            totals = self._add_level(len(places), spans, depth)
+            np.take(self.payload, self.rows, axis=0, out=self.vectors, mode="clip")
+            totals = np.zeros((len(places), self.payload.shape[1]), np.int64)
+            kernels.node_totals(self.vectors, spans, totals)
+            self.tree.nodes += [Node(rows, second, depth) for rows, second, *_ in totals.tolist()]
             allowed = None if subsets is None else subsets(len(places))
             splits = self._search(spans, totals, depth, allowed, pool, threads)
             places, spans = self._split_level(places, spans, splits, totals)
             if not places:
                 break
         return self.tree, self.ends
-
-    def _add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
-        """Add the nodes of a level, and return the sums of each."""
-        np.take(self.payload, self.rows, axis=0, out=self.vectors, mode="clip")
-        totals = np.zeros((count, self.payload.shape[1]), np.int64)
-        kernels.node_totals(self.vectors, spans, totals)
-        self.tree.nodes += [Node(rows, second, depth) for rows, second in totals[:, :2].tolist()]
-        return totals
 
     def _search(
         self,
@@ -153,8 +147,7 @@ class Grower:
         threads: int,
     ) -> Floats:
         """Return the best split of each node on each feature."""
-        rules, features = self.rules, self.features
-        count = len(features.bins)
+        rules, bins, count = self.rules, self.features.bins, len(self.features.bins)
         splits = np.full((count, len(spans), kernels.SPLIT_WIDTH), kernels.NONE)
         hopeless = totals[:, 0] < 2 * rules.min_leaf
         if rules.kind != criteria.NEWTON:
@@ -165,19 +158,18 @@ class Grower:
         if allowed is not None:
             splits[~allowed.T, kernels.GAIN] = kernels.SKIP
         searched = np.flatnonzero((splits[:, :, kernels.GAIN] != kernels.SKIP).any(axis=1))
-        nodes = self._nodes(spans, hopeless)
-        array = rules.array()
+        nodes, array = self._nodes(spans, hopeless), rules.array()
 
         def work(own: list[int]) -> None:
             for place in own:
-                kind = np.array([features.bins[place].count, self.is_category[place]], np.int64)
+                kind = np.array([bins[place].count, self.is_category[place]], np.int64)
                 kernels.search_splits(
-                    features.codes[place], self.rows, self.vectors, nodes, kind, array,
+                    self.features.codes[place], self.rows, self.vectors, nodes, kind, array,
                     self.kept[place], splits[place],
                 )  # fmt: skip
 
         # Features of many bins take longer: deal them out in turn.
-        heavy = sorted(searched.tolist(), key=lambda place: -features.bins[place].count)
+        heavy = sorted(searched.tolist(), key=lambda place: -bins[place].count)
         if pool is not None and self.rows.size * count > _SHARED_VISITS:
             list(pool.map(work, [heavy[part::threads] for part in range(threads)]))
         else:
@@ -190,8 +182,7 @@ class Grower:
         Where histograms are kept, the larger of two siblings is its parent less the smaller one.
         """
         nodes = np.full((len(spans), kernels.NODE_WIDTH), -1, np.int64)
-        nodes[:, :2] = spans
-        nodes[:, kernels.SLOT] = nodes[:, kernels.NEEDED] = 0
+        nodes[:, :2], nodes[:, [kernels.SLOT, kernels.NEEDED]] = spans, 0
         slots = self.kept.shape[1] // 2
         if not slots:
             return nodes
@@ -238,8 +229,7 @@ class Grower:
 
     def _settle(self, node: Node, feature: int, split: Floats, rows: slice) -> None:
         """Write a split into its node."""
-        node.feature = feature
-        node.gain = float(split[kernels.GAIN])
+        node.feature, node.gain = feature, float(split[kernels.GAIN])
         node.missing_left = bool(split[kernels.MISSING_LEFT])
         low, high = int(split[kernels.LOW]), int(split[kernels.HIGH])
         bins = self.features.bins[feature]
@@ -337,8 +327,7 @@ class Growth:
         payload, arrays = self.payload, self.rows.arrays
         if counts is not None:
             payload = arrays.empty(payload.shape, payload.dtype)
-            for own in self.rows.blocks():
-                np.multiply(self.payload[own], counts[own, None], out=payload[own])
+            np.multiply(self.payload, counts[:, None], out=payload)
         weighs = payload[:, 0] > 0
         weighs = weighs if used is None else weighs & used
         grower = Grower(self.rows.features, payload, rules, arrays, steady=subsets is None)

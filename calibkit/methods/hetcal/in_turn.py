@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.features import sorted_bins
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
 from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
-from calibkit.methods.hetcal.trees import Node, Tree, described_tree
-from calibkit.numerics.streams import stream
+from calibkit.methods.hetcal.trees import Node, Tree, described_tree, sorted_bins
+from calibkit.numerics.hashes import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit.runtime.progress import steps
 from calibkit_kernels import criteria
-from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
 
 Floats = NDArray[np.float64]
@@ -50,7 +49,7 @@ _FEATURES = 3
 
 @dataclass
 class Steps:
-    """The partitions of one run in turn: trees, and the map (a, b) of each of their nodes.
+    """The partitions of one run in turn: a tree, and the map (a, b) of each of its nodes.
 
     `held_ends` and `losses` are, after each of them, the node of each row held out, and the loss of
     these; `score` the linear scores after the partition of number `best`, the last or that of least
@@ -58,8 +57,7 @@ class Steps:
     """
 
     score: Floats
-    trees: list[Tree] = field(default_factory=list)
-    maps: list[Maps] = field(default_factory=list)
+    parts: list[tuple[Tree, Maps]] = field(default_factory=list)
     held_ends: list[NDArray[Any]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     best: int = 0
@@ -97,19 +95,13 @@ class Booster:
         held = None
         if self.folds is not None and part is not None:
             held = self.folds.held(part)
-            weight, aside = (arrays.empty(rows.count, rows.weight.dtype) for _ in range(2))
-            np.multiply(rows.weight, self.folds.used(part), out=weight)
-            np.multiply(rows.weight, held, out=aside)
+            weight = rows.learning(self.folds.used(part)).weight
+            aside = rows.learning(held).weight
         payload = arrays.empty((rows.count, 3), self.dtype)
         made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
         made.score[:] = rows.score
-        rules = Rules(
-            criteria.NEWTON,
-            self.depth,
-            max(1, round(self.least / rows.size)),
-            1.0 / self.scale,
-            RIDGE / rows.size,
-        )
+        least, ridge = max(1, round(self.least / rows.size)), RIDGE / rows.size
+        rules = Rules(criteria.NEWTON, self.depth, least, 1.0 / self.scale, ridge)
         grower = Grower(rows.features, payload, rules, arrays, steady=True)
         for number in range(most) if few else steps(range(most), most, "trees at most"):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
@@ -118,15 +110,13 @@ class Booster:
                 break
             maps = self._maps(tree, ends, score, payload, None if held is None else ~held)
             kernels.move_scores(score, ends, maps.lines)
-            made.trees.append(tree)
-            made.maps.append(maps)
+            made.parts.append((tree, maps))
             if held is not None:
                 if few:
                     made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
                 made.losses.append(kernels.total_loss(score, rows.label, aside))
                 if number == 0 or made.losses[-1] < made.losses[made.best]:
-                    made.best = number
-                    made.score[:] = score
+                    made.best, made.score[:] = number, score
                 if number - made.best >= PATIENCE[options.partition]:
                     break
         return made
@@ -171,16 +161,13 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     takes small steps of their intercepts, and may part rows by their scores too.
     """
     if options.partition == "boosted":
-        rising = rows.score if rows.score[0] <= rows.score[-1] else rows.score[::-1]
+        score = rows.score
+        rising = score if score[0] <= score[-1] else score[::-1]
         bins = sorted_bins(rising, options.bins or BOOSTED_BINS)
-        codes = rows.arrays.empty(rows.count, bins.dtype)
-        for own in rows.blocks():
-            codes[own] = bins.codes(rows.score[own])
+        codes = rows.made(lambda own: bins.codes(score[own]), bins.dtype)
         rows = replace(rows, features=rows.features.with_number(SCORE_FEATURE, bins, codes))
-    booster = Booster(rows, options, folds)
-    most = options.trees or TREES[options.partition]
-    checked = None
-    slope, intercept = 1.0, 0.0
+    booster, most = Booster(rows, options, folds), options.trees or TREES[options.partition]
+    checked, slope, intercept = None, 1.0, 0.0
     with ThreadPoolExecutor(options.workers) as pool:
         if folds is None:
             made = booster.run(most, pool, options.workers)
@@ -200,7 +187,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             else:
                 made = one(parts[0], pool, options.workers)
                 count, linear = _best_count([made.losses]), made.score
-                made.trees, made.maps = made.trees[:count], made.maps[:count]
+                made.parts = made.parts[:count]
             judged, alone = folds.among(parts), rows.score.copy()
             for part in parts:
                 held, line = folds.held(part), pooled_line(rows, folds.used(part))
@@ -208,11 +195,11 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             slope, intercept = line_through(rows, linear, judged)
             checked = CrossValidated(
                 pooled=mean_loss(rows, alone, judged),
-                calibrated=mean_loss(rows, rows.moved(slope, intercept, linear).score, judged),
+                calibrated=mean_loss(rows, linear, judged, (slope, intercept)),
                 folds=len(parts),
             )
-    if not made.trees:  # a partition of one part, which moves nothing
-        made.trees, made.maps = [Tree([Node(rows.count, rows.count, 0)])], [Maps(np.eye(1, 2))]
+    if not made.parts:  # a partition of one part, which moves nothing
+        made.parts = [(Tree([Node(rows.count, rows.count, 0)]), Maps(np.eye(1, 2)))]
     return _written(booster, made, Line(a=slope, b=intercept), checked)
 
 
@@ -222,10 +209,8 @@ def _best_count(losses: Sequence[Sequence[float]]) -> int:
     `losses` are those of each run, after each of its partitions; only as many count as all runs have.
     """
     shortest = min(map(len, losses))
-    if shortest == 0:
-        return 0
     total = np.array([own[:shortest] for own in losses]).sum(axis=0)
-    return int(np.argmin(total)) + 1
+    return int(np.argmin(total)) + 1 if shortest else 0
 
 
 def _held_out_scores(
@@ -235,7 +220,7 @@ def _held_out_scores(
     linear = rows.score.copy()
     for own, run in zip(held, runs, strict=True):
         score = rows.score[own]
-        for ends, maps in zip(run.held_ends[:count], run.maps[:count], strict=True):
+        for ends, (_, maps) in zip(run.held_ends[:count], run.parts[:count], strict=True):
             kernels.move_scores(score, ends.astype(np.int32), maps.lines)
         linear[own] = score
     return linear
@@ -244,15 +229,13 @@ def _held_out_scores(
 def _written(booster: Booster, made: Steps, final: Line, checked: CrossValidated | None) -> Found:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
     parts, rows = [], booster.rows
-    for number, (tree, maps) in enumerate(zip(made.trees, made.maps, strict=True)):
+    for number, (tree, maps) in enumerate(made.parts):
         size = None if number else rows.size  # of the first one all is told
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
         nodes = described_tree(ordered, rows.features, size)
         parts.append(PartitionPart(tree=nodes, maps=maps.of_nodes(tree.ends()).described(rows)))
-    leaf, _ = rows.leaves(made.trees[0])
+    leaf, _ = rows.leaves(made.parts[0][0])
     probability = rows.arrays.empty(rows.count, np.float64)
-    for own in rows.blocks():
-        line_map(made.score[own], final.a, final.b, False, 0.0, 0.0, probability[own])
-    return Found(
-        parts, probability, leaf, booster.depth, booster.least, checked=checked, final=final
-    )
+    line_map(made.score, final.a, final.b, False, 0.0, 0.0, probability)
+    chosen = booster.depth, booster.least
+    return Found(parts, probability, leaf, *chosen, checked=checked, final=final)

@@ -1,24 +1,28 @@
-"""The maps of leaves: Platt's, beta or steps, each drawn towards the map of all rows."""
+"""Maps of scores: one that all go through first, those of leaves, and what these are judged by."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maps.method import Points
+from calibkit.maps.method import Points, parts_of
+from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
+from calibkit.maps.model import ScoreMap
 from calibkit.maps.steps import ISOTONIC
-from calibkit.methods.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart
+from calibkit.methods.hetcal.model import CrossValidated, FirstMap, LeafMap, Line, PartitionPart
 from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.numerics.hashes import folds_of_keys
 from calibkit.numerics.logistic import fit_logistic
-from calibkit.numerics.quantile import quantile_places
-from calibkit.options.maps import MapOptions
-from calibkit_kernels import leaf_maps as kernels
-from calibkit_kernels.maps import line_map, log_parts
+from calibkit.options.calibrate import MapOptions
+from calibkit.summaries.edges import quantile_places
+from calibkit.summaries.tally import Tally
+from calibkit_kernels import leaves as kernels
+from calibkit_kernels.maps import LEAST, line_map, log_odds, log_parts
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
@@ -29,6 +33,12 @@ FEW_ROWS = 50
 
 #: Bins of a histogram map.
 HISTOGRAM_BINS = 15
+
+#: Maps with steps: fitted to the rows, they would tell a partition what the labels of each step are.
+STEPPED: Final = dict.fromkeys(
+    ("venn-abers", "isotonic"),
+    "its steps reveal the labels of the rows that a partition learns from",
+)
 
 
 @dataclass(frozen=True)
@@ -145,17 +155,13 @@ def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
     return order, spans
 
 
-def leaf_lines(
-    rows: HetcalRows, order: Ends, spans: Int64s, starts: Floats | None = None
-) -> Floats:
+def leaf_lines(rows: HetcalRows, order: Ends, spans: Int64s, starts: Floats) -> Floats:
     """Return Platt's map of each leaf: a, b, rows, positives; NaN where there are none.
 
     Rows stand as `by_leaf` has them.  Targets are Platt's (smoothed), so a leaf may have one class.
     `starts`, leaf x 2, are lines to start from, or NaN.
     """
     out = np.empty((len(spans), 4))
-    if starts is None:
-        starts = np.full((len(spans), 2), np.nan)
     most = int((spans[:, 1] - spans[:, 0]).max(initial=0))
     room = rows.arrays.empty((3, most), np.float64)
     kernels.fit_leaf_lines(rows.score, rows.label, rows.mass, order, spans, starts, room, out)
@@ -164,10 +170,8 @@ def leaf_lines(
 
 def pooled_line(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floats:
     """Return (a, b) of Platt's map of all rows, or of some."""
-    leaf = rows.arrays.empty(rows.count, np.int32)
-    for own in rows.blocks():
-        leaf[own] = 0 if used is None else np.where(used[own], 0, -1)
-    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1))[0, :2]
+    leaf = rows.made(lambda own: 0 if used is None else np.where(used[own], 0, -1), np.int32)
+    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1), np.full((1, 2), np.nan))[0, :2]
     return line
 
 
@@ -273,17 +277,95 @@ def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> t
 
 
 def mean_loss(
-    rows: HetcalRows, values: Floats, kept: NDArray[np.bool_] | None = None, *, linear: bool = True
+    rows: HetcalRows,
+    values: Floats,
+    kept: NDArray[np.bool_] | None = None,
+    line: Sequence[float] | None = (1.0, 0.0),
 ) -> float:
-    """Return the mean log loss of linear scores, else of probabilities, in the order of the rows."""
+    """Return the mean log loss in the order of the rows.
+
+    It is that of linear scores after a line; None: of probabilities.
+    """
     total = mass = 0.0
     for own in rows.blocks():
         weight = rows.mass[own] if kept is None else np.where(kept[own], rows.mass[own], 0.0)
         losses = np.empty(weight.size)
-        if linear:
-            kernels.score_losses(values[own], rows.label[own], weight, losses)
+        if line is not None:
+            score = line[0] * values[own] + line[1]
+            kernels.score_losses(score, rows.label[own], weight, losses)
         else:
             kernels.probability_losses(values[own], rows.label[own], weight, 1e-15, losses)
         total += kernels.sum_in_order(losses)
         mass += kernels.sum_in_order(weight)
     return float(total / mass)
+
+
+def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap | None:
+    """Return what the scores of rows go through first: `platt`, `none`, or what `auto` chooses.
+
+    The choice is that of `calibkit.maps.methods`, on folds that groups or times deal where rows have
+    some, without maps that have steps.
+    """
+    if asked == "none":
+        return None
+    slope, intercept = pooled_line(rows).tolist()
+    if asked == "platt":
+        return FirstMap(a=slope, b=intercept)
+    points, options = _points(rows), MapOptions(threads=threads, seed=seed)
+    once = rows.folds is not None
+    forward = rows.folds is not None and rows.folds.forward
+
+    def deal(parts: int, seed: int) -> list[Points]:
+        return _dealt(rows, points, parts, seed)
+
+    name, candidates = choose(points, deal, options, forward=forward, once=once, left_out=STEPPED)
+    one = ScoreMap(clip=0.0, a=slope, b=intercept)
+    if name != "platt":
+        one, _ = METHODS[name].fitted(points, options, [], 0.0)
+    return FirstMap(method=name, map=one, candidates=candidates)
+
+
+def moved(first: FirstMap | None, linear: Floats) -> Floats:
+    """Return linear scores after what they go through first.
+
+    Of a map that is no line, that is the logit of its probability, which is moved 1e-6 inside (0, 1).
+    """
+    if first is None or first.name == "none":
+        return linear
+    one = first.score_map
+    if first.name == "platt":
+        assert one.a is not None and one.b is not None  # the model was checked
+        return one.a * linear + one.b
+    found = np.empty(linear.size)
+    log_odds(METHODS[first.name].mapped(one, linear, "logit", 1)[0], LEAST, found)
+    return found
+
+
+def _points(rows: HetcalRows, kept: NDArray[np.bool_] | None = None) -> Points:
+    """Return the distinct scores of all rows, or of some, from high to low, as a map is fitted to."""
+    # A unit of weight counts as many rows as in leaves.
+    unit = replace(rows.unit, size=rows.size)
+    scale = "raw" if rows.options.scale == "raw" else "logit"
+    rising = tallied(rows, slice(None) if kept is None else np.flatnonzero(kept))
+    score, count, positive = (column[::-1].copy() for column in rising)
+    return Points(score, count, positive, unit, scale)
+
+
+def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Points]:
+    """Return the points of each fold, of rows dealt to so many parts.
+
+    Whole rows are dealt as counts, others by their keys; those of groups and times keep their folds,
+    of which as large a share is looked at.
+    """
+    folds = rows.folds
+    if folds is None and rows.unit.size == rows.size == 1.0:
+        level = np.zeros(points.score.size, np.uint16)
+        tally = Tally(points.score, level, points.count, points.positive, 1, points.unit)
+        return parts_of(tally.deal(parts, seed), FOLDS, points.scale)
+    if folds is None:
+        part, number = folds_of_keys(rows.key, parts, seed), FOLDS
+    else:
+        looked = folds_of_keys(rows.key, parts // FOLDS, seed) == 0
+        part = np.where(looked, folds.part, MOST_PARTS).astype(np.uint8)
+        number = FOLDS + folds.forward
+    return [_points(rows, part == own) for own in range(number)]

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.maps.score_map import Candidate, ScoreMap
+from calibkit.maps.model import Candidate, ScoreMap
 from calibkit.models.model import Model, known
-from calibkit.options.maps import SCORE_METHODS
+from calibkit.options.calibrate import SCORE_METHODS
 
 PARTITIONS = ("tree", "forest", "boosted", "sequential")
 

@@ -1,29 +1,59 @@
-"""The rows of a fit in an order of their own, so that no result depends on that of the files."""
+"""The rows of a fit in an order of their own, so that no result depends on that of the files.
+
+They are read twice: one pass says what the columns hold, the next one stores the rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from calibkit.columns.columns import ScoreRows
-from calibkit.columns.names import ScoreColumns
-from calibkit.columns.rows import Remark
-from calibkit.columns.weights import ROW, Unit, bit_range, common_unit
-from calibkit.errors import DataError
-from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.trees import Tree, ends_of
+from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.columns.rows import Remark, merge_remarks, refuse_missing, weightless
+from calibkit.columns.segments import TimeParts, group_parts
+from calibkit.columns.weights import ROW, Unit, bit_range, common_unit, whole_units
+from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
+from calibkit.methods.hetcal.trees import (
+    QUANTILE_BINS,
+    Bins,
+    Categories,
+    Features,
+    Tree,
+    ends_of,
+    feature_columns,
+    feature_words,
+    read_features,
+    summarised_bins,
+)
+from calibkit.models.model import Column
+from calibkit.models.scales import ScoreColumns, measure
+from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
-from calibkit.summaries.arrays import Arrays
+from calibkit.options.hetcal import FOLDS, HetcalOptions
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_store import (
+    MOST_VALUES,
+    Arrays,
+    CategoryCounts,
+    ColumnSummaries,
+    RowStore,
+)
+from calibkit_kernels import draws
 from calibkit_kernels.maps import LEAST, log_odds
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
 Used = NDArray[np.bool_]
+
+#: Row numbers are 32-bit integers.
+MOST_ROWS: Final = 2**31
 
 #: Rows that are worked on at a time where something is made of each; sums run over such blocks.
 _BLOCK = 1 << 16
@@ -126,7 +156,7 @@ class HetcalRows:
     label: NDArray[np.uint8]
     #: `weight, unit`: the weight in whole units, and what one of them is worth.
     weight: NDArray[Any]
-    #: A word for each row, from which chance decides; see `calibkit.numerics.streams`.
+    #: A word for each row, from which chance decides; see `calibkit.numerics.hashes`.
     key: NDArray[np.uint64]
     mass: Floats
     features: Features
@@ -176,28 +206,200 @@ class HetcalRows:
         features = replace(known, codes=codes, values=values)
         return replace(self, **taken, features=features, folds=folds, arrays=Arrays())
 
+    def made(self, of: Callable[[slice], Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Return a number for each row, made some rows at a time."""
+        found = self.arrays.empty(self.count, dtype)
+        for own in self.blocks():
+            found[own] = of(own)
+        return found
+
     def ends(self, tree: Tree) -> Ends:
         """Return the node without children that each row ends in."""
         return ends_of(tree, self.features, self.arrays.empty(self.count, np.int32))
 
     def leaves(self, tree: Tree) -> tuple[Ends, int]:
         """Return the leaf of each row, numbered from left to right, and how many there are."""
-        numbers, leaf = tree.leaves(), self.ends(tree)
-        for own in self.blocks():
-            leaf[own] = numbers[leaf[own]]
-        return leaf, int(numbers.max()) + 1
+        numbers, ends = tree.leaves(), self.ends(tree)
+        return self.made(lambda own: numbers[ends[own]], np.int32), int(numbers.max()) + 1
 
-    def moved(self, slope: float, intercept: float, score: Floats | None = None) -> HetcalRows:
-        """Return the rows with ``slope score + intercept`` for a score: their own, or another."""
-        rows = self if score is None else replace(self, score=score)
-        return rows.with_scores(lambda before: slope * before + intercept)
 
-    def with_scores(self, of: Callable[[Floats], Floats]) -> HetcalRows:
-        """Return the rows with what a function makes of their scores."""
-        after = self.arrays.empty(self.count, float)
-        for own in self.blocks():
-            after[own] = of(self.score[own])
-        return replace(self, score=after)
+@dataclass(frozen=True)
+class Window:
+    """Rows as they were read, with their features by value."""
+
+    data: ScoreRows
+    values: Floats
+    categories: Categories
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """Return the hash of each row over all that is used of it."""
+        used: dict[str, NDArray[Any]] = {"score": self.data.score, "label": self.data.labels}
+        used |= feature_words(self.values, self.categories)
+        if self.data.weight is not None:
+            used["weight"] = self.data.weight
+        return row_hashes(used)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How rows are read; `known` are features of other rows, whose categories and types they share."""
+
+    options: HetcalOptions
+    columns: tuple[Column, ...]
+    known: Features | None = None
+
+    @property
+    def dealing(self) -> list[str]:
+        """The columns that deal rows to folds."""
+        return [name for name in (self.options.groups, self.options.time) if name is not None]
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        options, features = self.options, [column.name for column in self.columns]
+        named = filter(None, (options.score, options.label, options.weight))
+        return [*named, *features, *self.dealing]
+
+    def window(self, source: Source) -> Window:
+        """Read and check the rows of a window."""
+        beside = [*(column.name for column in self.columns), *self.dealing]
+        data = read_score_rows(
+            source, self.options.columns, uncertainty=False, finite_scores=True, features=beside
+        )
+        return self.with_features(data, None if self.known is None else self.known.categories)
+
+    def with_features(self, data: ScoreRows, known: Categories | None) -> Window:
+        """Return rows with their features, as places among `known` categories or their own."""
+        assert data.others is not None
+        return Window(data, *read_features(data.others, self.columns, data.finder, known))
+
+    def check(self, source: Source) -> None:
+        """Refuse values of a window that no fit can use."""
+        data = self.window(source).data
+        for name in self.dealing:
+            refuse_missing(data.other(name), data.finder)
+
+    def linear(self, data: ScoreRows) -> tuple[Floats, int]:
+        """Return the linear scores of rows; see `linear_scores`."""
+        return linear_scores(data.score, measure(self.options.scale))
+
+    def look(
+        self, passes: Passes[Window], totals: Totals, times: TimeParts
+    ) -> tuple[Features, ColumnSummaries]:
+        """Go through the rows once: return the features, and a summary of scores and features."""
+        options, known = self.options, self.known
+        text = [column.kind == "category" and known is None for column in self.columns]
+        counts = [CategoryCounts() if one else None for one in text]
+        summaries = ColumnSummaries(1 + len(self.columns), options.bins or MOST_VALUES)
+        for window in passes:
+            data, hashes = window.data, window.hashes()
+            linear, clipped = self.linear(data)
+            totals.add(data, clipped, hashes)
+            for column, own in zip(self.columns, counts, strict=True):
+                if own is not None:
+                    own.add(data.other(column.name))
+            numbers = np.where(np.array(text)[:, None], np.nan, window.values)
+            summaries.add(np.concatenate([linear[None], numbers]), hashes)
+            if options.time is not None:
+                times.add(data.other(options.time), data.finder)
+            if options.groups is not None:
+                group_parts(data.other(options.groups), FOLDS, options.seed, data.finder)
+        if known is not None:
+            return Features(self.columns, known.categories), summaries
+        categories = [None if one is None else one.names() for one in counts]
+        found = [
+            summarised_bins(summaries, place, options.bins or QUANTILE_BINS)
+            if names is None
+            else Bins(np.arange(float(len(names))))
+            for place, names in enumerate(categories, 1)
+        ]
+        return Features(self.columns, tuple(categories), tuple(found)), summaries
+
+    def stored(
+        self, window: Window, features: Features, unit: Unit, times: TimeParts
+    ) -> dict[str, NDArray[Any]]:
+        """Return the columns of a window as they are stored."""
+        groups, time, data = self.options.groups, self.options.time, window.data
+        if tuple(window.categories) != features.categories:
+            window = self.with_features(data, features.categories)
+        hashes = window.hashes()
+        weight: NDArray[Any] = np.ones(data.labels.size, np.uint8)
+        if data.weight is not None:
+            weight = whole_units(data.weight, unit)
+        found: dict[str, NDArray[Any]] = {"score": self.linear(data)[0], "label": data.labels}
+        found |= {"weight": weight, "hash": hashes}
+        if groups is not None:
+            found["part"] = group_parts(data.other(groups), FOLDS, self.options.seed, data.finder)
+        elif time is not None:
+            found["part"] = times.parts(data.other(time), FOLDS + 1)
+        if "part" in found:
+            draws.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
+        if self.known is not None:
+            found["values"] = window.values.T
+        for place, bins in enumerate(features.bins):
+            found[f"code{place:05d}"] = bins.codes(window.values[place])
+        return found
+
+
+def read_hetcal_rows(
+    source: Source,
+    options: HetcalOptions,
+    names: Sequence[str],
+    *,
+    known: Features | None = None,
+    memory: Memory | None = None,
+) -> HetcalRows:
+    """Read rows with the feature columns that are named.
+
+    `known` are features of other rows, whose categories and types these rows share: these are then held
+    by value, else by the codes of their bins.  `memory` is how much room there is; None: enough.
+    """
+    if source.rows >= MOST_ROWS:
+        raise UsageError(
+            f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
+        )
+    reader = Reader(options, known.columns if known else feature_columns(source, names), known)
+    passes = Passes(source, reader.used, reader.window, memory)
+    totals, times = Totals(options.columns), TimeParts()
+    features, scores = reader.look(passes, totals, times)
+    if options.weight is not None and totals.top < -1074:
+        raise weightless(source.parts[0].path, options.weight, totals.rows)
+    arrays, unit = Arrays(None if passes.whole else memory), totals.unit
+    fields: dict[str, DTypeLike | tuple[DTypeLike, int]] = {
+        "score": np.float64,
+        "label": np.uint8,
+        "weight": np.uint8 if unit == ROW and totals.top <= 8 else np.int64,
+        **({"part": np.uint8} if reader.dealing else {}),
+        **({"values": (np.float64, len(reader.columns))} if known else {}),
+        **{f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)},
+    }
+    store = RowStore(fields, totals.rows, arrays, scores)
+    for window in passes:
+        columns = reader.stored(window, features, unit, times)
+        weight = columns["weight"]
+        totals.total += int(weight.sum(dtype=np.int64))
+        totals.hits += int(weight[columns["label"] == 1].sum(dtype=np.int64))
+        store.add(columns)
+    remarks = merge_remarks([*totals.remarks, *passes.remarks])
+    passes.release()
+    found = store.finish()
+    size = totals.rows / totals.total if totals.options.sampled else unit.size
+    mass = arrays.empty(totals.rows, np.float64)
+    np.multiply(found["weight"], size, out=mass)
+    part = found.get("part")
+    codes = tuple(found[name] for name in sorted(found) if name.startswith("code"))
+    return HetcalRows(
+        **{name: found[name] for name in ("score", "label", "weight", "key")},
+        mass=mass,
+        features=replace(features, codes=codes, values=found.get("values")),
+        unit=unit,
+        size=size,
+        folds=None if part is None else Folds(part, FOLDS, options.time is not None),
+        arrays=arrays,
+        totals=totals,
+        files=tuple(source.paths),
+        warnings=(*source.warnings, *(remark.text for remark in remarks), *arrays.warnings),
+    )
 
 
 def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:

@@ -1,9 +1,14 @@
-"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.runs.Fit`."""
+"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+
+Which partition is settled by fitting each whole without the rows that judge it: the first of the good
+ones.  So the figures of all are of the same rows, and count what each fit chooses by itself, which it
+does by folds of the rows that it learns from.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
 
 import msgspec
 import numpy as np
@@ -12,27 +17,56 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.rows import refuse_missing
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.choice import choose_partition, fit_partition
-from calibkit.methods.hetcal.features import Features, feature_columns
-from calibkit.methods.hetcal.first import first_map
-from calibkit.methods.hetcal.gaps import cell_gaps, gap_beyond_chance
-from calibkit.methods.hetcal.maps import Found, mean_loss, pooled_line
-from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
-from calibkit.methods.hetcal.reading import Reader, read_hetcal_rows
-from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
+from calibkit.maps.methods import FOLDS as PARTS
+from calibkit.maps.methods import HeldOut, compared, first_good, parts_of_many
+from calibkit.maps.model import Candidate
+from calibkit.methods.hetcal import in_turn, trees_fit
+from calibkit.methods.hetcal.grow import Growth
+from calibkit.methods.hetcal.maps import Found, first_map, mean_loss, moved, pooled_line
+from calibkit.methods.hetcal.model import (
+    CellGap,
+    CrossValidated,
+    FirstMap,
+    HetcalFit,
+    HetcalModel,
+    Line,
+    Losses,
+)
+from calibkit.methods.hetcal.rows import (
+    Folds,
+    HetcalRows,
+    Reader,
+    need_both_classes,
+    read_hetcal_rows,
+)
+from calibkit.methods.hetcal.trees import Features, feature_columns
 from calibkit.models.lineage import makers_in, record_makers
 from calibkit.models.model import Column
-from calibkit.numerics.row_hash import hash_text
-from calibkit.numerics.streams import folds_of_keys
+from calibkit.numerics.distributions import interval
+from calibkit.numerics.hashes import folds_of_keys, hash_text
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
-from calibkit.summaries.runs import Fitted, Plan, provenance
-from calibkit.summaries.states import State
+from calibkit.summaries.states import Fitted, Plan, State, provenance
+from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
+
+#: What is compared, in order of preference: what has fewer parts is easier to read.
+Name = Literal["tree", "sequential", "forest", "boosted"]
+CANDIDATES: Final[tuple[Name, ...]] = ("tree", "sequential", "forest", "boosted")
+
+#: Fewer folds leave a fit without two of its own to choose by.
+_FEWEST_FOLDS: Final = 3
+#: Probabilities are moved so far inside (0, 1) for the logarithmic loss.
+_LEAST: Final = 1e-15
+
+#: Equal bins of the probability in which it is checked.
+BINS: Final = 10
+#: With which probability no cell of a calibrated model has a gap beyond chance.
+CONFIDENCE: Final = 0.95
 
 _TRAIN = "--train"
 
@@ -71,8 +105,7 @@ class HetcalState(RowState):
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit."""
         options = options_of(self, HetcalOptions)
-        names = options.score, options.label, options.weight, options.groups, options.time
-        return [*filter(None, names), *options.patterns]
+        return Reader(options, tuple(map(Column, options.patterns))).used
 
 
 def state(options: HetcalOptions, source: Source) -> State:
@@ -102,15 +135,9 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
 
 def _reading(source: Source, options: HetcalOptions) -> Reading:
     """Return what a state holds of an input: also the columns that deal its rows to folds."""
-    reader = Reader(source, options, feature_columns(source, options.patterns))
-
-    def check(window: Source) -> None:
-        rows = reader.window(window)
-        for name in reader.dealing:
-            refuse_missing(rows.others[name], rows.where)
-
+    reader = Reader(options, feature_columns(source, options.patterns))
     files = source.paths if options.provenance == "names" else ()
-    return Reading(source, reader.used, check, files)
+    return Reading(source, reader.used, reader.check, files)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
@@ -183,12 +210,18 @@ def fit_hetcal(
     if train is not None:
         need_both_classes(train)
     folds, warnings = _folds(rows, options)
-    asked, candidates, checked = options, None, None
+    asked, candidates, checked = options, list[Candidate](), None
     if options.partition == "auto":
         asked, candidates, checked = choose_partition(rows, train, options, folds)
     before = first_map(rows, options.precalibrate, options.seed, options.workers)
-    found, moved = fit_partition(rows, train, asked, folds, before)
-    pooled = pooled_line(moved)
+    found, after = fit_partition(rows, train, asked, folds, before)
+    slope, intercept = pooled_line(after).tolist()
+    if checked is not None and found.checked is not None:
+        checked = msgspec.structs.replace(checked, by_depth=found.checked.by_depth)
+        found = replace(found, checked=checked)
+    single = asked.partition == "tree"
+    shaped = _shaped(rows, train, options)
+    files = [*rows.files, *(() if train is None else train.files)]
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
@@ -197,31 +230,23 @@ def fit_hetcal(
         criterion="log-loss" if asked.in_turn else options.criterion,
         map=options.map,
         precalibrate=before,
-        pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
+        pooled=Line(a=slope, b=intercept),
         clip=options.clip,
-        fit=_figures(rows, moved, train, options, found, pooled),
+        fit=_figures(rows, after, train, options, found, (slope, intercept)),
         tags=dict(options.tags or {}),
         candidates=candidates or msgspec.UNSET,
+        tree=found.parts[0].tree if single else msgspec.UNSET,
+        maps=found.parts[0].maps if single else msgspec.UNSET,
+        partitions=msgspec.UNSET if single else found.parts,
+        final=found.final or msgspec.UNSET,
+        provenance=provenance(options, shaped, rows.count, hash_text(rows.totals.hash), files),
     )
-    if checked is not None and found.checked is not None:
-        model.fit.cross_validated = msgspec.structs.replace(
-            checked, by_depth=found.checked.by_depth
-        )
-    if asked.partition == "tree":
-        model.tree, model.maps = found.parts[0].tree, found.parts[0].maps
-    else:
-        model.partitions = found.parts
-    model.final = found.final or msgspec.UNSET
-    files = [*rows.files, *(() if train is None else train.files)]
-    shaped = _shaped(rows, train, options)
-    model.provenance = provenance(options, shaped, rows.count, hash_text(rows.totals.hash), files)
     return Fitted(model, tuple(warnings))
 
 
 def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
-    hits, why = rows.totals.positives, ""
-    folds = rows.folds
+    hits, folds, why = rows.totals.positives, rows.folds, ""
     if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
     elif folds is None:
@@ -230,26 +255,23 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
             why = f"{rows.count} rows are"
     elif len(folds.present) < folds.count + folds.forward:
         why = f"the values of column {options.groups or options.time!r} are"
-    if not why:
-        return folds, []
-    return None, [
-        f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
-    ]
+    said = f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
+    return (None, [said]) if why else (folds, [])
 
 
 def _figures(
     rows: HetcalRows,
-    moved: HetcalRows,
+    after: HetcalRows,
     train: HetcalRows | None,
     options: HetcalOptions,
     found: Found,
-    pooled: Floats,
+    pooled: tuple[float, float],
 ) -> HetcalFit:
-    probability = found.probability
+    """Return what is known from a fit; `after` are the rows after the map that all go through first."""
+    probability, grown = found.probability, train or rows
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
     largest, mean, cells, sums = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
-    grown = train or rows
     return HetcalFit(
         rows=rows.unit.amount(rows.totals.total),
         positives=rows.unit.amount(rows.totals.hits),
@@ -260,8 +282,8 @@ def _figures(
         shrinkage=found.shrinkage,
         in_sample=Losses(
             scores=mean_loss(rows, rows.score) if known else None,
-            pooled=mean_loss(moved, moved.moved(*pooled.tolist()).score),
-            calibrated=mean_loss(rows, probability, linear=False),
+            pooled=mean_loss(after, after.score, line=pooled),
+            calibrated=mean_loss(rows, probability, line=None),
         ),
         cross_validated=found.checked,
         max_gap=largest,
@@ -292,9 +314,157 @@ def _shaped(rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions) 
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
         "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
-    shaped = {name: getattr(options, name) for name in names}
-    shaped = {name: value for name, value in shaped.items() if value is not None}
+    values = ((name, getattr(options, name)) for name in names)
+    shaped = {name: value for name, value in values if value is not None}
     shaped |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
     if train is not None:
         shaped["train_data_hash"] = hash_text(train.totals.hash)
     return shaped
+
+
+def fit_partition(
+    rows: HetcalRows,
+    train: HetcalRows | None,
+    options: HetcalOptions,
+    folds: Folds | None,
+    before: FirstMap | None,
+) -> tuple[Found, HetcalRows]:
+    """Return a partition with its maps, and the rows after the map that all scores go through first."""
+    after = rows
+    if before is not None and before.name != "none":
+        after = replace(rows, score=rows.made(lambda own: moved(before, rows.score[own])))
+    if options.in_turn:
+        return in_turn.fit(after, options, folds), after
+    # Trees look at scores as they are, so that they need no map to be fitted before.
+    growth = Growth(train or rows, options.criterion, own=train is None)
+    return trees_fit.fit(after, growth, options, folds, pooled_line(after)), after
+
+
+def choose_partition(
+    rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions, folds: Folds | None
+) -> tuple[HetcalOptions, list[Candidate], CrossValidated | None]:
+    """Return the options with the partition chosen, what was found of each, and of the one chosen.
+
+    Chosen is the first whose log loss on rows held out is within one standard error of the least, as in
+    `calibkit.maps.methods`; of many rows a part is looked at.  A tree where nothing can be compared.
+    """
+    asked = {name: _asked(name, options, train) for name in CANDIDATES}
+    open_to = {str(name): own for name, own in asked.items() if isinstance(own, HetcalOptions)}
+    if folds is not None:
+        looked = folds_of_keys(rows.key, parts_of_many(rows.count) // PARTS, options.seed) == 0
+        rows, folds = rows.only(looked), replace(folds, part=folds.part[looked])
+    if folds is None or len(folds.present) < _FEWEST_FOLDS:
+        few = [Candidate(method=name, reason="there are too few rows for folds") for name in asked]
+        return open_to["tree"], few, None
+    # Where folds go forward in time the first that is judged would leave one to choose by.
+    parts = [Part.of(rows, folds, part, options) for part in folds.judged()[folds.forward :]]
+    judged: dict[str, HeldOut | str] = {
+        name: own
+        if isinstance(own, str)
+        else _together([part.losses(own, train) for part in parts])
+        for name, own in asked.items()
+    }
+    table = compared(judged, "log_loss")
+    chosen = first_good(table, "log_loss")
+    checked = CrossValidated(
+        pooled=_together([part.losses(None, None) for part in parts]).mean("log_loss"),
+        calibrated=next(one.log_loss or 0.0 for one in table if one.method == chosen),
+        folds=len(parts),
+    )
+    return open_to[chosen], table, checked
+
+
+def _asked(name: Name, options: HetcalOptions, train: HetcalRows | None) -> HetcalOptions | str:
+    """Return the options of a candidate; in words why it is left out."""
+    try:
+        asked = replace(options, partition=name, max_bins=options.bins)
+    except UsageError as error:
+        return str(error)
+    return "--train takes no part in it" if asked.in_turn and train is not None else asked
+
+
+def _together(found: list[HeldOut]) -> HeldOut:
+    """Return the losses on the rows of all folds."""
+    names = "log_loss", "brier", "weight"
+    columns = {name: np.concatenate([getattr(one, name) for one in found]) for name in names}
+    return HeldOut(**columns, times=1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fold: rows of which the others weigh nothing, their own folds, and their first map."""
+
+    rows: HetcalRows
+    mass: Floats
+    held: NDArray[np.bool_]
+    folds: Folds
+    before: FirstMap | None
+
+    @classmethod
+    def of(cls, rows: HetcalRows, folds: Folds, part: int, options: HetcalOptions) -> Self:
+        """Return a fold, with the first map that the other rows give."""
+        own, held = rows.learning(folds.used(part)), folds.held(part)
+        before = first_map(own, options.precalibrate, options.seed, options.workers)
+        return cls(own, rows.mass[held], held, folds.before(part), before)
+
+    def losses(self, options: HetcalOptions | None, train: HetcalRows | None) -> HeldOut:
+        """Return the losses on the rows held out, under a partition, or under one map of all rows."""
+        if options is None:
+            slope, intercept = pooled_line(self.rows).tolist()
+            value = 1.0 / (1.0 + np.exp(-(slope * self.rows.score + intercept)))
+        else:
+            found, _ = fit_partition(self.rows, train, options, self.folds, self.before)
+            value = found.probability.clip(options.clip, 1.0 - options.clip)
+        value, positive = value[self.held], self.rows.label[self.held] == 1
+        near = value.clip(_LEAST, 1.0 - _LEAST)
+        log_loss = -np.log(np.where(positive, near, 1.0 - near))
+        return HeldOut(log_loss, (positive - value) ** 2, self.mass, times=1)
+
+
+def cell_gaps(
+    probability: Floats, label: NDArray[np.uint8], weight: Floats, leaf: NDArray[np.int32]
+) -> tuple[float, float, int, Floats]:
+    """Return how far mean probability and positive rate are apart, cell by cell.
+
+    A cell is a leaf and one of ten equal bins of [0, 1]; empty ones are left out.  Returned are the
+    largest ``|mean probability - positive rate|``, the mean weighted as the cells, their number, and
+    of all cells the sums of weights, positive weights, weighted probabilities and squared weights.
+    Hebert-Johnson, Kim, Reingold, Rothblum, "Multicalibration: calibration for the
+    (computationally-identifiable) masses", section 2.
+    """
+    leaves = int(leaf.max()) + 1 if leaf.size else 0
+    sums = np.zeros((leaves * BINS, 4))
+    largest, mean, cells = kernels.cell_gaps(probability, label, weight, leaf, BINS, sums)
+    return float(largest), float(mean), int(cells), sums
+
+
+def gap_beyond_chance(sums: Floats, *, sampled: bool = False) -> CellGap | None:
+    """Return the cell with the largest gap that chance does not explain; None where there is none.
+
+    Chance explains a mean probability within the exact interval (Clopper and Pearson) of the positive
+    rate; all intervals hold together with probability 0.95, by Bonferroni's bound.  What is beyond is
+    the distance from the interval.
+
+    `sums`: see `cell_gaps`. `sampled`: whether a row stands for as many as it weighs: a cell then
+    counts as many rows as would have the same variance.
+    """
+    places = np.flatnonzero(sums[:, 0] > 0.0)
+    own, hits, mass, squares = sums[places].T
+    rate, mean = hits / own, mass / own
+    rows = np.rint(own * own / squares if sampled else own).astype(np.int64)
+    positives = np.rint(rate * rows).astype(np.int64)
+    low, high = interval(positives, rows, 1.0 - (1.0 - CONFIDENCE) / max(places.size, 1))
+    beyond = np.maximum(low - mean, mean - high)
+    if not (beyond > 0.0).any():
+        return None
+    worst = int(np.argmax(beyond))
+    leaf, tenth = divmod(int(places[worst]), BINS)
+    return CellGap(
+        beyond=float(beyond[worst]),
+        leaf=leaf,
+        probability_from=tenth / BINS,
+        probability_to=(tenth + 1) / BINS,
+        rows=int(own[worst]) if own[worst].is_integer() else float(own[worst]),
+        positive_rate=float(rate[worst]),
+        mean_probability=float(mean[worst]),
+    )

@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.hetcal.features import group_starts
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -33,12 +32,11 @@ from calibkit.methods.hetcal.maps import (
 )
 from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
-from calibkit.methods.hetcal.trees import Tree, described_tree
-from calibkit.numerics.streams import poisson_of_keys, stream
+from calibkit.methods.hetcal.trees import Tree, described_tree, group_starts
+from calibkit.numerics.hashes import poisson_of_keys, stream
 from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.runtime.progress import steps
-from calibkit_kernels import leaf_cells
-from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -74,11 +72,9 @@ def fit(
     need; of a forest the maps of a tree are fitted on rows that it was not grown on (out of the bag).
     """
     single = options.partition == "tree"
-    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
-    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
-    if not single:
-        grid = Grid.of(options, FOREST_DEPTHS, FOREST_LEAF_SIZES)
-        place = (0, len(grid.depths) - 1, 0)
+    compared = (DEPTHS, LEAF_SIZES) if single else (FOREST_DEPTHS, FOREST_LEAF_SIZES)
+    grid = Grid.of(options, *compared)
+    place, checked, line = (0, 0 if single else len(grid.depths) - 1, 0), None, (1.0, 0.0)
     if folds is not None and single and (grid.open or growth.own):
         place, checked, line = choose(rows, growth, grid, folds, options.workers)
     elif folds is not None and grid.open:
@@ -86,12 +82,10 @@ def fit(
     depth, least, shrinkage = grid.at(place)
 
     def mapped(tree: Tree, drawn: Counts | None = None) -> tuple[Tree, Maps, Ends]:
-        leaf, leaves = rows.leaves(tree)
-        used = leaf
+        used, leaves = rows.leaves(tree)
+        leaf = used
         if growth.own and drawn is not None:
-            used = rows.arrays.empty(rows.count, np.int32)
-            for own in rows.blocks():
-                used[own] = np.where(drawn[own] > 0, -1, leaf[own])
+            used = rows.made(lambda own: np.where(drawn[own] > 0, -1, leaf[own]), np.int32)
         maps = fit_maps(rows, used, leaves, pooled, shrinkage, options.map)
         if single and growth.own and options.map in ("platt", "beta") and leaves > 1:
             maps = maps.composed(*line)
@@ -101,8 +95,7 @@ def fit(
         return mapped(*_tree(growth, options.seed, number, depth, least))
 
     count = 1 if single else options.trees or TREES
-    probability = rows.arrays.empty(rows.count, np.float64)
-    probability[:] = 0.0
+    probability = rows.made(lambda own: 0.0)
     parts, first = list[PartitionPart](), np.empty(0, np.int32)
     with ThreadPoolExecutor(options.workers) as pool:
         if single:
@@ -113,12 +106,8 @@ def fit(
             first = leaf if not parts else first
             for own in rows.blocks():
                 probability[own] += maps.probabilities(rows.score[own], leaf[own])
-            parts.append(
-                PartitionPart(
-                    tree=described_tree(tree, growth.rows.features, growth.rows.size),
-                    maps=maps.described(rows),
-                )
-            )
+            nodes = described_tree(tree, growth.rows.features, growth.rows.size)
+            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)
 
@@ -131,9 +120,7 @@ def _tree(
     A node may use a third of the features, at least two.
     """
     rows = growth.rows
-    counts = rows.arrays.empty(rows.count, np.uint8)
-    for own in rows.blocks():
-        counts[own] = poisson_of_keys(rows.key[own], seed, number)
+    counts = rows.made(lambda own: poisson_of_keys(rows.key[own], seed, number), np.uint8)
     if not counts.any():
         counts[:] = 1
     features = len(rows.features.columns)
@@ -161,12 +148,10 @@ class Cells:
     """
 
     def __init__(self, rows: HetcalRows) -> None:
-        self.rows = rows
-        if rows.score[0] <= rows.score[-1]:
-            starts = group_starts(rows.score, MOST_CELLS)[0]
-        else:
-            ends = rows.count - group_starts(rows.score[::-1], MOST_CELLS)[0]
-            starts = np.append(0, ends[:0:-1])
+        self.rows, rising = rows, rows.score[0] <= rows.score[-1]
+        starts = group_starts(rows.score if rising else rows.score[::-1], MOST_CELLS)[0]
+        if not rising:
+            starts = np.append(0, rows.count - starts[:0:-1])
         sizes = np.diff(np.append(starts, rows.count))
         first, last = rows.score[starts], rows.score[starts + sizes - 1]
         self.score = np.where(first == last, first, np.add.reduceat(rows.score, starts) / sizes)
@@ -178,18 +163,20 @@ class Cells:
     ) -> tuple[Floats, Int64s, Ends, Floats, Floats]:
         """Return what the rows of each node weigh, by range: those learnt from, and those held out.
 
-        These are the score of each range, then places, cells and sums as `leaf_cells.count_cells`
+        These are the score of each range, then places, cells and sums as `kernels.count_cells`
         writes them, and Platt's map of the known rows of each node: a, b, rows, positives.
         """
         rows, count = self.rows, len(tree.nodes)
         order, spans = by_leaf(rows, rows.ends(tree), count)
-        codes = rows.arrays.empty(rows.count, np.uint16)
-        for own in rows.blocks():
+
+        def code_of(own: slice) -> NDArray[np.uint16]:
             code = 4 * self.place[own] + rows.label[own]
-            away = np.full(code.size, leaf_cells.NEITHER, np.uint16)
+            away = np.full(code.size, kernels.NEITHER, np.uint16)
             if held is not None:
-                away = np.where(held[own], code + np.uint16(leaf_cells.HELD), away)
-            codes[own] = np.where(used[own], code, away)
+                away = np.where(held[own], code + np.uint16(kernels.HELD), away)
+            return np.where(used[own], code, away)
+
+        codes = rows.made(code_of, np.uint16)
         children = np.array([(node.left, node.right) for node in tree.nodes], np.int32)
         room = np.minimum(spans[:, 1] - spans[:, 0], self.score.size)
         parents = np.full(count, -1, np.int32)
@@ -198,12 +185,12 @@ class Cells:
             if left >= 0:
                 room[place] = min(room[left] + room[right], self.score.size)
                 parents[[left, right]] = place
-        size, width = int(room.sum()), leaf_cells.SQUARES + (2 if rows.options.sampled else 0)
+        size, width = int(room.sum()), kernels.SQUARES + (2 if rows.options.sampled else 0)
         places, lines = np.empty((count, 2), np.int64), np.empty((count, 4))
         cells = rows.arrays.empty(size, np.int32)
         sums = rows.arrays.empty((size, width), np.float64)
-        leaf_cells.count_cells(order, spans, children, codes, rows.mass, places, cells, sums)
-        leaf_cells.fit_cell_lines(self.score, places, cells, sums, parents, lines)
+        kernels.count_cells(order, spans, children, codes, rows.mass, places, cells, sums)
+        kernels.fit_cell_lines(self.score, places, cells, sums, parents, lines)
         return self.score, places, cells, sums, lines
 
 
@@ -275,7 +262,7 @@ def choose(
                 trees[job] = growth.tree(deepest, sizes[size], used=used)
             tree = trees[job]
             own = np.empty((len(tree.nodes), shrinkages.size, 2))
-            leaf_cells.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
+            kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
             leaves = [np.unique(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
             gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
 
@@ -317,11 +304,10 @@ def discounted(sums: Floats, mass: float) -> Floats:
 def best_place(worth: Floats, grid: Grid) -> Place:
     """Return the place of what is worth most."""
     best, found = -np.inf, (0, 0, 0)
-    for depth in range(len(grid.depths)):
-        for size in reversed(range(len(grid.leaf_sizes))):
-            for weight in reversed(range(len(grid.shrinkages))):
-                if worth[size, depth, weight] > best + 1e-12:
-                    best, found = worth[size, depth, weight], (size, depth, weight)
+    sizes, weights = (range(len(own))[::-1] for own in (grid.leaf_sizes, grid.shrinkages))
+    for depth, size, weight in itertools.product(range(len(grid.depths)), sizes, weights):
+        if worth[size, depth, weight] > best + 1e-12:
+            best, found = worth[size, depth, weight], (size, depth, weight)
     return found
 
 
@@ -334,9 +320,7 @@ def _judge(
     """
     leaf, held, used = rows.ends(tree), folds.held(part), folds.used(part)
     pooled = pooled_line(rows, used)
-    known = rows.arrays.empty(rows.count, np.int32)
-    for own in rows.blocks():
-        known[own] = np.where(used[own], leaf[own], -1)
+    known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
     starts = np.tile(pooled, (len(tree.nodes), 1))
     lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
     maps = shrunk(lines, pooled, shrinkage)
@@ -366,8 +350,8 @@ def choose_forest(
     their own to grow on, only the trees that did not draw a row judge it.
     """
     trees, parts = min(options.trees or TRIED_TREES, TRIED_TREES), folds.judged()
-    shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
-    sums, cells = np.zeros((*shape, 3)), Cells(rows)
+    shape = len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages), 3
+    sums, cells = np.zeros(shape), Cells(rows)
     alone = np.stack([pooled_line(rows, folds.used(part)) for part in parts])
     together = 0.0
     with ThreadPoolExecutor(options.workers) as pool:
@@ -430,9 +414,6 @@ def _forest_gains(
         mean = np.where(seen > 0.0, total[place] / np.maximum(seen, 1.0), before)
         kernels.probability_losses(mean, label, mass, 1e-15, losses[1])
         fall = losses[0] - losses[1]
-        found[place] = (
-            np.add.reduce(fall),
-            np.add.reduce(fall * fall / repeats),
-            kernels.sum_in_order(losses[1]),
-        )
+        gain, square = np.add.reduce(fall), np.add.reduce(fall * fall / repeats)
+        found[place] = gain, square, kernels.sum_in_order(losses[1])
     return float(kernels.sum_in_order(losses[0])), found

@@ -1,5 +1,5 @@
 """Label histograms: class probabilities beside the votes of several raters.
 
-Dirichlet strengths are fitted in `alpha`; `run` makes a model of one, `application` applies it.
-Maps of the class probabilities are in `calibkit.maps.logit_maps`.
+Dirichlet strengths are fitted in `run`, and applied in `application`; maps of the class probabilities
+are in `calibkit.maps.logit_maps`.
 """

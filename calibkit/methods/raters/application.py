@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import Matched
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.files.sources import Source
 from calibkit.maps.application import as_in_input, match_classes, read_classes
-from calibkit.maps.logit_maps import logits_of, softmax
-from calibkit.methods.raters.alpha import log_strength
+from calibkit.maps.class_rows import logits_of, mapped_logits, softmax
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
-from calibkit.models.applier import Reads, Request
+from calibkit.models.kinds import Reads, Request
 from calibkit.numerics.votes import predicted_disagreement
+from calibkit_kernels.classes import affine_rows
 
 Floats = NDArray[np.float64]
+
+#: Where ln alpha0 of a row is cut off, so that its exponential is a number.
+LARGEST_LOG: Final = 600.0
+
+
+def log_strength(features: Floats | None, rows: int, weights: Floats, intercept: float) -> Floats:
+    """Return ln alpha0 of each row, cut off where its exponential would not be a number."""
+    if features is None or weights.size == 0:
+        return np.full(rows, intercept)
+    out = np.empty((rows, 1))
+    affine_rows(np.ascontiguousarray(features), weights.reshape(1, -1), np.array([intercept]), out)
+    return np.clip(out[:, 0], -LARGEST_LOG, LARGEST_LOG)
 
 
 def own_features(name: str, probabilities: Floats) -> Floats:
@@ -42,7 +55,8 @@ def predict(
     scale = model.columns["probs"].scale
     logits = prediction if scale == "logit" else logits_of(prediction)
     if model.logit_map is not None:
-        probabilities = model.logit_map.probabilities(logits)
+        arrays = model.logit_map.arrays(logits.shape[1])
+        probabilities = softmax(mapped_logits(logits, *arrays))
     else:
         probabilities = softmax(logits) if scale == "logit" else prediction
     inputs: Floats | None = None

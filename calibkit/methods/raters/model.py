@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.maps.logit_maps import LogitMapModel
+from calibkit.maps.model import LogitMapModel
 from calibkit.models.model import Model, known
 
 Floats = NDArray[np.float64]

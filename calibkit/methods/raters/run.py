@@ -1,10 +1,17 @@
-"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.runs.Fit`."""
+"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+
+How far apart raters are is the strength of a Dirichlet distribution: a row with class probabilities z
+gets the distribution Dirichlet(alpha0 z) over class probabilities.  Its mean stays z, and alpha0 says
+how much raters agree beyond it.  Fitted to votes by the Dirichlet-multinomial likelihood.  Mimori et
+al., "Diagnostic uncertainty calibration", appendix D.2.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from glob import escape
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -14,14 +21,13 @@ from numpy.typing import NDArray
 from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.map_fit import LogitMap
-from calibkit.maps.stored import StoredRows, class_state, read_rater_rows
-from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
-from calibkit.methods.raters.application import own_features, with_steps
+from calibkit.maps.class_rows import LEAST_PROBABILITY, RaterOptions, used_roles
+from calibkit.maps.logit_maps import LogitMap, StoredRows, class_state, read_rater_rows
+from calibkit.methods.raters.application import LARGEST_LOG, log_strength, own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.models.lineage import record_makers
 from calibkit.numerics.isotonic import pool_block
+from calibkit.numerics.solve import FLAT_OF_MANY, quasi_newton, rising_root
 from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
@@ -31,9 +37,17 @@ from calibkit.numerics.votes import (
 )
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.runtime.memory import Memory
+from calibkit.runtime.threads import in_order
 from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.runs import Fitted, Plan, provenance
-from calibkit.summaries.states import State
+from calibkit.summaries.states import Fitted, Plan, State, provenance
+from calibkit_kernels.classes import (
+    BLOCK_ROWS,
+    NO_ROWS,
+    affine_rows,
+    column_sums,
+    histogram_costs,
+    outer_sums,
+)
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -41,8 +55,19 @@ Counts = NDArray[np.int64]
 #: Names of columns; the name of features that are made of the probabilities; None without any.
 AlphaFeatures = list[str] | str | None
 
+#: What a model says of how the strength was found.
+_ENDED: Final = ("constant_objective", "gradient", "iterations", "converged")
+
 #: Units in which shares of raters are counted for the isotonic step: exact, and summed exactly.
 SHARE_UNITS: Final = 2**32
+
+#: Where ln alpha0 of a constant strength is looked for.
+LEAST_LOG, MOST_LOG = -15.0, 25.0
+_STEP: Final = 1.0
+#: How many rows valleys are looked for on.
+SAMPLE: Final = 8192
+#: Rows whose costs are added up together.
+_BLOCK_ROWS: Final = 8192
 
 
 def fit(options: AlphaOptions, source: Source) -> Fitted[AlphaModel]:
@@ -65,7 +90,8 @@ class AlphaState(RowState):
 
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit, beside those of classes."""
-        return options_of(self, AlphaOptions).columns_of_features
+        patterns = options_of(self, AlphaOptions).patterns
+        return [name for name in patterns if name not in OWN_FEATURES]
 
 
 def state(options: AlphaOptions, source: Source) -> State:
@@ -129,15 +155,13 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     order of the classes, or falling), or the names of columns.
     """
     mapped: LogitMap | None = None
+    probabilities, width = rows.probabilities, len(rows.classes)
     if options.map != "none":
         mapped = rows.fit_map(options.map, options.penalties, options.seed)
-    probabilities = rows.probabilities
-    if mapped is not None:
-        after = mapped.probabilities
-        probabilities = rows.made(len(rows.classes), lambda block: after(rows.logits[block]))
+        of = mapped.probabilities
+        probabilities = rows.made(width, lambda block: of(rows.logits[block]))
     features = None if named is None else rows.features
     if isinstance(named, str):
-        width = len(rows.classes)
         features = rows.made(width, lambda block: own_features(named, probabilities[block]))
     strength = fit_strength(
         probabilities,
@@ -152,19 +176,21 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         log_alpha0 = log_strength(own, z.shape[0], strength.weights, strength.intercept)
         return predicted_disagreement(z, np.exp(log_alpha0))[:, :1]
 
-    phi = rows.made(1, disagreement)
-    steps = _steps(rows, phi) if options.disagreement_map == "isotonic" else None
+    def before(block: slice) -> Floats:
+        return predicted_disagreement(rows.probabilities[block])[:, :1]
+
+    def after(block: slice) -> Floats:
+        return phi[block] if steps is None else with_steps(phi[block], steps)
+
+    phi, steps = rows.made(1, disagreement), None
+    several = sum(int((rows.counts[block].sum(axis=1) >= 2).sum()) for block in rows.blocks)
+    if several and options.disagreement_map == "isotonic":
+        steps = _steps(rows, phi, several)
     constant = strength.weights.size == 0
-    shaped = {
-        "features": named,
-        "map": options.map,
-        "map_regularization": options.penalties or "cv",
-        "regularization": options.regularization,
-        "disagreement_map": options.disagreement_map,
-        "seed": options.seed,
-    }
-    if options.map in ("none", "temperature"):
-        del shaped["map_regularization"]
+    names = ("map", "regularization", "disagreement_map", "seed")
+    shaped = {"features": named, **{name: getattr(options, name) for name in names}}
+    if options.map not in ("none", "temperature"):
+        shaped["map_regularization"] = options.penalties or "cv"
     model = AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
@@ -178,81 +204,53 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         disagreement_map=steps,
         regularization=options.regularization,
         objective=strength.objective,
-        fit=_figures(rows, strength, phi, steps),
+        fit=AlphaFit(
+            rows=rows.rows,
+            votes=rows.votes,
+            rows_two_raters=several,
+            **{name: getattr(strength, name) for name in _ENDED},
+            disagreement_loss=_loss(rows, after) if several else None,
+            disagreement_loss_before=_loss(rows, before) if several else None,
+        ),
         tags=dict(options.tags or {}),
         provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
-    return Fitted(model, (*rows.warnings, *_warnings(model)))
+    return Fitted(model, (*rows.warnings, *_warnings(model.fit)))
 
 
-def _several(rows: StoredRows, block: slice) -> NDArray[np.bool_]:
-    """Tell which rows of a block have two votes or more: those that say how raters differ."""
-    found: NDArray[np.bool_] = rows.counts[block].sum(axis=1) >= 2
-    return found
+def _judging(rows: StoredRows) -> Iterator[tuple[slice, NDArray[np.bool_], Floats]]:
+    """Yield by block which rows have two votes or more, and which share of their raters differ."""
+    for block in rows.blocks:
+        several = rows.counts[block].sum(axis=1) >= 2
+        yield block, several, disagreement_shares(rows.counts[block][several])[:, :1]
 
 
-def _steps(rows: StoredRows, phi: Floats) -> DisagreementMap | None:
-    """Return the isotonic map of predicted disagreements; None where no row has two votes."""
-    size = sum(int(np.count_nonzero(_several(rows, block))) for block in rows.blocks)
-    if not size:
-        return None
+def _steps(rows: StoredRows, phi: Floats, size: int) -> DisagreementMap:
+    """Return the isotonic map of predicted disagreements, of so many rows with two votes or more."""
     predicted, units = rows.arrays.empty(size, np.float64), rows.arrays.empty(size, np.int64)
     end = 0
-    for block in rows.blocks:
-        several = _several(rows, block)
-        begin, end = end, end + int(np.count_nonzero(several))
+    for block, several, shares in _judging(rows):
+        begin, end = end, end + shares.size
         predicted[begin:end] = phi[block, 0][several]
-        shares = disagreement_shares(rows.counts[block][several])[:, 0]
-        units[begin:end] = np.rint(shares * SHARE_UNITS)
+        units[begin:end] = np.rint(shares[:, 0] * SHARE_UNITS)
     return isotonic_steps(predicted, units)
 
 
-def _figures(
-    rows: StoredRows, strength: Strength, phi: Floats, steps: DisagreementMap | None
-) -> AlphaFit:
-    """Return what a model says of its fit; `phi` are predicted disagreements before the steps."""
-
-    def loss(predict: Callable[[slice], Floats]) -> float:
-        """Return the mean squared distance of a predicted disagreement and that of two raters."""
-
-        def targets(block: slice) -> Targets:
-            several = _several(rows, block)
-            shares = disagreement_shares(rows.counts[block][several])[:, :1]
-            own = predict(block)[several]
-            return Targets(own, shares, np.zeros_like(own))
-
-        return float(losses(added_bin_sums(map(targets, rows.blocks), 1)).squared[0])
-
-    def before(block: slice) -> Floats:
-        return predicted_disagreement(rows.probabilities[block])[:, :1]
-
-    def after(block: slice) -> Floats:
-        return phi[block] if steps is None else with_steps(phi[block], steps)
-
-    several = sum(int(np.count_nonzero(_several(rows, block))) for block in rows.blocks)
-    return AlphaFit(
-        rows=rows.rows,
-        votes=rows.votes,
-        rows_two_raters=several,
-        constant_objective=strength.constant_objective,
-        gradient=strength.gradient,
-        iterations=strength.iterations,
-        converged=strength.converged,
-        disagreement_loss=loss(after) if several else None,
-        disagreement_loss_before=loss(before) if several else None,
-    )
+def _loss(rows: StoredRows, predict: Callable[[slice], Floats]) -> float:
+    """Return the mean squared distance of a predicted disagreement and that of two raters."""
+    judged = ((predict(block)[several], shares) for block, several, shares in _judging(rows))
+    targets = (Targets(own, shares, np.zeros_like(own)) for own, shares in judged)
+    return float(losses(added_bin_sums(targets, 1)).squared[0])
 
 
-def _warnings(model: AlphaModel) -> tuple[str, ...]:
-    fit, said = model.fit, []
+def _warnings(fit: AlphaFit) -> Iterator[str]:
     if not fit.rows_two_raters:
-        said.append("no row has two votes: so this file cannot show how far raters differ")
+        yield "no row has two votes: so this file cannot show how far raters differ"
     if not fit.converged:
-        said.append(
+        yield (
             f"the fit did not converge (gradient {fit.gradient:.1e} after {fit.iterations} steps): "
             "try a larger --regularization"
         )
-    return tuple(said)
 
 
 def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
@@ -274,3 +272,193 @@ def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
     middle = np.maximum(lower + (distinct - lower) / 2, np.nextafter(lower, np.inf))
     knots = np.minimum(middle, distinct)[::-1][np.cumsum(entries) - 1]
     return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strength:
+    """ln alpha0 = weights . features + intercept; no weights for a constant strength.
+
+    `objective` is the minimised mean over rows of negative log-likelihood (without the multinomial
+    coefficient) plus penalty, `constant_objective` the least one of a constant strength; `gradient`,
+    in standardised features, `iterations` and `converged` say how the minimisation ended.
+    """
+
+    weights: Floats
+    intercept: float
+    objective: float
+    constant_objective: float
+    gradient: float
+    iterations: int
+    converged: bool
+
+
+def positive_probabilities(probabilities: Floats) -> Floats:
+    """Return probabilities of at least `LEAST_PROBABILITY`, normalised again.
+
+    A class without probability could not have been voted for at all.
+    """
+    lifted = np.maximum(probabilities, LEAST_PROBABILITY)
+    total = np.zeros(lifted.shape[0])
+    for place in range(lifted.shape[1]):
+        total += lifted[:, place]
+    return np.ascontiguousarray(lifted / total[:, None])
+
+
+def fit_strength(
+    probabilities: Floats,
+    counts: Counts,
+    features: Floats | None = None,
+    *,
+    regularization: float = 0.005,
+    threads: int = 1,
+) -> Strength:
+    """Fit the strength to votes.
+
+    Parameters
+    ----------
+    probabilities, counts
+        Rows x classes; every row has a vote.  The order of the rows is as good as random.
+    features
+        Rows x features, or None for a constant strength.
+    regularization
+        The penalty of (ln alpha0)^2, a row.  Both it and the likelihood are averaged over rows, so
+        its strength depends neither on the number of rows nor on that of votes.
+    threads
+        How many threads may work; the result does not depend on it.
+
+    Notes
+    -----
+    Rows with one vote say nothing about alpha0: with such rows only, ln alpha0 is 0 under a penalty
+    and not determined without one.  The objective need not be convex: the best constant is looked
+    for between e^-15 and e^25, and the search on features starts there.
+    """
+    objective = Objective(probabilities, counts, regularization, threads)
+    constant = _best_constant(objective)
+    least, gradient = objective.at(np.array([constant]))
+    if features is None or not features.shape[1]:
+        return Strength(
+            weights=np.empty(0),
+            intercept=constant,
+            objective=least,
+            constant_objective=least,
+            gradient=abs(float(gradient[0])),
+            iterations=0,
+            converged=LEAST_LOG < constant < MOST_LOG,
+        )
+    mean, factor = standard(features)
+    start = np.append(np.zeros(features.shape[1]), constant)
+    objective = replace(objective, features=features, mean=mean, factor=factor)
+    found = quasi_newton(objective.at, start, tolerance=FLAT_OF_MANY)
+    weights = found.point[:-1] * factor
+    shift = float(np.cumsum(weights * mean)[-1])
+    return Strength(
+        weights=weights,
+        intercept=float(found.point[-1]) - shift,
+        objective=found.value,
+        constant_objective=least,
+        gradient=found.gradient,
+        iterations=found.iterations,
+        converged=found.converged,
+    )
+
+
+def standard(features: Floats) -> tuple[Floats, Floats]:
+    """Return mean and factor of features: factor (x - mean) has standard deviation 1.
+
+    They are summed block by block; a feature that does not vary has the factor 0.
+    """
+    rows, width = features.shape
+    blocks = [features[low : low + BLOCK_ROWS] for low in range(0, rows, BLOCK_ROWS)]
+    mean, variance, own = np.zeros(width), np.zeros(width), np.empty(width)
+    for block in blocks:
+        column_sums(block, NO_ROWS, own)
+        mean += own
+    mean /= rows
+    for block in blocks:
+        apart = block - mean
+        column_sums(apart, apart, own)
+        variance += own
+    scale = np.sqrt(variance / rows)
+    varies = scale > 1e-12 * (1.0 + np.abs(mean))
+    return mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The mean cost of rows as a function of weights and intercept, with its gradient.
+
+    Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of
+    threads.  Weights are of features less their mean, times a factor; without features one strength is
+    that of all rows.
+    """
+
+    probabilities: Floats
+    counts: Counts
+    regularization: float
+    threads: int
+    features: Floats | None = None
+    mean: Floats | float = 0.0
+    factor: Floats | float = 1.0
+
+    def at(self, point: Floats) -> tuple[float, Floats]:
+        """Return the mean cost at weights and intercept (last), and its gradient in them."""
+        rows = self.counts.shape[0]
+        blocks = [slice(low, low + _BLOCK_ROWS) for low in range(0, rows, _BLOCK_ROWS)]
+        value, gradient = 0.0, np.zeros(point.size)
+        threads = min(self.threads, len(blocks))
+        for cost, slopes in in_order(threads, lambda block: self._block(block, point), blocks):
+            value += cost
+            gradient += slopes
+        return value / rows, gradient / rows
+
+    def slope(self, log_alpha0: float) -> float:
+        """Return the derivative of the mean cost in one ln alpha0 for all rows."""
+        return float(self.at(np.array([log_alpha0]))[1][0])
+
+    def _block(self, rows: slice, point: Floats) -> tuple[float, Floats]:
+        """Return the cost of a block of rows, and its gradient."""
+        counts = self.counts[rows]
+        log_alpha0 = np.full((counts.shape[0], 1), point[-1])
+        features = None
+        if self.features is not None:
+            features = np.ascontiguousarray((self.features[rows] - self.mean) * self.factor)
+            affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
+        log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
+        cost, slope = np.empty((2, counts.shape[0], 1))
+        probabilities = positive_probabilities(self.probabilities[rows])
+        histogram_costs(probabilities, counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
+        cost += self.regularization * log_alpha0 * log_alpha0
+        slope += 2.0 * self.regularization * log_alpha0
+        gradient, total = np.empty(point.size), np.empty(1)
+        if features is not None:
+            outer_sums(slope, features, gradient[:-1].reshape(1, -1))
+        column_sums(slope, NO_ROWS, gradient[-1:])
+        column_sums(cost, NO_ROWS, total)
+        return float(total[0]), gradient
+
+
+def _best_constant(objective: Objective) -> float:
+    """Return the best ln alpha0 for all rows together.
+
+    Valleys are looked for on a sample, the first rows in an order that is as good as random, and
+    each is searched to its bottom on all rows.
+    """
+    probabilities, counts = objective.probabilities[:SAMPLE], objective.counts[:SAMPLE]
+    sample = replace(objective, probabilities=probabilities, counts=counts)
+    places = np.arange(LEAST_LOG, MOST_LOG + _STEP / 2, _STEP).tolist()
+    slopes = [sample.slope(place) for place in places]
+    steps = zip(pairwise(places), pairwise(slopes), strict=True)
+    valleys = [ends for ends, (before, after) in steps if before < 0.0 <= after]
+    valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
+    valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
+    bottoms = [_bottom(objective, *valley) for valley in valleys]
+    return min(bottoms, key=lambda place: objective.at(np.array([place]))[0])
+
+
+def _bottom(objective: Objective, low: float, high: float) -> float:
+    """Return the least point of the valley around a bracket that a sample gave."""
+    while low > LEAST_LOG and objective.slope(low) >= 0.0:
+        low, high = max(low - _STEP, LEAST_LOG), low
+    while high < MOST_LOG and objective.slope(high) < 0.0:
+        low, high = high, min(high + _STEP, MOST_LOG)
+    return rising_root(objective.slope, low, high)

@@ -7,16 +7,16 @@ from typing import cast
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_fitted
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.application import calibrator_applier
-from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.model import CalibratorModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.methods.vad.moments import from_link, to_link
-from calibkit.models.applier import Applier, Reads, Request, find_columns
+from calibkit.models.kinds import Applier, Reads, Request, find_columns
 
 
 class VadApplier:
@@ -59,12 +59,10 @@ class VadApplier:
         # Below 0 a factor counts as 0.
         lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
         factor, offset = np.array([(share, (1.0 - share) * mean) for share, mean in lines]).T
-        if model.groups is None:
-            links *= factor[0]
-            links += offset[0]
-        else:  # the first line is that of all rows together
+        line: NDArray[np.int64] | int = 0  # that of all rows together
+        if model.groups is not None:
             names = tuple(model.groups.values)
             line = known_codes(frame[model.columns["by"].name], names) + 1
-            links *= factor[line]
-            links += offset[line]
+        links *= factor[line]
+        links += offset[line]
         return [pl.Series(from_link(links, scale, model.link))]

@@ -1,50 +1,76 @@
-"""Moments of replicate predictions: sums that merge exactly, and the shrinkage that they give.
+"""Rows of replicate predictions, checked window by window, and summed up to the last bit.
 
-With F the links of S members, lambda = 1 - E[var over replicates] / Var[F_1]: `Moments.estimate`.
+The sums merge exactly.  With F the links of S members, lambda = 1 - E[var over replicates] / Var[F_1]:
+`Moments.estimate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final
+from functools import reduce
+from typing import Any, Final, cast
 
+import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.patterns import match_columns
+from calibkit.columns.rows import (
+    NothingLeft,
+    Remark,
+    RowFinder,
+    merge_remarks,
+    numeric_column,
+    read_rows,
+    score_column,
+    weight_column,
+)
+from calibkit.columns.segments import read_segments
+from calibkit.errors import UsageError
+from calibkit.files.sources import Source
+from calibkit.maps.application import calibrator_applier
+from calibkit.maps.model import CalibratorModel
 from calibkit.methods.vad.model import Segment, VadFit
+from calibkit.models.kinds import Request
 from calibkit.models.scales import measure
-from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.numerics.hashes import data_hash, merge_hashes
+from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, nearest_float
 from calibkit.options.vad import VadOptions
-from calibkit_kernels import sums
+from calibkit.summaries.passes import merge_all, work_through
 from calibkit_kernels.maps import LEAST, log_odds
-from calibkit_kernels.reliability import expit
+from calibkit_kernels.metrics import expit
 
 Floats = NDArray[Any]
 
-#: Rows on the scale of the link at a time, few enough for them to stay in the cache.
-_BLOCK = 8192
+#: Rows on the scale of the link at a time.
+_BLOCK: Final = 2**16
 
-#: A product of two float64 lies below 2^2048; the bins begin at the smallest one.
-_WIDTH = 2048 - LEAST_PRODUCT
-
-_UNIT = 1 << -LEAST_PRODUCT
+_UNIT: Final = 1 << -LEAST_PRODUCT
 
 #: By it a float is split into two halves of 26 bits (Dekker, A floating-point technique, 1971).
-_SPLITTER = 134217729.0
+_SPLITTER: Final = 134217729.0
 
 #: Numbers beyond this have squares that float64 does not hold.
 LARGEST: Final = 1e150
 
+#: Rows of a window; with segments more, since each of a window's segments costs something by itself.
+_ROWS: Final = 2**17
+_SEGMENT_ROWS: Final = 2**19
+_FEWEST_ROWS: Final = 2**10
 
-def to_link(
-    values: Floats, scale: str, link: str, out: NDArray[np.float64]
-) -> NDArray[np.bool_] | None:
+#: Bytes that a prediction takes while a window is worked on, its link and sums included.
+_BYTES: Final = 48
+
+
+def to_link(values: Floats, scale: str, link: str, out: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Write values of a scale on the scale of a link.
 
-    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; returns where, None:
-    nowhere.  Logits and raw numbers are never clipped.
+    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; returns where.  Logits
+    and raw numbers are never clipped.
     """
     if link == "logit" and scale == "probability":
         exact = values.astype(np.float64, copy=False)
@@ -54,7 +80,7 @@ def to_link(
         expit(values, out)
     else:
         out[:] = values
-    return None
+    return np.zeros(values.size, np.bool_)
 
 
 def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.float64]:
@@ -79,7 +105,7 @@ class Moments:
 
     def merge(self, *others: Moments) -> Moments:
         """Return the sums over the rows of all."""
-        columns = zip(self.sums, *(other.sums for other in others), strict=True)
+        columns = zip(*(one.sums for one in (self, *others)), strict=True)
         return replace(self, sums=tuple(map(sum, columns)))
 
     @property
@@ -140,36 +166,25 @@ def sum_moments(
     calibrated probabilities, of which only the mean is wanted.  Rows count by their weight, if any.
     """
     members, first = len(predictions) - extra, first_of(options)
-    bins = np.zeros((len(predictions) + 2, _WIDTH, 2), np.int64)
-    rows, clipped = ExactSum(), ExactSum()
-    room = np.empty(len(predictions) * _BLOCK)  # taken once: fresh memory costs more than the sums
+    totals = [ExactSum() for _ in range(len(predictions) + 4)]
     for start in range(0, predictions[0].size, _BLOCK):
         own = slice(start, start + _BLOCK)
         size = predictions[0][own].size
-        links, moved = room[: len(predictions) * size].reshape(-1, size), np.zeros(size, np.bool_)
+        links, moved = np.empty((len(predictions), size)), np.zeros(size, np.bool_)
         for place, values in enumerate(predictions):
             scale = measure(options.scale) if place < members else "probability"
-            outside = to_link(values[own], scale, options.link, links[place])
-            if outside is not None:
-                moved |= outside
-        square, rest = _squares(links[0])
-        spread = _spreads(links[first:members])
+            moved |= to_link(values[own], scale, options.link, links[place])
         times = None if weight is None else weight[own]
-        columns = [*enumerate(links), (-2, square), (-2, rest), (-1, spread)]
-        for place, values in columns:
-            if times is None:
-                sums.sum_floats(values.view(np.int64), LEAST_PRODUCT, bins[place])
-            else:
-                bits = values.view(np.int64), times.view(np.int64)
-                sums.sum_products(*bits, LEAST_PRODUCT, bins[place])
         if times is None:
-            rows.units += size * _UNIT
-            clipped.units += int(np.count_nonzero(moved)) * _UNIT
+            counted = np.array([size]), np.array([np.count_nonzero(moved)])
         else:
-            rows.add(times)
-            clipped.add(times[moved])
-    totals = (bins_total(part) for part in bins)
-    return Moments(members, first, (rows.units, clipped.units, *totals))
+            counted = times, times[moved]
+        for total, values in zip(totals, counted, strict=False):
+            total.add(values)
+        columns = [*enumerate(links, 2), *((-2, part) for part in _squares(links[0]))]
+        for place, values in [*columns, (-1, _spreads(links[first:members]))]:
+            totals[place].add(values, times)
+    return Moments(members, first, tuple(total.units for total in totals))
 
 
 def _squares(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -185,11 +200,243 @@ def _spreads(links: NDArray[np.float64]) -> NDArray[np.float64]:
 
     numpy's own sums take another order where there is one column only.
     """
-    mean, spread = np.zeros((2, links.shape[1]))
-    for own in links:
-        mean += own
-    mean /= len(links)
-    for own in links:
-        apart = own - mean
-        spread += np.square(apart, out=apart)
-    return spread
+    mean = reduce(np.add, links) / len(links)
+    return reduce(np.add, (np.square(own - mean) for own in links))
+
+
+class Members(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The replicates, first the one in service.
+
+    `score_dtype` is the type of calibrated probabilities; None without any.
+    """
+
+    names: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    score_dtype: str | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is known of rows besides their moments: how many were used and read, what was dropped.
+
+    `hash` is the sum of the hashes of the rows over the columns used, each by its place; `twins` says
+    of each replicate whether it equals the first one in every row.
+    """
+
+    rows: int
+    rows_read: int
+    hash: str
+    twins: tuple[bool, ...]
+    remarks: tuple[Remark, ...]
+
+    def merge(self, *others: Counted) -> Counted:
+        """Return what is known of the rows of all."""
+        parts = (self, *others)
+        return Counted(
+            rows=sum(one.rows for one in parts),
+            rows_read=sum(one.rows_read for one in parts),
+            hash=merge_hashes(one.hash for one in parts),
+            twins=tuple(map(all, zip(*(one.twins for one in parts), strict=True))),
+            remarks=merge_remarks(remark for one in parts for remark in one.remarks),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberSummary:
+    """Rows of replicate predictions, summed up.
+
+    `moments` are the sums of each segment by its name, or of all rows under None; `files` and
+    `warnings` are the inputs, and what is to be said of them.
+    """
+
+    members: Members
+    moments: Mapping[str | None, Moments]
+    counted: Counted
+    files: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def merge(self, *others: MemberSummary) -> MemberSummary:
+        """Return the summary of the rows of all."""
+        found: dict[str | None, list[Moments]] = {}
+        for part in (self, *others):
+            for name, own in part.moments.items():
+                found.setdefault(name, []).append(own)
+        moments = {name: merge_all(own) for name, own in found.items()}
+        counted = merge_all(part.counted for part in (self, *others))
+        return replace(self, moments=moments, counted=counted)
+
+    @property
+    def whole(self) -> Moments:
+        """The sums over all rows."""
+        return merge_all(self.moments.values())
+
+    def told(self) -> tuple[str, ...]:
+        """Return what the user has to be told."""
+        first, *others = self.members.names
+        twins = (
+            f"columns {first!r} and {name!r} are equal in every row: a member counted twice makes "
+            "the replicates look more alike than they are"
+            for name, equal in zip(others, self.counted.twins[1:], strict=True)
+            if equal
+        )
+        return (*self.warnings, *(remark.text for remark in self.counted.remarks), *twins)
+
+
+def read_vad_rows(
+    source: Source, options: VadOptions
+) -> tuple[MemberSummary, MemberSummary | None]:
+    """Go through the rows of a fit: those to shrink, and in tandem those like the training rows.
+
+    Raises `UsageError` for options that exclude each other and columns that are not there, `DataError`
+    for values that are missing, infinite, out of range or of the wrong type.
+    """
+    given = options.train_input
+    tandem = options.calibrator is not None or options.calibrated is not None
+    if tandem and given is None:
+        raise UsageError(
+            "after a calibrator lambda is that of the rows to shrink over that of rows like the "
+            "training rows; name these by --train-input."
+        )
+    if not tandem and given is not None:
+        raise UsageError("--train-input goes with --calibrator or --calibrated.")
+    train = None if given is None else source.beside(given, "--train-input")
+    names = member_names(source, options)
+    need_members(names, options)
+    test = _summarised(source, names, options)
+    if train is None:
+        return test, None
+    own = replace(options, members=names, calibrated=None, calibrator=None, train_input=None)
+    return test, _summarised(train, member_names(train, own), own)
+
+
+def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
+    """Return the columns of the replicates, first the one in service.
+
+    Raises `UsageError` for a pattern that matches nothing, a column of lists, a column in two roles.
+    """
+    found: dict[str, None] = {}
+    for pattern in options.names:
+        matched = match_columns(source, pattern, "--members")
+        if matched.nested:
+            raise UsageError(
+                f"--members {pattern!r} is a column of lists; give one column a member.",
+                column=matched.columns[0],
+            )
+        found |= dict.fromkeys(matched.columns)
+    # A pattern may match the column of another role; a name that was typed may not.
+    taken = dict.fromkeys(options.names, "--members")
+    for role in ("calibrated", "weight", "by"):
+        if (name := getattr(options, role)) is None:
+            continue
+        source.require([name], f"--{role}")
+        if name in taken:
+            raise UsageError(
+                f"column {name!r} is both {taken[name]} and --{role}; name two columns"
+            )
+        taken[name] = f"--{role}"
+        found.pop(name, None)
+    return tuple(found)
+
+
+def need_members(names: Sequence[str], options: VadOptions) -> None:
+    """Raise a `UsageError` for fewer replicates than the kind of replicates needs."""
+    least, what = 2, "at least two replicates of the predictor"
+    if options.replicates == "bootstrap":
+        least = 3
+        what = "the fit on all rows and at least two bootstrap refits (one shows no variance)"
+    if len(names) < least:
+        found = ", ".join(map(repr, names)) or "none"
+        raise UsageError(f"--members matches {found}; vad needs {what}.")
+
+
+def _summarised(source: Source, names: Sequence[str], options: VadOptions) -> MemberSummary:
+    """Return the summary of the rows of a source, gone through window by window."""
+    beside = [options.calibrated, options.weight, options.by]
+    if options.map is not None:  # what a calibrator reads beside the score
+        roles = options.map.columns.items()
+        others = [one.name for role, one in roles if role not in ("score", "label", "weight")]
+        source.require(others, "the calibrator (see calibkit show)")
+        beside += others
+    # In the order in which they are checked.
+    columns = list(dict.fromkeys([*names, *(name for name in beside if name is not None)]))
+    size = _ROWS if options.by is None else _SEGMENT_ROWS
+    if source.memory is not None:
+        room = source.memory.room // (_BYTES * len(columns) * (options.workers + 2))
+        size = max(_FEWEST_ROWS, min(size, room))
+
+    def work(window: Source) -> MemberSummary:
+        return _summary(window, columns, names, options)
+
+    found, dropped, remarks = None, 0, list[Remark]()
+    for part in work_through(options.workers, work, source.windows(columns, rows=size), columns):
+        if isinstance(part, NothingLeft):
+            dropped += part.rows or 0
+            remarks += part.remarks
+        else:
+            found = part if found is None else found.merge(part)
+    if found is None:
+        raise NothingLeft(source.parts[0].path, dropped, merge_remarks(remarks))
+    counted = msgspec.structs.replace(
+        found.counted,
+        remarks=merge_remarks((*found.counted.remarks, *remarks)),
+        rows_read=found.counted.rows_read + dropped,
+    )
+    return replace(found, counted=counted, files=tuple(source.paths), warnings=source.warnings)
+
+
+def _summary(
+    window: Source, columns: Sequence[str], names: Sequence[str], options: VadOptions
+) -> MemberSummary:
+    """Read and check the rows of a window, and return their summary."""
+    rows = read_rows(window, columns, missing=columns if options.on_missing == "drop" else ())
+    frame, where = rows.frame, rows.where
+    predictions = [_prediction(frame[name], where, options) for name in names]
+    used = {f"{place}": own for place, own in enumerate(predictions)}
+    if options.calibrated is not None:
+        used["fixed"] = score_column(frame[options.calibrated], where, "probability")
+    if options.weight is not None:
+        used["weight"] = weight_column(frame[options.weight], where)
+    order: Mapping[str | None, NDArray[np.int64] | slice] = {None: slice(None)}
+    if options.by is not None:
+        segments = read_segments(frame[options.by], where)
+        sizes = np.bincount(segments.code, minlength=len(segments.names))
+        rows_of = np.split(np.argsort(segments.code, kind="stable"), np.cumsum(sizes)[:-1])
+        order = dict(zip(segments.names, rows_of, strict=True))
+        # A number stands for a name, the same in any set of segments.
+        digests = [hashlib.blake2b(name.encode(), digest_size=6) for name in segments.names]
+        numbers = np.array([float(int.from_bytes(own.digest(), "big")) for own in digests])
+        used["by"] = numbers[segments.code]
+    if options.map is not None:
+        applier = calibrator_applier(cast(CalibratorModel, options.map))
+        request = Request(columns={"score": names[0]})
+        reads = applier.reads(window, request)
+        used["fixed"] = applier.values(frame, where, reads, request)[0].to_numpy()
+    twins = tuple(np.array_equal(predictions[0], own) for own in predictions)
+    members = Members(names=tuple(names), dtypes=tuple(str(own.dtype) for own in predictions))
+    fixed, weight = used.get("fixed"), used.get("weight")
+    if fixed is not None:
+        predictions.append(fixed)
+        members = msgspec.structs.replace(members, score_dtype=str(fixed.dtype))
+
+    def moments(own: NDArray[np.int64] | slice) -> Moments:
+        mass = None if weight is None else weight[own]
+        return sum_moments([one[own] for one in predictions], options, mass, extra="fixed" in used)
+
+    return MemberSummary(
+        members=members,
+        moments={name: moments(own) for name, own in order.items()},
+        counted=Counted(
+            rows=frame.height,
+            rows_read=rows.rows_read,
+            hash=data_hash(used),  # each column by its place
+            twins=twins,
+            remarks=rows.remarks,
+        ),
+    )
+
+
+def _prediction(column: pl.Series, where: RowFinder, options: VadOptions) -> Floats:
+    """Return predictions as their scale allows them."""
+    if measure(options.scale) == "probability":
+        return score_column(column, where, options.scale)
+    advice = "such numbers have squares that float64 does not hold; scale them down"
+    return numeric_column(column, where, low=-LARGEST, high=LARGEST, advice=advice)

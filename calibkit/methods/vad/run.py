@@ -19,15 +19,17 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from calibkit.columns.numeric import weightless
 from calibkit.columns.patterns import natural_key
+from calibkit.columns.rows import weightless
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel
-from calibkit.methods.vad.moments import Moments, first_of
-from calibkit.methods.vad.rows import (
+from calibkit.methods.vad.moments import (
     Counted,
+    Members,
     MemberSummary,
+    Moments,
+    first_of,
     member_names,
     need_members,
     read_vad_rows,
@@ -38,10 +40,16 @@ from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.runs import Fitted, Plan, provenance
-from calibkit.summaries.states import Shard, State, SummedState, from_plain, new_header
-
-KIND: Final = "vad"
+from calibkit.summaries.states import (
+    Fitted,
+    Plan,
+    Shard,
+    State,
+    SummedState,
+    from_plain,
+    new_header,
+    provenance,
+)
 
 _SEGMENT: Final = "segment"
 
@@ -81,25 +89,21 @@ def fit_vad(
             "the predictions vary; use vad without a calibrator",
             file=file,
         )
-    shaped: dict[str, Any] = {
-        "link": options.link,
-        "replicates": options.replicates,
-        "on_missing": options.on_missing,
-    }
+    names = ["link", "replicates", "on_missing", *(["min_rows"] if options.by is not None else [])]
+    shaped: dict[str, Any] = {name: getattr(options, name) for name in names}
     groups = None
     if options.by is not None:
-        shaped |= {"min_rows": options.min_rows}
         groups = _groups(test.moments, None if train is None else train.moments, options.min_rows)
     if train is not None:
         shaped |= {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
     model = VadModel(
         kind=VadModel.KIND,
         version=VadModel.VERSION,
-        columns=_columns_of(test, options),
+        columns=_columns_of(test.members, options),
         link=options.link,
         lambda_=pooled.lambda_,
         mean=pooled.mean,
-        members=list(test.names),
+        members=list(test.members.names),
         replicates=options.replicates,
         calibrator=None if options.map is None else options.map.as_dict(),
         groups=groups,
@@ -145,21 +149,21 @@ def _groups(
     return SegmentTable(min_rows=min_rows, values=values, pooled=pooled)
 
 
-def _columns_of(test: MemberSummary, options: VadOptions) -> dict[str, Column]:
+def _columns_of(members: Members, options: VadOptions) -> dict[str, Column]:
     """Return the columns by role: `score` is what a row is shrunk from."""
+    score = Column(members.names[0], dtype=members.dtypes[0], scale=options.scale)
     if options.calibrated is not None:
-        score = Column(options.calibrated, dtype=test.score_dtype, scale="probability")
-    else:
-        score = Column(test.names[0], dtype=test.dtypes[0], scale=options.scale)
+        score = Column(options.calibrated, dtype=members.score_dtype, scale="probability")
     beside = {"by": options.by, "weight": options.weight}
     return {"score": score} | {r: Column(name) for r, name in beside.items() if name is not None}
 
 
 def _warnings(model: VadModel) -> Iterator[str]:
     groups = model.groups
-    fits = [model.fit, *([] if groups is None else (one.fit for one in groups.values.values()))]
-    names = ["", *([] if groups is None else (f"--by {name}: " for name in groups.values))]
-    for where, (shrinkage, _), fit in zip(names, model.lines(), fits, strict=True):
+    own = {} if groups is None else groups.values
+    said = {"": (model.lambda_, model.fit)}
+    said |= {f"--by {name}: ": (segment.lambda_, segment.fit) for name, segment in own.items()}
+    for where, (shrinkage, fit) in said.items():
         if shrinkage < 0:
             yield (
                 f"{where}lambda is {shrinkage:.4g}, below 0: the replicates differ more than the "
@@ -192,21 +196,18 @@ def state(options: VadOptions, source: Source) -> State:
     train = None
     if other is not None:
         sums = _table(other).to_dict(as_series=False)
-        train = Train(names=other.names, dtypes=other.dtypes, summed=other.counted, sums=sums)
-    columns = {role: own.name for role, own in _columns_of(test, options).items()}
+        train = Train(**msgspec.structs.asdict(other.members), summed=other.counted, sums=sums)
+    columns = {role: own.name for role, own in _columns_of(test.members, options).items()}
     problem = Problem(
+        **msgspec.structs.asdict(test.members),
         asked=plain(replace(options, train_input=None, threads=None)),
-        names=test.names,
-        dtypes=test.dtypes,
-        score_dtype=test.score_dtype,
         train=train,
         makers=makers_in(source, columns),
     )
     files = test.files if options.provenance == "names" else ()
     shard = Shard(test.counted.hash, test.counted.rows_read, tuple(files))
-    return VadState(
-        new_header(KIND, msgspec.to_builtins(problem), [shard]), pl.DataFrame(), summary=test
-    )
+    header = new_header(VadModel.KIND, msgspec.to_builtins(problem), [shard])
+    return VadState(header, pl.DataFrame(), summary=test)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
@@ -218,23 +219,17 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
     return fitted
 
 
-class Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Train(Members, frozen=True, kw_only=True):
     """The rows of the training distribution; `sums` are the columns of a table."""
 
-    names: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    score_dtype: None = None
     summed: Counted
     sums: dict[str, list[str | None]]
 
 
-class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Problem(Members, frozen=True, kw_only=True):
     """What shapes the model, apart from the rows; `asked` are the options."""
 
     asked: dict[str, Any]
-    names: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    score_dtype: str | None
     train: Train | None
     makers: dict[str, str]
 
@@ -265,8 +260,8 @@ class VadState(SummedState):
         """
         problem = from_plain(self.header.options, Problem, self.path)
         options = options_from_plain(problem.asked, VadOptions, self.path)
-        files = tuple(sorted({name for shard in self.header.shards for name in shard.files}))
-        files = files or (self.path,)
+        named = {name for shard in self.header.shards for name in shard.files}
+        files = tuple(sorted(named)) or (self.path,)
         if self.summary is not None:
             test = replace(self.summary, files=files, warnings=())
         else:
@@ -292,17 +287,17 @@ def _table(summary: MemberSummary) -> pl.DataFrame:
 def _summary(
     table: pl.DataFrame,
     counted: Counted,
-    columns: Problem | Train,
+    members: Members,
     options: VadOptions,
     files: tuple[str, ...],
 ) -> MemberSummary:
     """Return the summary whose sums a table holds, after checking all of it."""
-    members = len(columns.names)
-    size = members + (columns.score_dtype is not None) + 4
+    count = len(members.names)
+    size = count + (members.score_dtype is not None) + 4
     expected = [_SEGMENT, *(f"sum_{place}" for place in range(size))]
     if sorted(table.columns) != sorted(expected) or not table.height:
         raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
-    if len(columns.dtypes) != members or len(counted.twins) != members:
+    if len(members.dtypes) != count or len(counted.twins) != count:
         raise ModelError("a damaged state: it has not as many columns as it says")
     if not 1 <= counted.rows <= counted.rows_read or not _HASH.fullmatch(counted.hash):
         raise ModelError("a damaged state: impossible numbers of rows, or no hash of them")
@@ -312,17 +307,10 @@ def _summary(
         weight, clipped, *_, squares, spread = sums
         if not 0 <= clipped <= weight or min(squares, spread) < 0:
             raise ModelError("a damaged state: sums that no rows have")
-        moments[name] = Moments(members, first_of(options), sums)
+        moments[name] = Moments(count, first_of(options), sums)
     if len(moments) != table.height or (None in moments) == (options.by is not None):
         raise ModelError("a damaged state: segments that are not those of one column")
-    return MemberSummary(
-        names=columns.names,
-        dtypes=columns.dtypes,
-        score_dtype=columns.score_dtype,
-        moments=moments,
-        counted=counted,
-        files=files,
-    )
+    return MemberSummary(members=members, moments=moments, counted=counted, files=files)
 
 
 def _whole(text: object) -> int:

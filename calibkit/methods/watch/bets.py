@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.numerics.roots import rising_root
+from calibkit.numerics.solve import rising_root
 
 Floats = NDArray[np.float64]
 
@@ -65,9 +65,7 @@ class Promise:
     @property
     def stakes(self) -> Floats:
         """What is bet: shares of the stake with which one row could lose all."""
-        room = 1.0 - self.bound if self.at_least else self.bound
-        stakes: Floats = FRACTIONS / (self.most * room)
-        return stakes
+        return FRACTIONS / (self.most * (1.0 - self.bound if self.at_least else self.bound))
 
     def parts(self, cells: Cells) -> list[tuple[float, float, int]]:
         """Return what the rate is a weighted mean of: weight and value of rows, and how many rows.
@@ -91,12 +89,12 @@ class Promise:
         return [(sign * w * (self.bound - value), rows) for w, value, rows in self.parts(cells)]
 
 
-def night_logs(promise: Promise, cells: Cells) -> Floats:
-    """Return by how much a night multiplies the capital at each stake, as logarithms."""
-    stakes = promise.stakes
-    found = np.zeros(stakes.size)
-    for payoff, rows in promise.payoffs(cells):
-        found += rows * np.log1p(stakes * payoff)
+def night_logs(promise: Promise, cells: Cells) -> Floats | None:
+    """Return by how much a night multiplies the capital at each stake, as logarithms; None: by 1."""
+    stakes, payoffs = promise.stakes, promise.payoffs(cells)
+    if not any(rows for _, rows in payoffs):
+        return None
+    found: Floats = np.add.reduce([rows * np.log1p(stakes * payoff) for payoff, rows in payoffs])
     return found
 
 
@@ -142,12 +140,7 @@ def capital(log: float) -> float:
 
 def evidence(promise: Promise, nights: Sequence[Cells]) -> Evidence:
     """Return the evidence against a promise after each of some nights, in their order."""
-    told = [any(rows for _, rows in promise.payoffs(cells)) for cells in nights]
-    steps = [
-        night_logs(promise, cells) if some else None
-        for cells, some in zip(nights, told, strict=True)
-    ]
-    return mixture(steps, FRACTIONS.size)
+    return mixture([night_logs(promise, cells) for cells in nights], FRACTIONS.size)
 
 
 def mixture(steps: Sequence[Floats | None], bets: int) -> Evidence:

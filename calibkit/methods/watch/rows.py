@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.numeric import as_fitted, label_column, weight_column
 from calibkit.columns.rows import (
     Remark,
     RowFinder,
+    as_fitted,
     is_text,
+    label_column,
     merge_remarks,
     missing_mask,
     present_in,
+    refuse_missing,
+    weight_column,
 )
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.watch import covariates
-from calibkit.methods.watch.residuals import BINS, counted, edges_of
-from calibkit.methods.watch.state import Calendar, Night, Shard, period_at, table_of
-from calibkit.models.applier import Reads, Request
-from calibkit.models.kinds import KINDS
+from calibkit.methods.watch import bins
+from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
+from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
-from calibkit.numerics.row_hash import hash_rows, hash_text
+from calibkit.numerics.hashes import hash_rows, hash_text, merge_hashes
 from calibkit.options.watch import WatchOptions
 
 Places = NDArray[np.int64]
@@ -38,9 +40,10 @@ MOST_WEIGHTS = 100
 #: What the applier of a boundary that draws adds: the chance that a row is selected.
 _CHANCE = "decision_probability"
 
-
 #: What is said of rows without a label, where drift is not watched and where it is.
 _UNLABELLED = ("without a label left out (--unlabelled drop)", "without a label, for drift alone")
+
+_KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,8 @@ class Reading:
     request: Request
     reads: Reads
     calendar: Calendar
-    edges: NDArray[np.float64]
     labelled: bool
-    outlines: dict[str, covariates.Outline]
+    outlines: dict[str, bins.Outline]
 
     @property
     def columns(self) -> dict[str, str]:
@@ -69,37 +71,36 @@ class Reading:
         beside = {role: name for role, name in named.items() if name is not None}
         return {**self.reads.needed, **beside}
 
-    def begun(self) -> Counted:
-        """Return a night of which nothing is counted yet."""
-        scores = np.zeros((BINS * self.options.calibration, 3), np.int64)
-        return Counted(scores, np.zeros((len(self.outlines), BINS), np.int64))
+    def night(self, place: int, rows: int, total: int, **counted: Any) -> Night:
+        """Return rows of a night, of which so many have a label, with the sum of their hashes."""
+        night = Night(
+            period_at(place, self.calendar),
+            cells=(),
+            shards=(Shard(hash_text(total), rows),),
+            scores=((0, 0, 0),) * (bins.BINS * self.options.calibration),
+            drift=((0,) * bins.BINS,) * len(self.outlines),
+        )
+        return msgspec.structs.replace(night, **counted)
 
-
-@dataclass
-class Counted:
-    """What was counted of a night: rows by chance, weight and label, and the sum of their hashes.
-
-    `drift` has the rows of each bin, a line a column that is watched for it.
-    """
-
-    scores: NDArray[np.int64]
-    drift: NDArray[np.int64]
-    cells: Counter[tuple[float, float, int]] = field(default_factory=Counter)
-    total: int = 0
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return sum(self.cells.values())
-
-    def night(self, period: str | int, *, weighted: bool) -> Night:
-        """Return this as a night of one shard."""
-        kinds = {(chance, weight) for chance, weight, _ in self.cells}
-        cells, weights = table_of({k: (self.cells[*k, 0], self.cells[*k, 1]) for k in kinds})
-        scores = tuple(map(tuple, self.scores.tolist()))
-        drift = tuple(map(tuple, self.drift.tolist()))
-        shards = (Shard(hash_text(self.total), self.rows),)
-        return Night(period, cells, shards, scores, weights if weighted else (), drift)
+    def places(self, name: str | None, frame: pl.DataFrame, where: RowFinder) -> Places:
+        """Return the place in time of each night of a column, 0 without one; refuse what is none."""
+        if name is None:
+            return np.zeros(frame.height, np.int64)
+        column = frame[name]
+        refuse_missing(column, where, "no night", empty=True)
+        kind = column.dtype
+        if self.calendar == "integer":
+            places = column.cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
+        elif is_text(kind):
+            days = column.cast(pl.String).str.strip_chars().str.slice(0, 10)
+            places = days.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
+        elif kind == pl.Date or isinstance(kind, pl.Datetime):
+            places = column.cast(pl.Date).to_physical().cast(pl.Int64)
+        else:
+            where.refuse(column, None, f"type {kind} is no night", _KINDS)
+        if places.null_count():
+            where.refuse(column, places.is_null().to_numpy(), "no night", _KINDS)
+        return places.to_numpy()
 
 
 def plan(options: WatchOptions, source: Source) -> Reading:
@@ -127,13 +128,9 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     if not (options.drift and options.unlabelled == "drop"):
         beside = " (--unlabelled drop needs none)" if options.drift else ""
         source.require([options.label], f"--label{beside}")
-    for name, flag in (
-        (options.weight, "--weight"),
-        (options.period, "--period"),
-        (options.labelled_at, "--labelled-at"),
-    ):
-        if name is not None:
-            source.require([name], flag)
+    for role in ("weight", "period", "labelled_at"):
+        if (name := getattr(options, role)) is not None:
+            source.require([name], f"--{role.replace('_', '-')}")
     check_makers(model, options.elsewhere, source)
     scale = model.columns["score"].scale
     if options.calibration and scale not in (None, "probability"):
@@ -141,10 +138,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             f"--calibration judges probabilities, and the model's score is of --scale {scale}; leave "
             "it out, or watch a boundary that was fitted on calibrated scores."
         )
-    known = covariates.outlines(model) if options.drift else {}
+    known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
     calendar = _calendar(options, source)
-    return Reading(options, applier, request, reads, calendar, edges_of(model), labelled, outlines)
+    return Reading(options, applier, request, reads, calendar, labelled, outlines)
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
@@ -166,81 +163,74 @@ def _calendar(options: WatchOptions, source: Source) -> Calendar:
     return next(iter(found.values()), "run")
 
 
-def count(
-    reading: Reading, source: Source, rows: int | None = None
-) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
-    """Return the nights of the inputs, in order, and what there is to say of rows that do not count.
-
-    So many rows are read at a time; None: as many as memory allows.
-    """
+def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
+    """Return the nights of the inputs, in order, and what there is to say of rows that do not count."""
     columns = list(dict.fromkeys([*reading.columns.values(), *reading.reads.optional]))
-    nights: dict[int, Counted] = {}
+    parts: dict[int, list[Night]] = {}
     remarks, tonight = list[Remark](), list[int]()
-    for window in source.windows(columns, rows=rows):
-        remarks += _count_window(reading, window, columns, nights, tonight)
+    for window in source.windows(columns):
+        frame, where = window.read(columns), RowFinder(window)
+        tonight += _latest(reading, frame, where)
+        if reading.options.drift:
+            for place, night in _drifted(reading, frame, where):
+                parts.setdefault(place, []).append(night)
+        kept = _counting(reading, frame, remarks)
+        if kept.size:
+            for place, night in _labelled(reading, frame[kept], where.only(kept)):
+                parts.setdefault(place, []).append(night)
+    nights = {place: _one(parts[place]) for place in sorted(parts)}
     if tonight:
-        young = sum(nights.pop(place).rows for place in sorted(nights) if place > max(tonight))
+        young = sum(nights.pop(place).rows for place in [*nights] if place > max(tonight))
         remarks.append(
             Remark("", "row", "younger than --maturity left out, for a later night", young)
         )
-    weighted = reading.options.weight is not None
-    for night in nights.values():
-        kinds = len({weight for _, weight, _ in night.cells})
-        if kinds > MOST_WEIGHTS:
-            raise DataError(
-                f"{source.parts[0].path}: column {reading.options.weight!r} holds {kinds:,} weights in "
-                f"a night, and a state keeps {MOST_WEIGHTS} at most: draw rows to be labelled with "
-                "fewer different chances, such as one a range of the score",
-                file=source.parts[0].path,
-                column=reading.options.weight,
-            )
-    found = (
-        nights[place].night(period_at(place, reading.calendar), weighted=weighted)
-        for place in sorted(nights)
-    )
-    return tuple(found), tuple(one for one in merge_remarks(remarks) if one.count)
+    most = max((len(set(night.weights)) for night in nights.values()), default=0)
+    if most > MOST_WEIGHTS:
+        raise DataError.of(
+            source.parts[0].path,
+            f"column {reading.options.weight!r} holds {most:,} weights in a night, and a state keeps "
+            f"{MOST_WEIGHTS} at most: draw rows to be labelled with fewer different chances, such as "
+            "one a range of the score",
+            column=reading.options.weight,
+        )
+    return tuple(nights.values()), tuple(one for one in merge_remarks(remarks) if one.count)
 
 
-def _count_window(
-    reading: Reading,
-    window: Source,
-    columns: list[str],
-    nights: dict[int, Counted],
-    tonight: list[int],
-) -> list[Remark]:
-    """Add the rows of a window to the nights; return what is to be said of others.
+def _one(parts: list[Night]) -> Night:
+    """Return the parts of a night as those of one shard."""
+    night = parts[0].merge(*parts[1:])
+    whole = Shard(merge_hashes(shard.data_hash for shard in night.shards), night.rows)
+    return msgspec.structs.replace(night, shards=(whole,))
 
-    `tonight` gets the last night that the window knows of, where rows wait to be of age.
-    """
-    options, calendar = reading.options, reading.calendar
-    frame, where = window.read(columns), RowFinder(window)
-    arrival = options.labelled_at or options.period
-    tonight += _latest(reading, frame, where)
-    remarks = []
+
+def _counting(reading: Reading, frame: pl.DataFrame, remarks: list[Remark]) -> Places:
+    """Return the rows that count as labelled, and remark on the others."""
+    options = reading.options
     present = present_in([frame[name] for name in reading.reads.needed.values()])
-    labelled_at = None if options.labelled_at is None else _there(frame[options.labelled_at])
+    arrived = None if options.labelled_at is None else _there(frame[options.labelled_at])
     labelled = None
     if not reading.labelled:
         labelled = np.zeros(frame.height, np.bool_)
     elif options.unlabelled == "drop":
         labelled = _there(frame[options.label])
-    if options.drift:
-        own = np.arange(frame.height) if present is None else np.flatnonzero(present)
-        _count_drift(reading, frame[own], replace(where, kept=own), nights)
     kept = np.arange(frame.height)
     for mask, after in (
         (present, "without a value that the boundary reads left out"),
-        (labelled_at, "whose label has not arrived left out"),
+        (arrived, "whose label has not arrived left out"),
         (labelled, _UNLABELLED[options.drift]),
     ):
         if mask is not None:
             left = kept[mask[kept]]
             remarks.append(Remark("", "row", after, kept.size - left.size))
             kept = left
-    if not kept.size:
-        return remarks
-    if kept.size < frame.height:
-        frame, where = frame[kept], replace(where, kept=kept)
+    return kept
+
+
+def _labelled(
+    reading: Reading, frame: pl.DataFrame, where: RowFinder
+) -> Iterator[tuple[int, Night]]:
+    """Yield the nights of labelled rows, with their places."""
+    options = reading.options
     label, _ = label_column(
         frame[options.label], where, positive=options.positive, must_occur=False
     )
@@ -252,73 +242,71 @@ def _count_window(
     selected: pl.Series = added[_CHANCE if _CHANCE in added else "decision"]
     chance = selected.cast(pl.Float64).to_numpy()
     # A row counts on the night its label arrived, and with an age to wait for when it is of age.
-    places = np.zeros(frame.height, np.int64)
-    if arrival is not None:
-        places = places_of(frame[arrival], where, calendar)
-    if options.maturity is not None and options.period is not None:
-        of_age = places_of(frame[options.period], where, calendar) + options.maturity
-        places = of_age if options.labelled_at is None else np.maximum(places, of_age)
+    places = reading.places(options.labelled_at or options.period, frame, where)
+    if options.maturity is not None:
+        places = np.maximum(places, reading.places(options.period, frame, where) + options.maturity)
     used = frame.select(
         *(pl.col(name).alias(role) for role, name in reading.reads.needed.items()),
         *(pl.col(name).alias(f"by {name}") for name in reading.reads.optional),
     ).with_columns(label=pl.Series(label))
     if options.weight is not None:
         used = used.with_columns(weight=pl.Series(weight))
-    score = None
+    score, edges = np.empty(0), bins.edges_of(options.fitted)
     if options.calibration:
-        column = reading.request.columns.get("score", options.fitted.columns["score"].name)
-        score = as_fitted(options.fitted.columns["score"], frame[column], where)
+        column = frame[reading.reads.needed["score"]]
+        score = as_fitted(options.fitted.columns["score"], column, where)
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
-        night = nights.setdefault(place, reading.begun())
-        kinds = np.stack([chance[own], weight[own], label[own]])
-        alike = np.unique(kinds, axis=1, return_counts=True)
-        for (share, mass, positive), times in zip(
-            alike[0].T.tolist(), alike[1].tolist(), strict=True
-        ):
-            night.cells[share, mass, int(positive)] += times
-        night.total += hash_rows(used[own])
-        if score is not None:
-            night.scores = counted(score[own], label[own], reading.edges) + night.scores
-    return remarks
+        kinds, code = np.unique(np.stack([chance[own], weight[own]]), axis=1, return_inverse=True)
+        counts = np.zeros((kinds.shape[1], 2), np.int64)
+        np.add.at(counts, (code.ravel(), label[own]), 1)
+        alike = list(zip(*kinds.tolist(), *counts.T.tolist(), strict=True))
+        counted: dict[str, Any] = {"cells": tuple((c, out, hit) for c, _, out, hit in alike)}
+        if options.weight is not None:
+            counted["weights"] = tuple(mass for _, mass, _, _ in alike)
+        if options.calibration:
+            scores = bins.calibration_counts(score[own], label[own], edges)
+            counted["scores"] = tuple(map(tuple, scores.tolist()))
+        yield place, reading.night(place, own.size, hash_rows(used[own]), **counted)
 
 
 def _latest(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> list[int]:
     """Return the last night that rows know of, where some wait to be of age."""
-    options = reading.options
+    options, found = reading.options, list[int]()
     if options.maturity is None:
-        return []
-    clocks = {options.labelled_at or options.period, options.period if options.drift else None}
-    found = []
-    for name in clocks - {None}:
-        column = frame[str(name)]
-        known = np.flatnonzero(_there(column))
+        return found
+    names = {options.labelled_at or options.period}
+    if options.drift:
+        names.add(options.period)
+    for name in names:
+        known = np.flatnonzero(_there(frame[str(name)]))
         if known.size:
-            own = places_of(column.gather(known), replace(where, kept=known), reading.calendar)
-            found.append(int(own.max()))
+            found.append(int(reading.places(name, frame[known], where.only(known)).max()))
     return found
 
 
-def _count_drift(
-    reading: Reading, frame: pl.DataFrame, where: RowFinder, nights: dict[int, Counted]
-) -> None:
-    """Add rows to the bins of their own nights, whether they have a label or not."""
-    places = np.zeros(frame.height, np.int64)
-    if reading.options.period is not None:
-        places = places_of(frame[reading.options.period], where, reading.calendar)
+def _drifted(
+    reading: Reading, frame: pl.DataFrame, where: RowFinder
+) -> Iterator[tuple[int, Night]]:
+    """Yield the nights of rows, whether they have a label or not, by the bins of what is watched."""
+    needed = reading.reads.needed
+    present = present_in([frame[name] for name in needed.values()])
+    if present is not None:
+        frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
+    places = reading.places(reading.options.period, frame, where)
     columns = reading.options.fitted.columns
     values = {
-        role: as_fitted(
-            columns[role], frame[reading.reads.needed[role]], where, finite=role != "score"
-        )
+        role: as_fitted(columns[role], frame[needed[role]], where, finite=role != "score")
         for role in reading.outlines
     }
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
-        night = nights.setdefault(place, reading.begun())
-        for line, (role, outline) in enumerate(reading.outlines.items()):
-            night.drift[line] += covariates.counted(values[role][own], outline.edges)
-        night.total += hash_rows(pl.DataFrame({role: all_[own] for role, all_ in values.items()}))
+        watched = {role: column[own] for role, column in values.items()}
+        drift = tuple(
+            tuple(bins.drift_counts(watched[role], outline.edges).tolist())
+            for role, outline in reading.outlines.items()
+        )
+        yield place, reading.night(place, 0, hash_rows(pl.DataFrame(watched)), drift=drift)
 
 
 def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.float64]:
@@ -338,26 +326,3 @@ def _there(column: pl.Series) -> NDArray[np.bool_]:
     """Return which rows of a column have a value."""
     absent = missing_mask(column, empty=True)
     return np.ones(len(column), np.bool_) if absent is None else ~absent
-
-
-def places_of(column: pl.Series, where: RowFinder, calendar: Calendar) -> Places:
-    """Return the place in time of each night of a column; refuse what is none."""
-    absent = missing_mask(column, empty=True)
-    if absent is not None:
-        where.refuse(column, absent, "no night", "fill these rows, or leave them out")
-    kind = column.dtype
-    if calendar == "integer":
-        places = column.cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
-    elif is_text(kind):
-        days = column.cast(pl.String).str.strip_chars().str.slice(0, 10)
-        places = days.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
-    elif kind == pl.Date or isinstance(kind, pl.Datetime):
-        places = column.cast(pl.Date).to_physical().cast(pl.Int64)
-    else:
-        where.refuse(column, None, f"type {kind} is no night", _KINDS)
-    if places.null_count():
-        where.refuse(column, places.is_null().to_numpy(), "no night", _KINDS)
-    return places.to_numpy()
-
-
-_KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.files.told import Told, together
 from calibkit.methods.watch.bets import PROMISES, Cells, Promise
-from calibkit.methods.watch.residuals import BINS, UNIT
+from calibkit.methods.watch.bins import BINS, UNIT
 from calibkit.models.model import canonical_text, decode_as
 
 MAGIC: Final = "calibkit watch"
@@ -92,13 +92,14 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
                 found[kind] = (below + negatives, above + positives)
         cells, weights = table_of(found)
         shards = tuple(sorted(shard for part in parts for shard in part.shards))
-        together = zip(*(part.scores for part in parts), strict=True)
-        bins = (zip(*own, strict=True) for own in together)
-        scores = tuple((sum(rows), sum(hits), sum(units)) for rows, hits, units in bins)
         weighted = weights if any(part.weights for part in parts) else ()
-        columns = zip(*(part.drift for part in parts), strict=True)
-        drift = tuple(tuple(map(sum, zip(*column, strict=True))) for column in columns)
+        scores, drift = _added(p.scores for p in parts), _added(p.drift for p in parts)
         return Night(self.period, cells, shards, scores, weighted, drift)
+
+
+def _added(tables: Iterable[tuple[tuple[int, ...], ...]]) -> tuple[Any, ...]:
+    """Return the sums of tables of one shape, number by number."""
+    return tuple(tuple(map(sum, zip(*lines, strict=True))) for lines in zip(*tables, strict=True))
 
 
 def table_of(counts: Cells) -> tuple[tuple[tuple[float, int, int], ...], tuple[float, ...]]:
@@ -182,10 +183,9 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             raise ModelError("a damaged state of a watch: its largest weight is none")
         if any(len(rows) != BINS or not sum(rows) for rows in self.drift.values()):
             raise ModelError("a damaged state of a watch: its fitting rows")
-        bins = BINS if self.calibration else 0
+        bins, most = BINS * self.calibration, self.max_weight or 1.0
         for night in self.nights:
             counted = sum(negatives + positives for _, negatives, positives in night.cells)
-            most = self.max_weight or 1.0
             if (
                 counted != night.rows
                 or len(night.weights) != (0 if self.max_weight is None else len(night.cells))
@@ -237,9 +237,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     def _without_past(self, fresh: Sequence[Night]) -> tuple[list[Night], int]:
         """Return nights without drift on those that are over, and how many rows these had."""
-        begun = (
-            self.last if self.last is not None and any(map(sum, self.nights[-1].drift)) else None
-        )
+        begun = self.last if self.nights and any(map(sum, self.nights[-1].drift)) else None
         newest = max((place_of(night.period) for night in fresh), default=0)
         found, over = list[Night](), 0
         for night in fresh:
@@ -265,18 +263,8 @@ def new_state(
 ) -> WatchState:
     """Return a state before its first night."""
     bounds = {promise.name: promise.bound for promise in promises}
-    return WatchState(
-        MAGIC,
-        VERSION,
-        model,
-        bounds,
-        confidence,
-        calendar,
-        maturity,
-        calibration=calibration,
-        max_weight=max_weight,
-        drift=drift or {},
-    )
+    head = MAGIC, VERSION, model, bounds, confidence, calendar, maturity
+    return WatchState(*head, (), calibration, max_weight, drift or {})
 
 
 def read_state(data: bytes, file: str | None = None) -> WatchState:
@@ -299,19 +287,12 @@ def read_state(data: bytes, file: str | None = None) -> WatchState:
 
 def refuse_other(found: WatchState, wanted: WatchState, file: str) -> None:
     """Raise `ModelError` where a state is of another model, bound, confidence or way to count."""
-    for what, mine, yours in (
-        ("model", wanted.model, found.model),
-        ("bound", _bounds(wanted), _bounds(found)),
-        ("confidence", f"{wanted.confidence:g}", f"{found.confidence:g}"),
-        ("kind of night", wanted.calendar, found.calendar),
-        ("maturity", wanted.maturity, found.maturity),
-        ("largest weight", wanted.max_weight, found.max_weight),
-    ):
-        if mine != yours:
-            here, there = ("none" if own is None else own for own in (mine, yours))
+    here, there = _asked(wanted), _asked(found)
+    for what, mine in here.items():
+        if mine != there[what]:
             raise ModelError(
-                f"{file}: a state of another {what}: {there} there, {here} here; evidence does not "
-                "carry over: name another file by --state to begin anew",
+                f"{file}: a state of another {what}: {there[what]} there, {mine} here; evidence does "
+                "not carry over: name another file by --state to begin anew",
                 file=file,
             )
 
@@ -356,7 +337,15 @@ def period_at(place: int, calendar: Calendar) -> str | int:
     return date.fromordinal(place + _EPOCH).isoformat() if calendar == "date" else place
 
 
-def _bounds(state: WatchState) -> str:
-    texts = [promise.text for promise in state.tested]
+def _asked(state: WatchState) -> dict[str, object]:
+    """Return what is watched and how, by what messages call it."""
     more = {"calibration": state.calibration, "drift": bool(state.drift)}
-    return ", ".join([*texts, *(name for name, watched in more.items() if watched)])
+    texts = [promise.text for promise in state.tested]
+    return {
+        "model": state.model,
+        "bound": ", ".join([*texts, *(name for name, watched in more.items() if watched)]),
+        "confidence": f"{state.confidence:g}",
+        "kind of night": state.calendar,
+        "maturity": state.maturity,
+        "largest weight": "none" if state.max_weight is None else state.max_weight,
+    }

@@ -16,11 +16,11 @@ import polars as pl
 from calibkit.columns.rows import Remark
 from calibkit.errors import UsageError
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN, find_files, read_bytes
+from calibkit.files.paths import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
-from calibkit.methods.watch import covariates, residuals
+from calibkit.methods.watch import bins
 from calibkit.methods.watch.bets import (
     PROMISES,
     Estimate,
@@ -62,20 +62,10 @@ _CONFIDENCE = 0.95
 
 #: The columns of `Watched.history`.
 HISTORY: Final = pl.Schema(
-    {
-        "promise": pl.String,
-        "period": pl.String,
-        "night": pl.Int64,
-        "bound": pl.Float64,
-        "rate": pl.Float64,
-        "rows": pl.Int64,
-        "estimate": pl.Float64,
-        "low": pl.Float64,
-        "high": pl.Float64,
-        "e_value": pl.Float64,
-        "threshold": pl.Float64,
-        "refuted": pl.Boolean,
-    }
+    dict.fromkeys(("promise", "period"), pl.String)
+    | {"night": pl.Int64, "bound": pl.Float64, "rate": pl.Float64, "rows": pl.Int64}
+    | dict.fromkeys(("estimate", "low", "high", "e_value", "threshold"), pl.Float64)
+    | {"refuted": pl.Boolean}
 )
 
 
@@ -115,6 +105,17 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """What is promised, in a few words."""
         return self.name if self.name == CALIBRATION else Promise(self.name, self.bound).text
+
+    @property
+    def worst(self) -> float | None:
+        """The end of the confidence sequence on the side of the bound."""
+        return self.high if self.name == "fpr" else self.low
+
+    def kept_by(self, value: float) -> bool:
+        """Return whether a rate keeps the promise; of calibration only the evidence says it."""
+        if self.name == CALIBRATION:
+            return True
+        return value <= self.bound if self.name == "fpr" else value >= self.bound
 
 
 class Drifted(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,16 +206,12 @@ class Watched(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Return ``watch.json`` as plain dictionaries."""
+        names = ("alarm", "tests", "period", "advice", "rows", "drift")
         content = WatchFile(
-            alarm=self.alarm,
-            tests=self.tests,
-            period=self.period,
-            advice=self.advice,
+            **{name: getattr(self, name) for name in names},
             confidence=self.state.confidence,
             nights=len(self.state.nights),
-            rows=self.rows,
             calibkit=__version__,
-            drift=self.drift,
         )
         found: dict[str, Any] = msgspec.to_builtins(content)
         return found
@@ -226,29 +223,16 @@ class Watched(Shown):
         nights until then, and ``refuted`` says whether the evidence had reached ``threshold``.  What no
         row says is null.
         """
-        alpha, bets = _alpha(self.state), _bets(self.state)
-        nights, rows = self.state.nights, list[dict[str, Any]]()
-        for bet, test in zip(bets, self.tests, strict=True):
-            at = bet.proof.passed(1.0 / alpha)
-            for place, night in enumerate(nights):
-                so_far = bet.rate(slice(place + 1))
-                rows.append(
-                    {
-                        "promise": test.text,
-                        "period": str(night.period),
-                        "night": place + 1,
-                        "bound": bet.bound,
-                        "rate": bet.rate(slice(place, place + 1)).value,
-                        "rows": so_far.rows,
-                        "estimate": so_far.value,
-                        "low": so_far.low,
-                        "high": so_far.high,
-                        "e_value": capital(bet.proof.logs[place]),
-                        "threshold": 1.0 / alpha,
-                        "refuted": at is not None and place >= at,
-                    }
-                )
-        return pl.DataFrame(rows, schema=HISTORY)
+        rows = list[tuple[Any, ...]]()
+        for bet, test in zip(_bets(self.state), self.tests, strict=True):
+            at = bet.proof.passed(test.threshold)
+            for place, night in enumerate(self.state.nights):
+                alone, all_ = bet.rate(slice(place, place + 1)), bet.rate(slice(place + 1))
+                refuted = at is not None and place >= at
+                proof = capital(bet.proof.logs[place]), test.threshold, refuted
+                seen = alone.value, all_.rows, all_.value, all_.low, all_.high
+                rows.append((test.text, str(night.period), place + 1, bet.bound, *seen, *proof))
+        return pl.DataFrame(rows, HISTORY, orient="row")
 
     @property
     def metrics(self) -> Metrics:
@@ -275,16 +259,10 @@ class Watched(Shown):
 def watch(options: WatchOptions, source: Source) -> Watched:
     """Add new rows to what was counted, and test all promises; nothing is written.
 
-    Parameters
-    ----------
-    options
-        The boundary, its promises, and the file of the state; without that file a state begins.
-    source
-        New rows, of the last night and later ones.
-
-    Raises `UsageError`: nothing that is promised, a column that is not there; `ModelError`: a state
-    of another model, bound or confidence; rows of a night before the last; `DataError`: values out
-    of range or of the wrong type.
+    The rows are of the last night and later ones; without the file of a state one begins.  Raises
+    `UsageError`: nothing that is promised, a column that is not there; `ModelError`: a state of another
+    model, bound or confidence; rows of a night before the last; `DataError`: values out of range or of
+    the wrong type.
     """
     planned = plan(options, source)
     state = current(options, planned)
@@ -299,7 +277,8 @@ def watch(options: WatchOptions, source: Source) -> Watched:
         known = bool(state.nights) and night.shards[0] in state.nights[-1].shards
         place = (state.last or 0) + (not known)
         nights = (msgspec.structs.replace(night, period=place),)
-    state, again, over = state.add(nights, late=options.late)
+    late = options.labelled_at is not None or options.maturity is not None
+    state, again, over = state.add(nights, late=late)
     if over:
         remarks = (*remarks, Remark("", "row", "of nights that are over left out of drift", over))
     text = together([(options.state, state.text), (source.parts[0].path, source.told)])
@@ -312,11 +291,9 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
 
     Raises `ModelError` for no state and one of another model, bound or confidence.
     """
-    promises, confidence = promised(options)
     fresh = new_state(
         model_hash(options.fitted),
-        promises,
-        confidence,
+        *promised(options),
         calendar=planned.calendar,
         maturity=options.maturity or 0,
         calibration=options.calibration,
@@ -335,16 +312,15 @@ def promised(options: WatchOptions) -> tuple[list[Promise], float]:
 
     Raises `UsageError` for a model without a promise that rows could refute one by one.
     """
-    fit = getattr(options.fitted, "fit", None)
-    certificate = getattr(fit, "certificate", None)
-    named = {name: float(bound) for name, bound in options.named.items()}
-    found = named or _own(options)
+    model: Any = options.fitted
+    certificate = model.fit.certificate
+    asked = {"precision": options.precision, "recall": options.recall, "fpr": options.fpr}
+    named = {name: float(bound) for name, bound in asked.items() if bound is not None}
+    found, confidence = named or _own(options), _CONFIDENCE
     if options.confidence is not None:
         confidence = float(options.confidence)
     elif certificate is not None and not named:
         confidence = float(decimal_bound(certificate.confidence))
-    else:
-        confidence = _CONFIDENCE
     return [Promise(name, found[name]) for name in PROMISES if name in found], confidence
 
 
@@ -363,9 +339,8 @@ def _own(options: WatchOptions) -> dict[str, float]:
         ("is of rows that count by their value", model.columns.get("value", msgspec.UNSET)),
     ):
         if given is not msgspec.UNSET:
-            raise UsageError(
-                f"the model's own bound {why}, and watch counts each row once{name_it}"
-            )
+            where = f"the model's own bound {why}"
+            raise UsageError(f"{where}, and watch counts each row once{name_it}")
     for name, bound in bounds.items():
         if not 0.0 < bound < 1.0:
             raise UsageError(f"the model's own bound, {name} {bound:g}, leaves no room{name_it}")
@@ -404,40 +379,31 @@ def _bets(state: WatchState) -> list[_Bet]:
     found = [_Bet(p.name, p.bound, evidence(p, nights), rate_of(p)) for p in state.tested]
     if state.calibration:
         scores = [night.scores for night in state.nights]
-        proof = residuals.evidence(scores)
-        found.append(
-            _Bet(CALIBRATION, 0.0, proof, lambda some: residuals.estimate(scores[some], alpha))
-        )
+
+        def calibration(some: slice) -> Estimate:
+            return bins.calibration_estimate(scores[some], alpha)
+
+        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), calibration))
     return found
 
 
 def judge(state: WatchState) -> Watched:
     """Return what a state says of its promises."""
-    alpha, bets = _alpha(state), _bets(state)
-    tests = []
+    alpha, bets, tests = _alpha(state), _bets(state), list[Tested]()
     for bet in bets:
-        rate = bet.rate(slice(None))
-        tests.append(
-            Tested(
-                name=bet.name,
-                bound=bet.bound,
-                estimate=rate.value,
-                low=rate.low,
-                high=rate.high,
-                rows=rate.rows,
-                **_said(state, bet.proof, alpha),
-            )
-        )
+        rate, said = bet.rate(slice(None)), _said(state, bet.name, bet.proof, alpha)
+        own: dict[str, Any] = {"bound": bet.bound, "estimate": rate.value, "rows": rate.rows}
+        tests.append(Tested(low=rate.low, high=rate.high, **own, **said))
     drift = _drifted(state)
-    proofs = [bet.proof for bet in bets]
-    advice = _advice(tests, proofs, _moved(state, bets), state)
+    advice = _advice(tests, [bet.proof for bet in bets], _moved(state, bets), state)
     return Watched(state, tuple(tests), " ".join([advice, *_seen(drift)]), drift)
 
 
-def _said(state: WatchState, proof: Evidence, alpha: float) -> dict[str, Any]:
+def _said(state: WatchState, name: str, proof: Evidence, alpha: float) -> dict[str, Any]:
     """Return what evidence says at a level, as `Tested` and `Drifted` have it."""
     at = proof.passed(1.0 / alpha)
     return {
+        "name": name,
         "alpha": alpha,
         "threshold": 1.0 / alpha,
         "e_value": proof.e_value,
@@ -453,14 +419,11 @@ def _drifted(state: WatchState) -> tuple[Drifted, ...]:
     for place, (name, fitted) in enumerate(state.drift.items()):
         nights = [night.drift[place] for night in state.nights]
         alpha = _share(state, len(state.drift))
-        said = _said(state, covariates.evidence(fitted, nights), alpha)
-        late = [
-            night.drift[place]
-            for night in state.nights
-            if said["since"] is None or place_of(night.period) >= place_of(said["since"])
-        ]
+        said = _said(state, name, bins.drift_evidence(fitted, nights), alpha)
+        periods = [night.period for night in state.nights]
+        late = nights[0 if said["since"] is None else periods.index(said["since"]) :]
         rows = sum(map(sum, nights))
-        found.append(Drifted(name=name, moved=covariates.moved(fitted, late), rows=rows, **said))
+        found.append(Drifted(moved=bins.drifted(fitted, late), rows=rows, **said))
     return tuple(found)
 
 
@@ -483,7 +446,7 @@ def _moved(state: WatchState, bets: Sequence[_Bet]) -> float | None:
     if at is None:
         return None
     nights = state.nights[bets[-1].proof.since(at) :]
-    return residuals.moved_odds([night.scores for night in nights], threshold)
+    return bins.moved_odds([night.scores for night in nights], threshold)
 
 
 def are_states(inputs: Sequence[str]) -> bool:
@@ -510,39 +473,26 @@ def _advice(
         said = "; ".join(f"{test.text} is refuted at night {test.refuted}" for test in refuted)
         rows = f"on labelled rows from night {refuted[0].since} on"
         if [test.name for test in refuted] == [CALIBRATION]:
-            kept = "" if len(tests) == 1 else ", which promises of decisions survive so far"
-            if moved is not None and moved <= 1.0:
-                return (
-                    f"{said}{kept}: the base rate has moved; shift it (calibrate --method prior-shift "
-                    f"--negatives-kept {moved:.3g})."
-                )
-            if moved is not None:
-                return (
-                    f"{said}{kept}: the base rate has moved, the odds of every score by a factor "
-                    f"{moved:.3g}; calibrate them again, {rows}."
-                )
-            return f"{said}{kept}: the scores are no longer probabilities; recalibrate, {rows}."
+            said += "" if len(tests) == 1 else ", which promises of decisions survive so far"
+            if moved is None:
+                return f"{said}: the scores are no longer probabilities; recalibrate, {rows}."
+            if moved <= 1.0:
+                shift = f"(calibrate --method prior-shift --negatives-kept {moved:.3g})"
+                return f"{said}: the base rate has moved; shift it {shift}."
+            factor = f"the odds of every score by a factor {moved:.3g}"
+            return f"{said}: the base rate has moved, {factor}; calibrate them again, {rows}."
         return f"{said}: fit the boundary again, {rows}."
     if not any(test.rows for test in tests):
         return "No labelled row speaks of a promise yet: label some, and wait."
-    short = [
-        (test, proof)
-        for test, proof in zip(tests, proofs, strict=True)
-        if test.estimate is not None and not _kept(test, test.estimate)
-    ]
-    for test, proof in short:
+    for test, proof in zip(tests, proofs, strict=True):
+        if test.estimate is None or test.kept_by(test.estimate):
+            continue
         text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which may be chance"
         if proof.growth() > 0.0:
             wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth())
             return f"{text}: wait; if nights stay as they are, the alarm comes in about {wait:,}."
         return f"{text}: wait."
-    unsure = [
-        test
-        for test in tests
-        if test.low is None
-        or test.high is None
-        or not _kept(test, test.low if test.name != "fpr" else test.high)
-    ]
+    unsure = [test for test in tests if test.worst is None or not test.kept_by(test.worst)]
     if unsure:
         names = " and ".join(test.name for test in unsure)
         wait = max(_wait(test, state) for test in unsure)
@@ -563,14 +513,7 @@ def _wait(test: Tested, state: WatchState) -> int:
     The ends of an interval come nearer as one over the square root of the number of rows.
     """
     nights = place_of(state.nights[-1].period) - place_of(state.nights[0].period) + 1
-    end = test.high if test.name == "fpr" else test.low
-    if test.estimate is None or end is None or test.estimate == test.bound:
+    if test.estimate is None or test.worst is None or test.estimate == test.bound:
         return 0
-    wait = nights * (((test.estimate - end) / (test.estimate - test.bound)) ** 2 - 1.0)
+    wait = nights * (((test.estimate - test.worst) / (test.estimate - test.bound)) ** 2 - 1.0)
     return math.ceil(wait) if wait <= _FORESEEN else 0
-
-
-def _kept(test: Tested, value: float) -> bool:
-    if test.name == CALIBRATION:
-        return True  # an estimate that is not 0 says little: the evidence does
-    return value >= test.bound if Promise(test.name, test.bound).at_least else value <= test.bound

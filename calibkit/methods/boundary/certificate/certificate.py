@@ -20,8 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.certificate import evidence
@@ -29,16 +28,21 @@ from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
 from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
 from calibkit.methods.boundary.problem.columns import in_cells
 from calibkit.methods.boundary.problem.found import Found
-from calibkit.methods.boundary.problem.problem import goal_of
-from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.result.describe import describe, flatten
-from calibkit.methods.boundary.result.fit import FittedBoundary, score_only, seen_in_sample
+from calibkit.methods.boundary.result.fit import (
+    FittedBoundary,
+    describe,
+    flatten,
+    score_only,
+    seen_in_sample,
+)
 from calibkit.methods.boundary.result.parts import Certificate, GapFigures, Promise
 from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
 from calibkit.methods.boundary.solvers import three_way
-from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
-from calibkit.methods.boundary.solvers.partition import leaves_of
+from calibkit.methods.boundary.solvers.cells import leaves_of
+from calibkit.methods.boundary.solvers.methods import METHODS, goal_of
+from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.options.objective import Target
 
@@ -365,7 +369,7 @@ def _fitted(
     said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
     said.pop("folds", None)
     origin = msgspec.structs.replace(summary.origin, options=said)
-    summary = replace(summary, planned=planned, shown=shown, origin=origin)
+    summary = replace(summary, planned=planned, levels=shown, origin=origin)
     tally, goal = summary.aim()
     never = np.full(path.levels.count, np.nan)
     block, *reach = (path.thresholds[one] if one >= 0 else never for one in places)
@@ -381,7 +385,7 @@ def _fitted(
     else:
         ceiling = best_choice(tally.points(), goal, cap=1).ceiling
     single = score_only(summary.tally, goal)
-    fit = seen_in_sample(summary, found, goal, ceiling, single)
+    fit = seen_in_sample(summary, replace(found, ceiling=ceiling), goal, single)
     if options.target.review is None:
         fit.bound_met = all(
             goal_of(one, goal.totals).met(

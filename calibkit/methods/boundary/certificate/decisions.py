@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.certificate.tests import Floats, Int64s
-from calibkit.numerics.normal import normal_quantile
-from calibkit_kernels.binomial import bound as binomial_bound
+from calibkit_kernels.distributions import bound as binomial_bound
+from calibkit_kernels.distributions import normal_quantile
 
 #: The name of the share that is reviewed, among the bounds of three-way decisions.
 REVIEWED = "review_capacity"

@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import check_bins
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import GridTable, check_bins
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.segments import read_segments
-from calibkit.columns.splits import group_keys
+from calibkit.columns.segments import group_keys, read_segments
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate import tests
 from calibkit.methods.boundary.certificate.decisions import Gaps, alike, pairs
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.problem.columns import amounts_of, column_parts, uncertainties
-from calibkit.numerics.row_hash import random_keys, random_parts
+from calibkit.numerics.hashes import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 

@@ -27,12 +27,11 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.found import Surface, lowest_scores
 from calibkit.methods.boundary.solvers.frontier import supported_frontier
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
-from calibkit.methods.boundary.solvers.logistic import distinct
-from calibkit.methods.boundary.solvers.surface_fit import fit_surface
+from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface
 from calibkit.numerics.isotonic import pool_prefixes
-from calibkit.numerics.newton import newton
+from calibkit.numerics.solve import newton
 from calibkit.summaries.tally import Tally, count_rows
-from calibkit_kernels.dense import affine_rows, outer_sums
+from calibkit_kernels.classes import affine_rows, outer_sums
 from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.maps import LEAST, log_odds, logit
 

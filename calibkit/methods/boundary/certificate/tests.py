@@ -8,12 +8,12 @@ while each test rejects at level ``1 - confidence``.  Some boundary that violate
 certified only if the *first* such one is rejected, which happens with probability ``1 - confidence``
 at most: no correction for the number of tests is needed.
 
-Where rows are neither alike nor alone (weights, values, groups) a figure is a ratio of sums over
-units, a unit being a row or the rows of a group: precision >= P says that ``sum w (y - P)`` over the
-selected rows is at least 0 on average.  What a unit adds to that sum is bounded only if weights, values
-and groups are, and that is an assumption; the rest is a bet on each unit, see `calibkit_kernels.bets`.
-What is staked at a boundary comes from the part that fits.  The units follow each other at random, by
-hashes that depend on the seed: rows may come in any order.
+Where rows are neither alike nor alone (weights, values, groups) a figure is a ratio of sums over units,
+a unit being a row or the rows of a group: precision >= P says that ``sum w (y - P)`` over the selected
+rows is at least 0 on average.  What a unit adds to that sum is bounded only if weights, values and
+groups are, and that is an assumption; the rest is a bet on each unit, see
+`calibkit_kernels.distributions`. What is staked at a boundary comes from the part that fits.  The units
+follow each other at random, by hashes that depend on the seed: rows may come in any order.
 
 Source: A. N. Angelopoulos, S. Bates, E. J. Candes, M. I. Jordan, L. Lei, "Learn then test:
 calibrating predictive algorithms to achieve risk control", section on fixed sequence testing;
@@ -32,10 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.numerics.bounds import Bound
-from calibkit.numerics.normal import normal_cdf, normal_quantile
-from calibkit_kernels.bets import units_to_reach
-from calibkit_kernels.binomial import bound as binomial_bound
-from calibkit_kernels.binomial import lower_tail, upper_tail
+from calibkit_kernels.distributions import bound as binomial_bound
+from calibkit_kernels.distributions import (
+    lower_tail,
+    normal_cdf,
+    normal_quantile,
+    units_to_reach,
+    upper_tail,
+)
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.knapsack import Window
-from calibkit_kernels.exact import largest_ratio, ratio_at_least
+from calibkit_kernels.rates import largest_ratio, ratio_at_least
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
 #: How much rounded weights must over-fulfil a bound: their error counts against the user's wish.
 SLACK = Fraction(1, 10**12)
 
@@ -92,11 +91,21 @@ class BoundedGoal(CountGoal):
         w, v = self._weights(slope, self.aim)
         return (best - v * self.least) / w if w > 0.0 else np.inf
 
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
+        """Return the recall, the precision or the rows."""
+        if self.maximised == "recall":
+            return self.recall(hits, gain)
+        if self.maximised == "precision":
+            return hits / selected if selected else None
+        return float(selected)
+
 
 class RecallGoal(BoundedGoal):
     """Maximise recall subject to a bound: most positives, then fewest rows."""
 
     maximised = "recall"
+    #: The coefficients of `constraint` and the least that it must be, before any is rounded.
+    exactly: tuple[Fraction, int, Fraction]
 
     @abstractmethod
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
@@ -116,9 +125,23 @@ class RecallGoal(BoundedGoal):
         best = np.flatnonzero(caught == most)
         return int(best[np.argmin(selected[best])])
 
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the recall."""
-        return self.recall(hits, gain)
+    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
+        """Take blocks while the bound holds: what is left of it only falls from block to block."""
+        missed = np.flatnonzero(~self.feasible(selected, true_positives))
+        return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take a share of a group where that meets the bound with equality."""
+        met, (m, t, least) = self.feasible(rows, hits), self.exactly
+        slack = float(m) * rows + float(t) * hits - float(least)
+        drop = slack[:-1] - slack[1:]
+        share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
+        share = np.where(met[1:], 1.0, np.where(met[:-1], np.minimum(share, 1.0), -1.0))
+        taken = most_expected(rows, hits, share)
+        if taken < 0 or met[taken + 1]:
+            return max(taken, 0), Fraction(int(taken >= 0))
+        before, after = (m * int(rows[k]) + t * int(hits[k]) - least for k in (taken, taken + 1))
+        return taken, before / (before - after)
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the recall of the linear relaxation, rounded down to whole units if exact."""
@@ -141,33 +164,11 @@ class RecallAtPrecision(RecallGoal):
         if not self.totals.exact and raised < 1:  # a precision of 1 is one whatever was rounded
             self.numerator, self.denominator = ceil(raised * 2**60), 2**60
         self.constraint = -self.numerator / self.denominator, 1.0
+        self.exactly = -Fraction(self.numerator, self.denominator), 1, Fraction(0)
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals meet the bound."""
         return ratio_at_least(true_positives, selected, self.numerator, self.denominator)
-
-    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Take blocks while the running precision holds; it only falls from block to block."""
-        missed = np.flatnonzero(~self.feasible(selected, true_positives))
-        return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
-
-    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
-        """Take a share of a group where that meets the bound with equality."""
-        met = self.feasible(rows, hits)
-        slack = self.denominator * hits.astype(np.float64) - self.numerator * rows.astype(
-            np.float64
-        )
-        drop = slack[:-1] - slack[1:]
-        share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
-        share = np.where(met[1:], 1.0, np.where(met[:-1], share, -1.0))
-        taken = most_expected(rows, hits, np.minimum(share, 1.0))
-        if taken < 0 or met[taken + 1]:
-            return max(taken, 0), Fraction(int(taken >= 0))
-        before, after = (
-            self.denominator * int(hits[k]) - self.numerator * int(rows[k])
-            for k in (taken, taken + 1)
-        )
-        return taken, Fraction(before, before - after)
 
 
 class PrecisionAtRecall(BoundedGoal):
@@ -225,10 +226,6 @@ class PrecisionAtRecall(BoundedGoal):
             return min(1.0, slope)
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the precision."""
-        return hits / selected if selected else None
-
     def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
         """Return whether the recall is at least the bound."""
         return (gain if self.uses_gain else true_positives) >= self.least
@@ -237,44 +234,23 @@ class PrecisionAtRecall(BoundedGoal):
 class RecallWithin(RecallGoal):
     """Maximise recall while an amount ``x = M - k T`` of selected rows stays within a limit.
 
-    k = 0: all selected rows; k = 1: the false positives among them.  The limit is in units, and
-    `allowed` what it is before it is rounded down to whole ones.
+    k = 0: all selected rows; k = 1: the false positives among them.  The limit is in whole units.
     """
 
     #: k
     spared: int
 
-    def _allow(self, share: Fraction, whole: int) -> None:
+    def _allow(self, whole: int, share: Fraction = Fraction(1)) -> None:
         """Allow a share of the whole amount; all of it is whole whatever was rounded."""
         binds = share < 1 and not self.totals.exact
-        self._limit(min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1))
-
-    def _limit(self, allowed: Fraction) -> None:
-        self.allowed, self.limit = allowed, floor(allowed)
+        allowed = min(share, Fraction(1)) * whole * (1 - SLACK if binds else 1)
+        self.limit = floor(allowed)
         self.constraint, self.least = (-1.0, float(self.spared)), -self.limit
+        self.exactly = Fraction(-1), self.spared, -allowed
 
     def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
         """Return which totals are within the limit."""
         return selected - self.spared * true_positives <= self.limit
-
-    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Take blocks while they fit; the amount grows from block to block."""
-        amounts = selected - self.spared * true_positives
-        taken = int(np.searchsorted(amounts, self.limit, side="right"))
-        return taken, taken if taken < selected.size else None
-
-    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
-        """Take a share of the group that would exceed the limit."""
-        amounts = rows - self.spared * hits
-        growth, room = np.diff(amounts).astype(np.float64), float(self.allowed) - amounts[:-1]
-        share = np.divide(room, growth, out=np.ones(growth.size), where=growth > 0.0)
-        share = np.where(room >= 0.0, np.minimum(share, 1.0), -1.0)
-        taken = most_expected(rows, hits, share)
-        if taken < 0:
-            return 0, Fraction(0)
-        grows = int(amounts[taken + 1] - amounts[taken])
-        left = self.allowed - int(amounts[taken])
-        return taken, min(Fraction(1), left / grows) if grows else Fraction(1)
 
 
 class RecallAtFalsePositiveRate(RecallWithin):
@@ -285,7 +261,7 @@ class RecallAtFalsePositiveRate(RecallWithin):
     def prepare(self) -> None:
         """Work out what depends on the totals."""
         share = Fraction(self.bound.numerator, self.bound.denominator)
-        self._allow(share, self.totals.rows - self.totals.positives)
+        self._allow(self.totals.rows - self.totals.positives, share)
 
 
 class RecallAtCapacity(RecallWithin):
@@ -301,10 +277,7 @@ class RecallAtCapacity(RecallWithin):
         """Work out what depends on the totals, of the first ones the share too."""
         if self.share is None:
             self.share = self.totals.share_of(self.bound)
-        self._allow(self.share, self.totals.rows)
-
-
-# ---------------------------------------------------------------- parts of three-way decisions
+        self._allow(self.totals.rows, self.share)
 
 
 class RecallWithinUnits(RecallWithin):
@@ -314,77 +287,7 @@ class RecallWithinUnits(RecallWithin):
 
     def __init__(self, limit: int, totals: Totals) -> None:
         self.totals = totals
-        self._limit(Fraction(limit))
-
-
-class MostRowsAtPrecision(RecallAtPrecision):
-    """Select most rows subject to ``precision >= bound``: what is blocked needs no review."""
-
-    maximised, aim = "rows", (1.0, 0.0)
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the feasible totals with most rows, then most positives."""
-        met = self.feasible(selected, true_positives)
-        order = np.lexsort((true_positives, np.where(met, selected, -1)))
-        return int(order[-1]) if met.any() else -1
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """See `Goal.budget`: nothing is better than all rows."""
-        if selected == self.totals.rows:
-            return 0.0
-        return super().budget(best, slope, selected, true_positives)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the rows of the linear relaxation."""
-        return min(BoundedGoal.ceiling(self, best, slope), float(self.totals.rows))
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
-    def compared(self, totals: Int64s) -> Int64s:
-        """Return what is to be small, slack that is used up, and what is to be large, rows."""
-        rows, hits = totals[:, 0], totals[:, 1]
-        used = rows - hits
-        if self.numerator * int(rows.max(initial=0)) < 2**62:
-            used = self.numerator * rows - self.denominator * hits
-        return np.column_stack((used, rows))
-
-
-class FewestRowsAtRecall(PrecisionAtRecall):
-    """Select fewest rows subject to so many true positives."""
-
-    maximised, aim = "rows", (-1.0, 0.0)
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the totals with fewest rows, then most positives."""
-        enough = np.where(true_positives >= self.least, selected, np.iinfo(np.int64).max)
-        return int(np.lexsort((-true_positives, enough))[0])
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the rows of the linear relaxation, a lower bound."""
-        return max(0.0, -BoundedGoal.ceiling(self, best, slope)) if slope else 0.0
-
-    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
-        """Return the rows."""
-        return float(selected)
-
-
-class PrecisionAtRows(PrecisionAtRecall):
-    """Maximise precision with at least so many units of rows."""
-
-    bounded, constraint = "rows", (1.0, 0.0)
-
-    def __init__(self, least: int, totals: Totals) -> None:
-        self.totals, self.least = totals, max(1, least)
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Return the precision of the linear relaxation."""
-        return min(1.0, best / self.least + slope)
-
-    def compared(self, totals: Int64s) -> Int64s:
-        """Return what is to be small, false positives, and what is to be large, rows."""
-        return np.column_stack((totals[:, 0] - totals[:, 1], totals[:, 0]))
+        self._allow(limit)
 
 
 def most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:

@@ -1,38 +1,38 @@
-"""What columns beside score and label say of rows: what they are worth, and in which cell they lie.
+"""What columns say of rows beside score and label: what they are worth, and in which cell they lie.
 
 Rows are worth values that are caught, or costs that are saved.  Rows with several uncertainties lie in
-a cell each, which takes the place of one uncertainty.
+a cell each, which takes the place of one uncertainty.  The distribution of a column in outline, for a
+model to keep, is its quantiles, the rows between them and the largest value.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import CellGrid, ScoreRows
-from calibkit.columns.numeric import numeric_column
-from calibkit.columns.rows import RowFinder
-from calibkit.columns.splits import group_parts, time_parts
+from calibkit.columns.rows import RowFinder, numeric_column
+from calibkit.columns.segments import group_parts, time_parts
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
-from calibkit.summaries.edges import quantile_edges
+from calibkit.summaries import edges
+from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
-
 #: Largest amounts outside of these cannot be summed.
 _LEAST, _MOST = 2.0**-900, 2.0**1000
-
 #: Bins of each of so many columns: even numbers, so that a cut at the median is among them.
 _BINS = {2: 8, 3: 6, 4: 4}
-
 #: Rows, and rows of the rarer class, that a cell is to have on average.
 _ROWS, _RARER = 60, 10
+#: How many quantiles of the fitting data a model keeps.
+QUANTILES = 20
 
 
 @dataclass(frozen=True)
@@ -63,26 +63,21 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
             rows.finder.refuse(column, hits, nothing, "name a column with their values")
     else:
         column = rows.other(next(iter(columns.values())).name)
-        assert target.costs is not None
-        costs = [
+        alarm, miss = (
             amounts_of(rows.other(cost), rows.finder, "costs")
             if isinstance(cost, str)
-            else np.full(rows.score.size, float(cost))
+            else float(cost)
             for cost in target.costs
-        ]
-        amounts = np.where(hits, costs[1], costs[0]) * weight
+        )
+        amounts = np.where(hits, miss, alarm) * weight
         if not amounts.any():
             rows.finder.refuse(column, None, "no row costs anything", "name columns of costs")
     if not amounts.any():
         return Values(np.zeros(amounts.size, np.int64), ROW, columns)
     largest = float(amounts.max())
     if not _LEAST < largest < _MOST / amounts.size:
-        rows.finder.refuse(
-            column,
-            amounts == largest,
-            "amounts too large or too small to be summed",
-            "scale them; only their ratios matter",
-        )
+        said = "amounts too large or too small to be summed"
+        rows.finder.refuse(column, amounts == largest, said, "scale them; only their ratios matter")
     units, unit = in_units(amounts)
     return Values(np.where(hits, units, -units), unit, columns)
 
@@ -105,11 +100,11 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
         most_cells = min(rows.rows / _ROWS, min(positives, rows.rows - positives) / _RARER)
         while bins > 2 and bins ** len(names) > most_cells:
             bins -= 2
-        quantiles = [quantile_edges(values, bins, rows.weight) for values in columns]
-        grid = CellGrid(names, tuple(np.unique(edges[edges > low]) for low, edges in quantiles))
-    edges = tuple(float(cell) for cell in range(1, grid.cells))
+        quantiles = [edges.quantile_edges(values, bins, rows.weight) for values in columns]
+        grid = CellGrid(names, tuple(np.unique(inner[inner > low]) for low, inner in quantiles))
+    starts = tuple(float(cell) for cell in range(1, grid.cells))
     cell = grid.of(columns)
-    return replace(rows, uncertainty=cell, cells=grid, level_edges=edges or None, notes=())
+    return replace(rows, uncertainty=cell, cells=grid, level_edges=starts or None, notes=())
 
 
 def roles_of(grid: CellGrid) -> list[str]:
@@ -129,3 +124,68 @@ def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> NDArr
     if options.time is not None:
         return time_parts(rows.other(options.time), parts, rows.finder)
     return None
+
+
+# ---------------------------------------------------------------- columns in outline
+
+
+class Quantiles(NamedTuple):
+    """Where the values of a column lie."""
+
+    #: The smallest value, then the inner edges of bins of equal mass; equal ones stay.
+    quantiles: list[float]
+    counts: list[int | float]  # rows (sums of weights) in the bins of `place_between`
+    largest: float
+
+
+def quantiles_of_rows(values: NDArray[Any], weight: Floats | None) -> Quantiles:
+    """Return the outline of a column of numbers; rows of weight 0 do not count."""
+    if weight is None:
+        low, inner = edges.quantile_edges(values, QUANTILES)
+        found = np.array([low, *inner])
+        counts, unit = np.bincount(place_between(values, found), minlength=QUANTILES), ROW
+        largest = values.max()
+    else:
+        units, unit = in_units(weight)
+        values, units = edges.few_values(values, units)
+        low, inner = edges.quantiles_in_units(values, units, QUANTILES)
+        found = np.array([low, *inner])
+        counts = edges.unit_sums(place_between(values, found), units, QUANTILES)
+        largest = values[units > 0].max()
+    amounts = [unit.amount(int(count)) for count in counts]
+    return Quantiles(found.tolist(), amounts, float(largest) + 0.0)
+
+
+def quantiles_of_tally(tally: Tally) -> Quantiles:
+    """Return the outline of the scores of a tally."""
+    found = tally.quantiles(QUANTILES)
+    rising = tally.score[::-1]
+    edges = found.astype(rising.dtype)
+    at, above = (np.searchsorted(rising, edges, side=side) for side in ("left", "right"))
+    again = np.append(found[1:] == found[:-1], False)  # the next quantile is the same
+    before = np.append(False, again[:-1])
+    starts = np.where(before, above, at)
+    ends = np.where(again, np.where(before, starts, above), np.append(at[1:], rising.size))
+    size = rising.size
+    counts = [
+        tally.unit.amount(int(tally.count[size - end : size - start].sum(dtype=np.int64)))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    largest = tally.score[np.argmax(tally.count > 0)]  # entries fall; rows of weight 0 do not count
+    return Quantiles(found.tolist(), counts, float(largest))
+
+
+def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArray[np.uint16]:
+    """Return the bin of each value between quantiles, which rise or stay.
+
+    Bin j reaches from quantile j up to the next, without it.  Where several quantiles are one value,
+    which many rows then share, the bin of the first holds this value alone, that of the last what
+    lies above it, and any between are empty.  Values below all quantiles count as the first.
+    """
+    place = edges.assign(values, float(quantiles[0]), quantiles[1:])
+    first = np.searchsorted(quantiles, quantiles, side="left").astype(np.uint16)
+    if (first == np.arange(first.size)).all():
+        return place
+    on = np.maximum(values, quantiles[0]) == quantiles[place]
+    found: NDArray[np.uint16] = np.where(on, first[place], place)
+    return found

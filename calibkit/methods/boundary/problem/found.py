@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,6 @@ class Surface:
     uncertainty: float
     product: float
     ranks: Floats
-
-    @property
-    def flat(self) -> bool:
-        """Whether the uncertainty plays no part."""
-        return self.uncertainty == 0.0 and self.product == 0.0
 
     def lines(self) -> Floats:
         """Return intercept and slope in s of each level, shape (levels, 2)."""
@@ -60,11 +56,20 @@ class Found:
     reviewed: int = 0
     reviewed_positives: int = 0
     leaves: NDArray[np.uint16] | None = None  # the leaf of each cell of several uncertainties
+    #: What the objective of no boundary over the same levels and scores can exceed, or undercut (None:
+    #: it was not looked for), and whether one of them is known to reach it.
+    ceiling: float | None = None
+    proven: bool = False
+
+    def at(self, levels: NDArray[Any] | slice) -> Found:
+        """Return the boundary on some of its levels, each as often as it is named."""
+        review = None if self.review is None else self.review[levels]
+        wide = None if self.wide is None else self.wide[levels]
+        return replace(self, thresholds=self.thresholds[levels], review=review, wide=wide)
 
     def spread(self, leaves: NDArray[np.uint16]) -> Found:
         """Return a boundary over leaves as one over the cells that lie in them."""
-        review = None if self.review is None else self.review[leaves]
-        return replace(self, thresholds=self.thresholds[leaves], review=review, leaves=leaves)
+        return replace(self.at(leaves), leaves=leaves)
 
     def counted(self, tally: Tally) -> Found:
         """Return the same boundary with what it selects of a tally."""
@@ -76,9 +81,7 @@ class Found:
         """Return a boundary over cells as one over their leaves, of which none is empty."""
         assert self.leaves is not None
         _, first, places = np.unique(self.leaves, return_index=True, return_inverse=True)
-        review = None if self.review is None else self.review[first]
-        leaves = places.astype(np.uint16)
-        return replace(self, thresholds=self.thresholds[first], review=review, leaves=leaves)
+        return replace(self.at(first), leaves=places.astype(np.uint16))
 
     @property
     def counts(self) -> tuple[float, float, int, int, int]:
@@ -88,15 +91,36 @@ class Found:
 
 
 def lowest_scores(tally: Tally, points: Points, choice: NDArray[np.int64]) -> Floats:
-    """Return the score at chosen points of a tally; NaN where the choice is -1 for none."""
+    """Return the score at chosen points of a tally; NaN where the choice is -1 for none.
+
+    One choice for all levels together is the choice of each.
+    """
     lowest = np.full(choice.shape, np.nan)
     taken = choice >= 0
     lowest[taken] = tally.score[points.entry[choice[taken]]]
-    return lowest
+    return np.repeat(lowest, tally.levels) if choice.shape == (1,) else lowest
+
+
+def found_at(
+    tally: Tally,
+    points: Points,
+    choice: NDArray[np.int64],
+    ceiling: float | None = None,
+    proven: bool = False,
+) -> Found:
+    """Return the boundary at chosen points of a tally."""
+    return Found(
+        lowest_scores(tally, points, choice),
+        *points.totals(choice),
+        gain=points.total_gain(choice),
+        ceiling=ceiling,
+        proven=proven,
+    )
 
 
 def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float, float, float]:
     """Return what a boundary selects of a fold, see `Found.counts`; if randomised, what to expect."""
+    selected: float
     selected, hits = dealt.selected(found.thresholds, part=fold)
     if found.review is not None:
         reach, caught = dealt.selected(found.review, part=fold)
@@ -104,8 +128,5 @@ def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float
     if found.wide is None or found.probability == 0.0:
         return selected, hits, dealt.gained(found.thresholds, part=fold), 0, 0
     more, more_hits = dealt.selected(found.wide, part=fold)
-    return (
-        selected + found.probability * (more - selected),
-        hits + found.probability * (more_hits - hits),
-        *(0, 0, 0),
-    )
+    selected += found.probability * (more - selected)
+    return selected, hits + found.probability * (more_hits - hits), 0, 0, 0

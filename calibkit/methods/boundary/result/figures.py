@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -14,36 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.segments import known_codes
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.methods.boundary.application import group_codes, probabilities, reviewed
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.problem.measures import Measure
-from calibkit.methods.boundary.problem.problem import classes_of, tally_totals
-from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.result.decide import OTHER, probabilities, reviewed
+from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally_totals
+from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import (
-    CrossValidated,
-    Figures,
-    GapFigures,
-    Price,
-    SegmentFit,
-    TestFigures,
-)
 from calibkit.methods.boundary.solvers import gap
-from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.boundary.solvers.summary import Plan, Stack
-from calibkit.numerics.blocks import added
+from calibkit.methods.boundary.solvers.gap import WithinGap
+from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
+from calibkit.methods.boundary.solvers.summary import Stack
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
+from calibkit.numerics.sums import added
 from calibkit.options.objective import Target
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
-
 #: Step of the derivatives of a figure, as a share of the whole weight.
 _STEP = 1e-6
 #: The gaps between segments whose price is told, in shares of the one that was asked for.
@@ -62,7 +51,7 @@ class Judged(NamedTuple):
     reviewed_positives: float = 0.0
 
 
-def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
+def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> parts.Figures:
     """Return the figures of a boundary from its totals, in units of weight; see `Found.counts`.
 
     The rates are those of reweighted classes where they are, the counts those of the rows.
@@ -70,7 +59,7 @@ def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
     selected, true_positives, gain, *more = counts
     negatives = goal.totals.rows - goal.totals.positives
     rows, hits = goal.totals.classes.rows(selected, true_positives)
-    found = Figures(
+    found = parts.Figures(
         selected=unit.amount(rows),
         true_positives=unit.amount(hits),
         precision=true_positives / selected if selected else None,
@@ -86,7 +75,7 @@ def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> Figures:
 class Validation(NamedTuple):
     """The figures of boundaries on the folds that their fits left out; each fold, and its boundary."""
 
-    figures: CrossValidated
+    figures: parts.CrossValidated
     folds: tuple[Judged, ...]
     found: dict[int, Found]
 
@@ -136,19 +125,16 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
         judged = tuple(pool.map(judge, judged_folds))
     counted = added([fold[2:] for fold in judged])
     pooled = goal_of(totals[forward:])
-    values = [
+    error = standard_error(
         goal_of(totals[[fold]]).value(*one[2:])
         for fold, one in zip(judged_folds, judged, strict=True)
-    ]
-    error = standard_error([value for value in values if value is not None])
+    )
     if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
-        classes = dealt.classes
-        rows, positives = classes.rows(float(pooled.totals.rows), float(pooled.totals.positives))
+        whole, classes = pooled.totals, dealt.classes
+        rows, positives = classes.rows(float(whole.rows), float(whole.positives))
         taken, hits = classes.rows(float(counted[0]), float(counted[1]))
         cells = np.array([hits, taken - hits, positives - hits, rows - positives - taken + hits])
-        prevalence = None
-        if classes != AS_THEY_ARE:
-            prevalence = pooled.totals.positives / pooled.totals.rows
+        prevalence = None if classes == AS_THEY_ARE else whole.positives / whole.rows
         sums = squares[forward:].sum(axis=0) * dealt.square_unit
         error = linearised_error(pooled, cells * dealt.unit.size, sums, prevalence)
     return Validation(pooled_figures(pooled, counted, error, options.folds), judged, boundaries)
@@ -156,14 +142,14 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
 
 def pooled_figures(
     goal: Goal, counted: Sequence[float], error: float | None, folds: int
-) -> CrossValidated:
+) -> parts.CrossValidated:
     """Return the figures of what boundaries select of the folds that their fits left out.
 
     `counted` are totals over all folds, see `Found.counts`, `goal` is that of them, and `error` the
     standard error of the objective.
     """
     selected, hits, gain, _, also = counted
-    return CrossValidated(
+    return parts.CrossValidated(
         precision=hits / selected if selected else None,
         recall=goal.recall(hits + also, gain),
         objective_value=goal.value(*counted),
@@ -172,18 +158,19 @@ def pooled_figures(
     )
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Return the standard error of the mean of some values, None for fewer than two."""
-    if len(values) < 2:
+def standard_error(values: Iterable[float | None]) -> float | None:
+    """Return the standard error of the mean of those values that are known, None for fewer than two."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
         return None
-    mean = math.fsum(values) / len(values)
-    spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(spread / len(values))
+    mean = math.fsum(known) / len(known)
+    spread = math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1)
+    return math.sqrt(spread / len(known))
 
 
 def judge_rows(
     model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
-) -> TestFigures:
+) -> parts.TestFigures:
     """Return the figures of a boundary on labelled rows."""
     by = model.columns.get("by")
     segments = None if by is None or rows.others is None else rows.other(by.name)
@@ -204,11 +191,12 @@ def judge_rows(
         whole = int(values.gain[values.gain > 0].sum())
         goal = make_goal(replace(totals, gain=whole, gain_unit=values.unit))
         gain = _expected(values.gain, chance)
-    counts: tuple[float, ...] = selected, true_positives, gain, 0, 0
+    more = 0, 0
     if model.review_thresholds is not msgspec.UNSET:
         also = reviewed(model, rows.score, rows.uncertainty)
-        counts = *counts[:3], int(units[also].sum()), int(units[also & hits].sum())
-    return TestFigures(
+        more = int(units[also].sum()), int(units[also & hits].sum())
+    counts = selected, true_positives, gain, *more
+    return parts.TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
         **msgspec.structs.asdict(figures(goal, unit, counts)),
@@ -235,7 +223,7 @@ def judge_segments(
     found: Found,
     dealt: Tally | None,
     checked: Validation | None,
-) -> list[SegmentFit]:
+) -> list[parts.SegmentFit]:
     """Return the figures of each segment.
 
     `stack`: the segments; `goal`: that of all rows; `tally`, `found`: the fitting rows and the
@@ -252,7 +240,7 @@ def judge_segments(
         own_goal = goal_of(inside)
         totals = own_goal.totals
         rows, positives = totals.classes.rows(totals.rows, totals.positives)
-        fit = SegmentFit(
+        fit = parts.SegmentFit(
             rows=unit.amount(rows),
             positives=unit.amount(positives),
             in_sample=figures(own_goal, unit, held_out(inside, -1, found)),
@@ -263,8 +251,7 @@ def judge_segments(
                 counted = held_out(own, fold, boundary)
                 pooled += counted
                 values.append(goal_of(own.where(own.part == fold)).value(*counted))
-            error = standard_error([value for value in values if value is not None])
-            folds = len(checked.found)
+            error, folds = standard_error(values), len(checked.found)
             fit.cross_validated = pooled_figures(own_goal, pooled.tolist(), error, folds)
         fits.append(fit)
     return fits
@@ -277,12 +264,8 @@ def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
 
 
 def gap_seen(
-    goal: WithinGap,
-    tally: Tally,
-    found: Found,
-    dealt: Tally | None,
-    checked: Validation | None,
-) -> GapFigures:
+    goal: WithinGap, tally: Tally, found: Found, dealt: Tally | None, checked: Validation | None
+) -> parts.GapFigures:
     """Return how far segments lie apart, and what the objective is within other gaps."""
     checks = None
     if dealt is not None and checked is not None:
@@ -296,11 +279,11 @@ def gap_seen(
         if widest is None or most >= widest:
             break
         asked = replace(goal.asked, most=Bound(str(float(most)), *most.as_integer_ratio()))
-        within = gap.find(tally, WithinGap(goal.goal, asked, goal.within))[0]
-        prices.append(Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
+        within = gap.find(tally, gap.WithinGap(goal.goal, asked, goal.within))
+        prices.append(parts.Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
     if widest is not None:
-        prices.append(Price(max_gap=widest, objective_value=goal.value(*free.counts)))
-    return GapFigures(
+        prices.append(parts.Price(max_gap=widest, objective_value=goal.value(*free.counts)))
+    return parts.GapFigures(
         in_sample=goal.gap(*_by_segment(goal, tally, found)),
         cross_validated=checks,
         without_limit=widest,
@@ -313,14 +296,10 @@ def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> 
     if part >= 0:
         tally = tally.where(tally.part == part)
     with np.errstate(invalid="ignore"):
-        taken = tally.score >= found.thresholds[tally.level]
-    segment = tally.level // goal.within
-    counts = np.zeros((4, tally.levels // goal.within), np.int64)
-    for place, (units, kept) in enumerate(
-        (units, kept) for kept in (slice(None), taken) for units in (tally.count, tally.positive)
-    ):
-        np.add.at(counts[place], segment[kept], units[kept])
-    return counts
+        taken = tally.where(tally.score >= found.thresholds[tally.level])
+    counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
+    together: NDArray[np.int64] = counts.reshape(-1, goal.within, 4).sum(axis=1).T
+    return together
 
 
 def judge_test(
@@ -330,10 +309,7 @@ def judge_test(
     model.fit.test = judge_rows(model, rows, target, make_goal)
     if model.groups is msgspec.UNSET:
         return
-    names = tuple(model.groups)
-    code = known_codes(rows.other(model.columns["by"].name), names)
-    if OTHER in names:
-        code = np.where(code < 0, names.index(OTHER), code)
+    code = group_codes(model, rows.other(model.columns["by"].name))
     for place, segment in enumerate(model.groups.values()):
         own = np.flatnonzero(code == place)
         if own.size and (target.value_column is None or rows.labels[own].any()):
@@ -341,10 +317,9 @@ def judge_test(
             segment.fit.test = judge_rows(model, part, target, make_goal)
     if model.fit.gap and target.gap is not None:
         seen = [segment.fit.test for segment in model.groups.values() if segment.fit.test]
-        recall = target.gap.measure == "recall"
-        rates = [one.recall if recall else one.false_positive_rate for one in seen]
-        known = [rate for rate in rates if rate is not None]
-        model.fit.gap.test = max(known) - min(known) if known else None
+        name = "recall" if target.gap.measure == "recall" else "false_positive_rate"
+        rates = [rate for one in seen if (rate := getattr(one, name)) is not None]
+        model.fit.gap.test = max(rates) - min(rates) if rates else None
 
 
 def linearised_error(

@@ -1,34 +1,36 @@
-"""Fitting a boundary: rows to a problem, a method's choice, its figures, the model."""
+"""Fitting a boundary: a method's choice on counted rows, its figures, and the model that says them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins.binning import Grid, GridTable, Levels
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.resolution import Range, Resolution
-from calibkit.errors import InfeasibleError
+from calibkit.errors import DataError, InfeasibleError
+from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.found import Found
-from calibkit.methods.boundary.problem.gap import WithinGap
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.problem.problem import deal
-from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.result import figures
-from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
-from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import BoundaryFit, Figures, SegmentFit
-from calibkit.methods.boundary.solvers import exact
-from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
-from calibkit.methods.boundary.solvers.summary import Plan, Summary, summarise
+from calibkit.methods.boundary.result import figures, parts
+from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
+from calibkit.methods.boundary.solvers import prefixes
+from calibkit.methods.boundary.solvers.gap import WithinGap
+from calibkit.methods.boundary.solvers.logistic import logistic
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.methods.boundary.solvers.three_way import ThreeWay
+from calibkit.models.model import Column, Range, Resolution
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import Target
 from calibkit.runtime.threads import later
-from calibkit.summaries.runs import Fitted
+from calibkit.summaries.states import Fitted
 from calibkit.summaries.tally import Tally
 
 
@@ -39,10 +41,9 @@ class FittedBoundary(Fitted[BoundaryModel]):
     goal: Goal  # that of all rows, in the units of the folds
     checked: figures.Validation | None = None
     row_units: Fraction = Fraction(1)  # of a weight of 1, before classes are reweighted
-    #: What it was fitted on, and what a boundary without a surface would be; None for segments and
+    #: What it was fitted on, or a boundary without a surface would be; None for segments and
     #: certificates.
     summary: Summary | None = None
-    thresholds: Summary | None = None
 
     @property
     def folds(self) -> tuple[figures.Judged, ...]:
@@ -54,8 +55,8 @@ class FittedBoundary(Fitted[BoundaryModel]):
         """Every boundary that no other beats in precision and recall, one row each."""
         from calibkit.methods.boundary.solvers.frontier import frontier_rows
 
-        assert self.thresholds is not None  # `BoundaryOptions.check_frontier`
-        return frontier_rows(self.thresholds)
+        assert self.summary is not None  # `BoundaryOptions.check_frontier`
+        return frontier_rows(self.summary)
 
 
 def fit_boundary(
@@ -90,68 +91,66 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     planned, fitted_on = summary.planned, summary
     options = planned.options
     summary.need_classes()
-    warnings: list[str] = []
     tally, goal = summary.aim()
-    classes = goal.totals.classes
-    folds = fold_count(summary, warnings)
+    warning = no_folds(summary)
+    folds = options.folds if warning is None else 0
     # While the search runs: none of these needs another.
     single = later(options.workers, score_only, summary.single, goal.alone)
-    dealt = later(
-        options.workers if folds else 1, deal, summary, folds, options.seed, options.workers
-    )
-    found, optimum = planned.method.find_with_optimum(tally, goal)
+    deal = later(options.workers if folds else 1, summary.deal, goal.totals.classes)
+    found = planned.method.find(tally, goal, ceiling=True)
     resolution = summary.resolution
     if resolution is not None:
-        optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
+        found, resolution = _of_rows(summary, tally, goal, found, resolution)
     if found.selected == 0 and options.target.bound is not None:
-        raise _infeasible(tally, goal, planned)
+        raise _infeasible(summary, tally, goal)
     if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
-        floor = found.reviewed if optimum.proven else math.ceil(optimum.ceiling * goal.totals.rows)
-        raise OverCapacityError(planned, *map(tally.unit.amount, (found.reviewed, floor)))
-    dealt_rows = dealt().reweighted(classes) if folds else None
-    checked = None if dealt_rows is None else figures.cross_validate(dealt_rows, planned, goal)
+        assert found.ceiling is not None  # it was asked for
+        floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
+        raise OverCapacityError(summary, *map(tally.unit.amount, (found.reviewed, floor)))
+    dealt = deal() if folds else None
+    checked = None if dealt is None else figures.cross_validate(dealt, planned, goal)
     summary, found = flatten(summary, found)
-    fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
+    fit = seen_in_sample(summary, found, goal, single())
     fit.optimal_in_sample = planned.method.mix is not None or (
-        optimum.proven and fit.bound_met and goal.value(*found.counts) == optimum.ceiling
+        found.proven and fit.bound_met and goal.value(*found.counts) == found.ceiling
     )
     fit.cross_validated = None if checked is None else checked.figures
     if resolution is not None:
         fit.resolution = resolution
-    segments: list[SegmentFit] = []
+    segments: list[parts.SegmentFit] = []
     if summary.stack is not None:
-        judged_on = None if options.time is not None else dealt_rows
+        judged_on = None if options.time is not None else dealt
         segments = figures.judge_segments(summary.stack, goal, tally, found, judged_on, checked)
         if isinstance(goal, WithinGap):
             fit.gap = figures.gap_seen(goal, tally, found, judged_on, checked)
     model = describe(summary, found, fit, segments)
-    said = (*warnings, *warnings_of(model, options.target))
+    warnings = [] if warning is None else [warning]
     return FittedBoundary(
         model=model,
-        warnings=said,
+        warnings=(*warnings, *_warnings_of(model, options.target)),
         goal=goal,
         checked=checked,
         row_units=fitted_on.totals().row_units,
         summary=fitted_on,
-        thresholds=fitted_on,
     )
 
 
 def seen_in_sample(
-    summary: Summary, found: Found, goal: Goal, ceiling: float, single: Figures | None
-) -> BoundaryFit:
+    summary: Summary, found: Found, goal: Goal, single: parts.Figures | None
+) -> parts.BoundaryFit:
     """Return what is known of a boundary from the rows that it was found on.
 
-    `summary`, `found`: the rows, and the boundary; `goal`: that of the rows, see `Summary.aim`;
-    `ceiling`, `single`: what no boundary can exceed, and the figures of the best single threshold.
+    `summary`, `found`: the rows, and the boundary, with what no other one can exceed; `goal`: that of
+    the rows, see `Summary.aim`; `single`: the figures of the best single threshold.
     """
+    assert found.ceiling is not None
     totals, unit = summary.totals(), summary.tally.unit
     selected, _ = goal.totals.classes.rows(found.selected, found.true_positives)
-    return BoundaryFit(
+    return parts.BoundaryFit(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
         in_sample=figures.figures(goal, unit, found.counts),
-        upper_bound=ceiling,
+        upper_bound=found.ceiling,
         optimal_in_sample=False,
         exact_arithmetic=goal.totals.exact and summary.tally.gain_unit.exact,
         # A randomised boundary meets its bound by its very probability.
@@ -165,40 +164,34 @@ def seen_in_sample(
 
 
 def _of_rows(
-    planned: Plan,
-    tally: Tally,
-    goal: Goal,
-    found: Found,
-    optimum: exact.Solution,
-    resolution: Resolution,
-) -> tuple[exact.Solution, Resolution]:
-    """Return the optimum over rows that were made coarser, as far as it can be known.
+    summary: Summary, tally: Tally, goal: Goal, found: Found, resolution: Resolution
+) -> tuple[Found, Resolution]:
+    """Return a boundary over rows that were made coarser, with what can be known of the optimum.
 
     No boundary over the rows themselves does better than one that could take the positive rows of
     each coarse score without its negative ones.
     """
-    value = goal.value(*found.counts)
-    if planned.method.choose is None or planned.score_bins or value is None:
-        return optimum, resolution
+    planned, value = summary.planned, goal.value(*found.counts)
+    if planned.method.mix or planned.method.surface or planned.score_bins or value is None:
+        return found, resolution
     if isinstance(goal, ThreeWay):  # how many rows of a cell suffice is not known
-        return replace(
-            optimum, ceiling=float(not planned.options.target.minimised), proven=False
-        ), resolution
+        ceiling = float(not planned.options.target.minimised)
+        return replace(found, ceiling=ceiling, proven=False), resolution
     points = tally.parted().points(together=planned.method.together)
-    ceiling = best_choice(points, goal.alone).ceiling
+    ceiling = prefixes.solve(points, goal.alone).ceiling
     low, high = sorted((value, ceiling))
-    optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
-    return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
+    found = replace(found, ceiling=ceiling, proven=value == ceiling)
+    return found, msgspec.structs.replace(resolution, optimum=Range(low, high))
 
 
-def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
-    blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
+def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:
+    method, target = summary.planned.method, summary.planned.options.target
+    blocks = prefixes.isotonic_blocks(tally.points(together=method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
-    name, target = planned.method.name, planned.options.target
     if target.gap is not None:
         advice = "allow a larger gap"
     elif goal.met(rows, hits):
-        advice = f"--method {'exact' if name != 'exact' else 'st'} does"
+        advice = f"--method {'exact' if method.name != 'exact' else 'st'} does"
     elif target.option == "precision":
         assert target.bound is not None
         best = f"{hits / rows:.6g}"
@@ -212,52 +205,285 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     else:
         advice = "the rows of the highest scores exceed it already: raise the bound"
     return InfeasibleError(
-        f"no boundary of --method {name} selects a row with {target.text}; {advice}."
+        f"no boundary of --method {method.name} selects a row with {target.text}; {advice}."
     )
 
 
 class OverCapacityError(InfeasibleError):
     """More rows have to be reviewed than can be."""
 
-    def __init__(self, planned: Plan, least: float, floor: float) -> None:
+    def __init__(self, summary: Summary, least: float, floor: float) -> None:
         possible = f"the least review possible is {least:,} rows"
         if floor < least:
             possible = f"the least review found is {least:,} rows, at least {floor:,} are needed"
         super().__init__(
-            f"--method {planned.method.name} cannot {planned.options.target.text}: {possible}; raise "
-            "the capacity, or lower a bound."
+            f"--method {summary.planned.method.name} cannot {summary.planned.options.target.text}: "
+            f"{possible}; raise the capacity, or lower a bound."
         )
         self.least = least
 
 
-def fold_count(summary: Summary, warnings: list[str]) -> int:
-    """Return how many folds to cross-validate in, 0 for none; warn where rows are too few."""
-    options = summary.planned.options
-    folds = options.folds
-    rows, positives = summary.rows, summary.positives
+def no_folds(summary: Summary) -> str | None:
+    """Return why rows are too few to be cross-validated as asked; None where they are enough."""
+    options, part = summary.planned.options, summary.part
+    folds, rows, positives = options.folds, summary.rows, summary.positives
     if summary.dealt is None:
         totals = summary.totals()
         rows, positives = totals.rows, totals.positives
-    if folds and (positives < folds or rows < 2 * folds):
-        warnings.append(
-            f"{positives} positive of {rows} rows are too few for {folds} folds: not "
-            "cross-validated, and the figures on these rows are optimistic"
-        )
-        return 0
-    part = summary.part
-    if folds and part is not None and np.unique(part).size < folds + (options.time is not None):
-        warnings.append(
-            f"column {options.groups or options.time!r} has too few values for {folds} folds: not "
-            "cross-validated, and the figures on these rows are optimistic"
-        )
-        return 0
-    return folds
+    few = ""
+    if positives < folds or rows < 2 * folds:
+        few = f"{positives} positive of {rows} rows are too few"
+    elif part is not None and np.unique(part).size < folds + (options.time is not None):
+        few = f"column {options.groups or options.time!r} has too few values"
+    if not folds or not few:
+        return None
+    return f"{few} for {folds} folds: not cross-validated, and the figures on these rows are optimistic"
 
 
-def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
+def score_only(tally: Tally | None, goal: Goal) -> parts.Figures | None:
     """Return the figures of the best single threshold."""
     if tally is None:
         return None
     tally = tally.reweighted(goal.totals.classes)
     found = METHODS["st"].find(tally, goal)
     return figures.figures(goal, tally.unit, found.counts)
+
+
+# ---------------------------------------------------------------- the model
+
+
+def reference(summary: Summary, share: float) -> parts.Reference | None:
+    """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
+    if summary.score is None:
+        return None
+    tally, score = summary.tally, summary.score
+    if summary.single is not None and summary.single.levels > tally.levels:
+        tally = summary.single  # the levels that are shown, of which score bins have none
+    quantiles, counts, largest = summary.uncertainty or (None, None, None)
+    return parts.Reference(
+        score_quantiles=[parts.threshold_json(value) for value in score.quantiles],
+        uncertainty_quantiles=quantiles,
+        rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
+        selected_share=share,
+        score_counts=score.counts,
+        score_max=parts.threshold_json(score.largest),
+        uncertainty_counts=counts,
+        uncertainty_max=largest,
+    )
+
+
+def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
+    """Leave out of what is written down an uncertainty that a surface has no use for; gather cells."""
+    if found.leaves is not None:
+        found = found.gathered()
+        assert found.leaves is not None
+        levels = found.thresholds.size
+        tally = summary.tally.coarser(found.leaves, levels)
+    elif (surface := found.surface) and not surface.uncertainty and not surface.product:
+        surface = replace(surface, ranks=np.array([0.5]))
+        found = replace(found.at(slice(1)), surface=surface)
+        levels, tally = 1, summary.tally.coarser(np.zeros(summary.tally.levels, np.uint16), 1)
+        summary = replace(summary, levels=Levels(-math.inf, np.empty(0)))
+    else:
+        return summary, found
+    planned = replace(summary.planned, levels=levels)
+    return replace(summary, planned=planned, tally=tally, single=tally), found
+
+
+def describe(
+    summary: Summary,
+    found: Found,
+    fit: parts.BoundaryFit,
+    segments: Sequence[parts.SegmentFit] = (),
+) -> BoundaryModel:
+    """Return the model of a boundary that was found on a tally; `segments` are their figures."""
+    planned, stack = summary.planned, summary.stack
+    options, levels, columns = planned.options, planned.levels, dict(summary.columns)
+    if found.surface is not None and summary.levels is not None:
+        levels = summary.levels.count
+    if levels == 1:
+        columns = {role: c for role, c in columns.items() if not role.startswith("uncertainty")}
+    isotonic = _level_steps(summary) if planned.method.isotonic else []
+    more: dict[str, Any] = {}
+
+    def rule_of(own: slice, shown: Levels | None) -> dict[str, Any]:
+        rule = _rule(replace(summary, levels=shown), found.at(own), levels)
+        return rule | {"isotonic": isotonic[own]} if isotonic else rule
+
+    if stack is None:
+        rule = rule_of(slice(None), summary.levels)
+    else:
+        rules = [rule_of(stack.places(k), shown) for k, shown in enumerate(stack.levels)]
+        groups = {
+            name: parts.Segment(fit=seen, **own)
+            for name, seen, own in zip(stack.names, segments, rules, strict=True)
+        }
+        rule, columns["by"] = never(rules[0]), Column(str(options.by))
+        more = {"groups": groups, "bound": options.bound, "pooled": list(stack.pooled)}
+    return BoundaryModel(
+        kind=BoundaryModel.KIND,
+        version=BoundaryModel.VERSION,
+        columns=columns,
+        objective=_objective(options.target),
+        fit=fit,
+        provenance=summary.origin,
+        **rule,
+        **more,
+    )
+
+
+def _level_steps(summary: Summary) -> list[parts.Steps]:
+    """Return the isotonic regression of the labels on the score in each level: what MIST estimates.
+
+    (Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier
+    performance, appendix C.6.)  The share of positive rows rises by blocks.  A block reaches down to
+    its lowest score; rows below the last score with a positive row are a block of rate 0.
+    """
+    tally, _ = summary.aim()
+    points = tally.points()
+    blocks = prefixes.isotonic_blocks(points)
+    rate = blocks.true_positives / blocks.selected
+    lowest = tally.score[points.entry[blocks.point]]
+    lowest_of = np.full(tally.levels, np.nan)
+    lowest_of[tally.level] = tally.score  # scores fall along the tally: the last one stays
+    found = []
+    for level, least in enumerate(lowest_of):
+        own = blocks.level == level  # from the highest score down
+        knots, values = lowest[own], rate[own]
+        if not np.isnan(least) and not (knots.size and knots[-1] == least):
+            knots, values = np.append(knots, least), np.append(values, 0.0)
+        scores = [parts.threshold_json(summary.score_at(level, knot)) for knot in knots[::-1]]
+        found.append(parts.Steps(knots=scores, values=values[::-1].tolist()))
+    return found
+
+
+def never(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule like another one that selects nothing."""
+    nothing = {"method": rule["method"], "uncertainty_min": None, "uncertainty_edges": []}
+    nothing["score_thresholds"] = [None]
+    if rule.get("randomise", msgspec.UNSET) is not msgspec.UNSET:
+        nothing |= {"randomise": rule["randomise"], "seed": rule["seed"]}
+        nothing |= {"random_thresholds": [None], "tie_probability": [0.0]}
+    return nothing
+
+
+def _rule(summary: Summary, found: Found, levels: int) -> dict[str, Any]:
+    """Return what decides in a model: its method, levels and thresholds."""
+    rule: dict[str, Any] = {"method": summary.planned.method.name, "uncertainty_min": None}
+    rule |= {"uncertainty_edges": [], "score_thresholds": []}
+    if summary.grid is not None and summary.grid.order == "score-uncertainty":
+        return rule | _score_first(summary.grid, found, summary.columns["score"].name)
+    lowest = summary.scores(found.thresholds)
+    if levels > 1 and found.leaves is not None and summary.cells is not None:
+        edges = [own.tolist() for own in summary.cells.edges]
+        rule["partition"] = parts.Partition(edges=edges, leaves=found.leaves.tolist())
+    elif levels > 1:
+        assert summary.levels is not None
+        lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
+        rule["uncertainty_min"] = summary.levels.minimum
+        rule["uncertainty_edges"] = summary.levels.edges.tolist()
+    rule["score_thresholds"] = [parts.threshold_json(value) for value in lowest]
+    if found.review is not None:
+        review = np.broadcast_to(summary.scores(found.review), lowest.shape)
+        rule["block_thresholds"] = rule["score_thresholds"]
+        rule["review_thresholds"] = [parts.threshold_json(value) for value in review]
+    if found.wide is not None:
+        rule |= _random(summary, found, rule["score_thresholds"])
+    if found.surface is not None:
+        clipped: int | float = 0  # of probabilities, to have logits
+        if summary.columns["score"].measure == "probability":
+            clipped = summary.tally.unit.amount(summary.tally.logits[1])
+        rule |= {
+            "coefficients": {name: getattr(found.surface, name) for name in COEFFICIENTS},
+            "uncertainty_ranks": found.surface.ranks.tolist(),
+            "cut": None if math.isnan(found.cut) else logistic(found.cut),
+            "clipped": clipped,
+        }
+    return rule
+
+
+def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -> dict[str, Any]:
+    """Return what is random: over scores from `random_thresholds` up, or at the threshold itself."""
+    options = summary.planned.options
+    assert found.wide is not None
+    wide = np.broadcast_to(summary.scores(found.wide), len(thresholds))
+    rule: dict[str, Any] = {"randomise": options.randomise, "seed": options.seed}
+    lows = [parts.threshold_json(low) for low in wide]
+    if options.randomise == "tie":
+        chance = found.probability or float(lows[0] is not None)
+        rule |= {"score_thresholds": lows, "tie_probability": [chance]}
+        return rule | {"random_thresholds": [None] * len(lows)}
+    for place, narrow in enumerate(thresholds):
+        if not found.probability or narrow == lows[place]:
+            lows[place] = None
+    chances = [0.0 if low is None else found.probability for low in lows]
+    return rule | {"random_thresholds": lows, "tie_probability": chances}
+
+
+def _score_first(grid: Grid, found: Found, column: str) -> dict[str, Any]:
+    """Return the levels of each score bin, and how many of the highest bins each takes."""
+    if not np.isfinite(grid.score_edges).all() or not np.isfinite(grid.score_min).all():
+        raise DataError("--order score-uncertainty needs finite scores", column=column)
+    empty = np.isnan(grid.uncertainty_min)
+    lowest = zip(grid.uncertainty_min, empty, strict=True)
+    edges = zip(grid.uncertainty_edges, empty, strict=True)
+    bins, take = grid.shape[1], []
+    for total, threshold in zip(grid.total, found.thresholds, strict=True):
+        least = bins if np.isnan(threshold) else int(threshold)
+        take.append(bins - least if least == bins or total[:least].any() else bins)
+    return {
+        "order": grid.order,
+        "take": take,
+        "score_min": float(grid.score_min[0]),
+        "score_edges": grid.score_edges[0].tolist(),
+        "uncertainty_min": [None if none or np.isinf(low) else float(low) for low, none in lowest],
+        "uncertainty_edges": [[] if none else own.tolist() for own, none in edges],
+    }
+
+
+def _objective(target: Target) -> parts.Objective:
+    found = parts.Objective(subject_to={})
+    if target.prevalence is not None:
+        found.prevalence = float(target.prevalence)
+    if (asked := target.review) is not None:
+        setattr(found, "minimize" if target.minimised else "maximize", asked.objective)
+        found.subject_to = {name: float(bound) for name, bound in asked.bounds.items()}
+        if asked.costs:
+            found.review_cost = float(asked.costs[2])
+    elif target.bound is not None:
+        found.maximize = GOALS[target.option].maximised
+        found.subject_to = {target.option: float(target.bound)}
+        if target.gap is not None:
+            found.max_gap = {target.gap.measure: float(target.gap.most)}
+    elif target.option == "minimize":
+        found.minimize = target.value
+    else:
+        found.maximize = target.value
+    return found
+
+
+def _warnings_of(model: BoundaryModel, target: Target) -> list[str]:
+    """Return what the user of a boundary should be told."""
+    found, seen = [], model.fit.in_sample
+    if not model.fit.bound_met:
+        found.append(
+            f"counted again on the rows, --method {model.method} misses the bound {target.text}: "
+            f"precision {_rate(seen.precision)}, recall {_rate(seen.recall)}"
+        )
+    coarse = model.fit.resolution is not msgspec.UNSET or model.partition is not msgspec.UNSET
+    whole = model.method == "exact" and target.gap is None  # of a gap some choices are searched
+    if whole and not model.fit.optimal_in_sample and not coarse:
+        found.append(
+            f"the search was cut short: {_rate(seen.objective_value)} is reached, at "
+            f"{'least' if target.minimised else 'most'} {_rate(model.fit.upper_bound)} is possible"
+        )
+    if target.review is not None and target.review.precision and not seen.selected:
+        found.append(
+            f"no rows reach precision {target.review.precision}: none is blocked, and what is wanted "
+            "of recall is reviewed"
+        )
+    return found
+
+
+def _rate(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.6g}"

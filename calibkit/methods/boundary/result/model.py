@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
-
 #: What a bound holds for where there are segments.
 BOUNDS = ("overall", "each")
-
 #: Of a logistic surface.
 COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
 
@@ -133,7 +131,11 @@ class BoundaryModel(Model):
         self._check_groups()
         self._check_rule()
         self._check_review()
-        self._check_reference()
+        if self.fit.reference is not None:
+            self.fit.reference.check()
+            seen = len(self.fit.reference.rows_per_level)
+            if self.groups is msgspec.UNSET and seen != self.levels:  # segments may have others
+                raise ModelError(f"'rows_per_level' needs {self.levels} values, one per level")
 
     def of_group(self, name: str) -> BoundaryModel:
         """Return the boundary of one group, as a model without groups."""
@@ -143,19 +145,7 @@ class BoundaryModel(Model):
 
     def with_rule(self, rule: Mapping[str, Any]) -> BoundaryModel:
         """Return a model without groups that decides by another rule; what it lacks is unset."""
-        own = _NO_RULE | dict(rule)
-        return msgspec.structs.replace(self, **own)
-
-    def _check_reference(self) -> None:
-        """Refuse rows of other levels; those of segments may be other ones than the model's."""
-        reference = self.fit.reference
-        if reference is None:
-            return
-        reference.check()
-        if self.groups is not msgspec.UNSET:
-            return
-        if len(reference.rows_per_level) != self.levels:
-            raise ModelError(f"'rows_per_level' needs {self.levels} values, one per level")
+        return msgspec.structs.replace(self, **_NO_RULE | dict(rule))
 
     def _check_rule(self) -> None:
         self._check_surface()

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 
-from calibkit.columns.resolution import Resolution
 from calibkit.errors import ModelError
-from calibkit.models.model import known
+from calibkit.models.model import Resolution, known
+from calibkit.options.bin import Order as LevelOrder
 from calibkit.options.boundary import METHODS
-from calibkit.options.levels import Order as LevelOrder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
-
 #: The thresholds that JSON has no number for.
 _NAMED = {"-inf": -math.inf, "inf": math.inf}
 
@@ -184,15 +182,13 @@ class Reference(Part):
         beside = self.uncertainty_quantiles, self.uncertainty_counts, self.uncertainty_max
         if len({part is None for part in beside}) > 1:
             raise ModelError("what 'reference' says of uncertainties goes together")
+        if self.score_max is None:
+            raise ModelError("'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\"")
         for name, quantiles, counts, largest in (
             ("score", self.score_quantiles, self.score_counts, self.score_max),
             ("uncertainty", *beside),
         ):
             if quantiles is None or counts is None or largest is None:
-                if name == "score":
-                    raise ModelError(
-                        "'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\""
-                    )
                 continue
             values = [threshold_value(value) for value in (*quantiles, largest)]
             if not counts or len(quantiles) != len(counts):

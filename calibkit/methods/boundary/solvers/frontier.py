@@ -9,6 +9,7 @@ uncertainty estimates to improve classifier performance, sections 4 and 5).  Ove
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,17 +18,10 @@ from numpy.typing import NDArray
 from calibkit.columns.weights import ROW, Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.found import lowest_scores
-from calibkit.methods.boundary.problem.problem import Problem
-from calibkit.methods.boundary.solvers.classic import level_sets
-from calibkit.methods.boundary.solvers.exact import isotonic_blocks
-from calibkit.methods.boundary.solvers.grid_methods import (
-    MOST_STEPS,
-    MOST_VALUES,
-    LevelPrefixes,
-    LevelTables,
-    table_size,
-)
+from calibkit.methods.boundary.solvers import grid_methods
 from calibkit.methods.boundary.solvers.methods import grid_counts
+from calibkit.methods.boundary.solvers.prefixes import isotonic_blocks, level_sets
+from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.numerics.knapsack import undominated
 from calibkit.summaries.tally import Points
 from calibkit_kernels.knapsack import UNREACHABLE
@@ -78,11 +72,11 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     A table over true positives says it; where counts are too large for one, as those of weights may
     be, lists of undominated totals are merged level by level.
     """
-    prefixes = LevelPrefixes.of(positives, totals)
-    steps, held = table_size(prefixes.hits)
-    if steps > MOST_STEPS or held > MOST_VALUES:
+    prefixes = grid_methods.LevelPrefixes.of(positives, totals)
+    steps, held = grid_methods.table_size(prefixes.hits)
+    if steps > grid_methods.MOST_STEPS or held > grid_methods.MOST_VALUES:
         return _from_lists(prefixes)
-    tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
+    tables = grid_methods.LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
     best = tables.values[-1]
     # From the most true positives down, a total is kept if it has fewer rows than all before.
     fewest = np.maximum.accumulate(np.append(UNREACHABLE, best[::-1]))
@@ -91,13 +85,13 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     return Frontier(hits * prefixes.hits_unit, -best[hits] * prefixes.rows_unit, takes)
 
 
-def _from_lists(prefixes: LevelPrefixes) -> Frontier:
+def _from_lists(prefixes: grid_methods.LevelPrefixes) -> Frontier:
     """Undominated totals, level by level; by falling true positives within a list."""
     states = np.zeros((1, 3), np.int64)
     history: list[Int64s] = []
     merged = 0
     for hits, rows in zip(prefixes.hits, prefixes.rows, strict=True):
-        states, steps = _combine(states, hits, rows, MOST_STEPS - merged)
+        states, steps = _combine(states, hits, rows, grid_methods.MOST_STEPS - merged)
         merged += steps
         history.append(states[:, 2].copy())
     choices = np.empty((len(states), len(history)), np.int64)
@@ -125,9 +119,10 @@ def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[
         while stack and (stack[-1][0] == rank or prefix == hits.size - 1):
             _, before = stack.pop()
             steps += len(before) + len(shifted)
-            if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10:
+            if steps > allowed or len(before) + len(shifted) > grid_methods.MOST_VALUES // 10:
+                most = grid_methods.MOST_STEPS
                 raise UsageError(
-                    f"The exact frontier of this grid would take more than {MOST_STEPS:,} steps. "
+                    f"The exact frontier of this grid would take more than {most:,} steps. "
                     "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points "
                     "on the concave hull alone."
                 )
@@ -160,7 +155,7 @@ def supported_frontier(points: Points) -> Frontier:
     if ends.size and blocks.true_positives[ends[-1]] == 0:  # rows without positives gain nothing
         ends = ends[:-1]
     used = slice(0, int(ends[-1]) + 1 if ends.size else 0)
-    rows, hits = np.cumsum(blocks.selected)[ends], np.cumsum(blocks.true_positives)[ends]
+    rows, hits = (total[ends] for total in blocks.totals)
     more_rows, more_hits = np.diff(rows), np.diff(hits)
     # floor(d_hits (d_rows - 1) / d_rows), without the product
     gap = np.append(more_hits + (-more_hits // more_rows), np.zeros(min(1, rows.size), np.int64))
@@ -198,7 +193,7 @@ def frontier_table(frontier: Frontier, positives: int, unit: Unit = ROW) -> pl.D
     return pl.DataFrame(columns)
 
 
-def frontier_rows(problem: Problem) -> pl.DataFrame:
+def frontier_rows(problem: Summary) -> pl.DataFrame:
     """Return the boundaries that no other beats in precision and recall, by rising recall.
 
     Over score bins these are all of them.  Over every distinct score they are the supported ones
@@ -220,19 +215,17 @@ def frontier_rows(problem: Problem) -> pl.DataFrame:
     frontier = precision_recall_frontier(*grid_counts(tally))
     table = frontier_table(frontier, positives, tally.unit)
     takes = frontier.choices
-    if problem.levels is None:
-        return table.with_columns(
-            pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
-        )
+    if problem.grid.order == "score-uncertainty":
+        return table.with_columns(_columns("take", takes))
     bins, lowest = int(tally.score.max()) + 1, np.empty(takes.shape)
     for level in range(tally.levels):
-        distinct, places = np.unique(takes[:, level], return_inverse=True)
-        scores = [problem.score_at(level, bins - take if take else np.nan) for take in distinct]
-        lowest[:, level] = np.array(scores)[places]
+        lows = [np.nan, *range(bins - 1, -1, -1)]
+        scores = np.array([problem.score_at(level, low) for low in lows])
+        lowest[:, level] = scores[takes[:, level]]
     return table.with_columns(_columns("threshold", lowest))
 
 
-def _columns(name: str, values: NDArray[np.float64]) -> list[pl.Series]:
+def _columns(name: str, values: NDArray[Any]) -> list[pl.Series]:
     return [
         pl.Series(f"{name}_{level}", values[:, level], nan_to_null=True)
         for level in range(values.shape[1])

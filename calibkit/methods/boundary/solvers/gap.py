@@ -17,38 +17,78 @@ import heapq
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.found import Found, lowest_scores
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.problem.found import Found, found_at
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
+from calibkit.methods.boundary.solvers import prefixes
 from calibkit.numerics import knapsack
+from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
 #: More rates than these are thinned out; what is found is then proven by its bound alone.
 MOST_RATES = 200_000
-
 #: So many ranges of rates are looked at before the search ends with a bound.
 MOST_RANGES = 5_000
-
 #: Steps of the search for the multiplier of a relaxation: each leaves .62 of the interval.
 _STEPS = 30
-
 #: Ranges of rates in doubles are wider by this than exact ones.
 _ROUNDING = 1e-12
-
 _GOLDEN = (5**0.5 - 1) / 2
-
 #: Lowest rates from one of the candidates to another: less what none of them can exceed, the numbers
 #: of the first and the last, and the multiplier that says so.
 Range = tuple[float, int, int, float]
+
+
+class WithinGap(Goal):
+    """A goal whose boundary must also treat segments alike.
+
+    The largest difference between segments of `asked.measure`, their recall or their false positive
+    rate, is at most `asked.most`.  A segment without rows of the class in question has no such rate
+    and is free.  Levels are those of the first segment, `within` of them, then those of the next.
+
+    Totals say nothing of single segments: `met` and `value` are those of `goal`, the same without the
+    gap.
+    """
+
+    def __init__(self, goal: CountGoal, asked: Gap, within: int) -> None:
+        self.goal, self.asked, self.within = goal, asked, within
+        self.maximised, self.bounded, self.totals = goal.maximised, goal.bounded, goal.totals
+        #: The largest gap.
+        self.most = Fraction(asked.most.numerator, asked.most.denominator)
+
+    @property
+    def alone(self) -> CountGoal:
+        """The same without the gap."""
+        return self.goal
+
+    def prepare(self) -> None:
+        """Work out what depends on the totals."""
+        self.goal = self.goal.of(self.totals)
+
+    def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
+        """Return the objective."""
+        return self.goal.value(selected, hits)
+
+    def met(self, selected: int, true_positives: int, gain: int = 0, *reviewed: float) -> bool:
+        """Return whether the bound on all rows together is met."""
+        return self.goal.met(selected, true_positives)
+
+    def counted(self, selected: Int64s, true_positives: Int64s) -> Int64s:
+        """Return the rows of which the measure counts a share: true or false positives."""
+        return true_positives if self.asked.measure == "recall" else selected - true_positives
+
+    def gap(self, rows: Int64s, positives: Int64s, selected: Int64s, hits: Int64s) -> float | None:
+        """Return the gap between segments from their counts; None where none has the measure."""
+        whole, taken = self.counted(rows, positives), self.counted(selected, hits)
+        held = whole > 0
+        return float(np.ptp(taken[held] / whole[held])) if held.any() else None
 
 
 @dataclass(frozen=True)
@@ -75,10 +115,8 @@ class Segment:
         """Return the choices whose rate lies in a closed range."""
         if not self.whole:
             return slice(0, self.counted.size)
-        return slice(
-            bisect_left(self.counted, low * self.whole),
-            bisect_right(self.counted, high * self.whole),
-        )
+        first = bisect_left(self.counted, low * self.whole)
+        return slice(first, bisect_right(self.counted, high * self.whole))
 
     def reach(self, low: Fraction, high: Fraction) -> tuple[Floats, Floats]:
         """Return rows and positives of choices that span all whose rate lies in a range."""
@@ -87,7 +125,7 @@ class Segment:
             return self.selected[own].astype(float), self.true_positives[own].astype(float)
         ends = [float(end) * self.whole for end in (low, high)]
         ends = [ends[0] * (1 - _ROUNDING), ends[1] * (1 + _ROUNDING)]
-        counted, rows, hits = (
+        counted, *totals = (
             one[self.corners].astype(float)
             for one in (self.counted, self.selected, self.true_positives)
         )
@@ -95,32 +133,20 @@ class Segment:
             return np.empty(0), np.empty(0)
         inside = (counted >= ends[0]) & (counted <= ends[1])
         # Where a count stays the same over corners, the last of them is the one with most rows.
-        return (
-            np.append(rows[inside], np.interp(ends, counted, rows)),
-            np.append(hits[inside], np.interp(ends, counted, hits)),
-        )
+        rows, hits = (np.append(one[inside], np.interp(ends, counted, one)) for one in totals)
+        return rows, hits
 
 
-def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> tuple[Found, exact.Solution]:
+def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> Found:
     """Return the best boundary on a tally whose segments are alike, and what is known of it."""
     # Negative rows at the end of a prefix raise the false positive rate.
     points = tally.points(excluded=excluded, every=goal.asked.measure != "recall")
     kept = tally if excluded < 0 else tally.where(tally.part != excluded)
-    solution = solve(points, goal, kept.level_totals[:, 1:])
-    lowest = lowest_scores(tally, points, solution.choice)
-    return Found(lowest, solution.selected, solution.true_positives), solution
-
-
-def solve(points: Points, goal: WithinGap, totals: Int64s) -> exact.Solution:
-    """Return the best choice of one prefix per level within the gap; see `exact.solve`.
-
-    `totals` has rows and positive rows of each level.
-    """
-    found = _Search(points, goal, totals).run()
-    if found.proven or goal.within == 1:
-        return found
-    ceiling = min(found.ceiling, exact.solve(points, goal.goal).ceiling)
-    return replace(found, ceiling=ceiling)
+    found = _Search(points, goal, kept.level_totals[:, 1:]).run()
+    ceiling = found.ceiling
+    if not found.proven and goal.within > 1:
+        ceiling = min(ceiling, prefixes.solve(points, goal.goal).ceiling)
+    return found_at(tally, points, found.choice, ceiling, found.proven)
 
 
 class _Search:
@@ -149,7 +175,7 @@ class _Search:
         #: What the ranges can reach that were looked at as closely as it gets.
         self.open = -np.inf
 
-    def run(self) -> exact.Solution:
+    def run(self) -> prefixes.Solution:
         """Return the best choice, with a bound."""
         ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
         for _ in range(MOST_RANGES):
@@ -165,7 +191,7 @@ class _Search:
                 heapq.heappush(ranges, self.bounded(*ends, slope))
         ceiling = max(self.value, self.open, -ranges[0][0] if ranges else -np.inf)
         choice, selected, hits = self.known
-        return exact.Solution(choice, selected, hits, ceiling == self.value, ceiling)
+        return prefixes.Solution(choice, selected, hits, ceiling == self.value, ceiling)
 
     def bounded(self, first: int, last: int, slope: float) -> Range:
         """Return a range of rates with its bound: the least of the relaxations over all multipliers."""
@@ -190,14 +216,11 @@ class _Search:
         if any(one.start >= one.stop for one in own):
             return self.every
         offsets = np.concatenate([[0], np.cumsum([one.stop - one.start for one in own])])
-        selected, hits = (
-            np.concatenate(
-                [getattr(g, name)[one] for g, one in zip(self.segments, own, strict=True)]
-            )
-            for name in ("selected", "true_positives")
-        )
-        prefixes = (selected, hits, offsets[:-1], offsets[1:])
-        relaxed = knapsack.Relaxation(prefixes, slope, empty=False)
+        pairs = list(zip(self.segments, own, strict=True))
+        selected = np.concatenate([segment.selected[one] for segment, one in pairs])
+        hits = np.concatenate([segment.true_positives[one] for segment, one in pairs])
+        within = (selected, hits, offsets[:-1], offsets[1:])
+        relaxed = knapsack.Relaxation(within, slope, empty=False)
         most = relaxed.most
         budget = min(1.0, self.budget(most, slope))
         while True:
@@ -245,7 +268,7 @@ def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -
         for counts in (points.selected, points.true_positives)
     ]
     if len(own) > 1:
-        blocks = exact.isotonic_blocks(points)
+        blocks = prefixes.isotonic_blocks(points)
         ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
         by_point = ends[np.argsort(blocks.point[ends])]  # the blocks as their points follow
         block = by_point[np.searchsorted(blocks.point[by_point], chain)]

@@ -15,7 +15,6 @@ selection of at least one row meets the bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit_kernels import knapsack
-from calibkit_kernels.exact import largest_ratio
+from calibkit_kernels.rates import largest_ratio
 
 Int64s = NDArray[np.int64]
 
@@ -109,16 +108,14 @@ class LevelPrefixes:
     @classmethod
     def of(cls, positives: Int64s, totals: Int64s) -> LevelPrefixes:
         """Collect the undominated prefixes of a grid."""
-        hits, rows = prefix_sums(positives), prefix_sums(totals)
-        hits_unit, rows_unit = common_unit(hits), common_unit(rows)
-        take = [np.append(0, 1 + np.flatnonzero(np.diff(level))) for level in hits]
-        return cls(
-            take,
-            [level[kept] // hits_unit for level, kept in zip(hits, take, strict=True)],
-            [level[kept] // rows_unit for level, kept in zip(rows, take, strict=True)],
-            hits_unit,
-            rows_unit,
+        sums = prefix_sums(positives), prefix_sums(totals)
+        take = [np.append(0, 1 + np.flatnonzero(np.diff(level))) for level in sums[0]]
+        units = [common_unit(counts) for counts in sums]
+        hits, rows = (
+            [level[kept] // unit for level, kept in zip(counts, take, strict=True)]
+            for counts, unit in zip(sums, units, strict=True)
         )
+        return cls(take, hits, rows, *units)
 
     def takes(self, choices: Int64s) -> Int64s:
         """Return the numbers of bins of chosen prefixes, shape (choices, levels)."""
@@ -127,11 +124,8 @@ class LevelPrefixes:
 
 def evaluate(positives: Int64s, totals: Int64s, take: Int64s) -> tuple[int, int]:
     """Return the true positives and the selected rows of a boundary."""
-    levels = np.arange(take.size)
-    return (
-        int(prefix_sums(positives)[levels, take].sum()),
-        int(prefix_sums(totals)[levels, take].sum()),
-    )
+    hits, rows = (prefix_sums(c)[np.arange(take.size), take] for c in (positives, totals))
+    return int(hits.sum()), int(rows.sum())
 
 
 # ---------------------------------------------------------------- canonical form
@@ -202,7 +196,7 @@ def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
     return int(reachable[picked]) if picked >= 0 else 0
 
 
-def _dpmt(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     """Return the best boundary by a table over levels.
 
     EW-DPMT is best if all bins had the average number of rows: where they differ in size its true
@@ -235,11 +229,6 @@ def _dpmt(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     take = _trace_nested(gains, costs, target)
     # The fewest bins that select the same rows and never rise from level to level.
     return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
-
-
-ew_dpmt, ew_dpmt_mono, vw_dpmt, vw_dpmt_mono = (
-    partial(_dpmt, name) for name in ("ew-dpmt", "ew-dpmt-mono", "vw-dpmt", "vw-dpmt-mono")
-)
 
 
 # ---------------------------------------------------------------- two steps

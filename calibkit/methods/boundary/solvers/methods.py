@@ -1,35 +1,59 @@
-"""The methods of finding a boundary, by name: what each can optimise and how it is called."""
+"""What a fit does: the methods by name, the goal of a target, and what options ask of some rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.bins.binning import Grid, GridTable, check_bins
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import ClassWeights, at_prevalence
 from calibkit.errors import UsageError, nearest
-from calibkit.methods.boundary.problem.found import Found, lowest_scores
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.problem.three_way import ThreeWay
-from calibkit.methods.boundary.solvers import classic, exact, gap, grid_methods, three_way, value
-from calibkit.methods.boundary.solvers.classic import random_block
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.found import Found, found_at
+from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Measure, Totals
+from calibkit.methods.boundary.solvers import gap, grid_methods, prefixes, three_way
+from calibkit.methods.boundary.solvers.cells import best_cell_cut, cross_fitted
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
-from calibkit.methods.boundary.solvers.partition import cross_fitted
-from calibkit.numerics.knapsack import STATE_CAP
-from calibkit.options.objective import OPTIONS, REVIEW
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import OPTIONS, REVIEW, Target
 from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
 
-#: The paper's default number of score bins.
-PAPER_SCORE_BINS = 500
+
+def goal_of(target: Target, totals: Totals) -> Goal:
+    """Return the goal for rows with some totals."""
+    if target.review is not None:
+        return three_way.ThreeWay(target.review, totals)
+    if target.costs:
+        return LeastCost(target.value, totals)
+    if target.bound is None:
+        return Measure(target.measure, target.parameters, totals)
+    return GOALS[target.option](target.bound, totals, of_value=target.value_column is not None)
+
+
+def classes_of(target: Target, totals: Totals) -> ClassWeights:
+    """Return by how much the classes of rows with some totals are reweighted."""
+    asked = target.prevalence
+    share = None if asked is None else Fraction(asked.numerator, asked.denominator)
+    return at_prevalence(totals.rows, totals.positives, share)
+
+
+# ---------------------------------------------------------------- methods
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to choose one threshold in each level; one of `choose` to `surface` is how."""
+    """A way to choose one threshold in each level; one of `choose` to `surface` is how.
+
+    A method that has none of them finds the optimum.
+    """
 
     name: str  # `calibkit.options.boundary.METHODS` says what it does
     objectives: tuple[str, ...]  # some of `calibkit.options.objective.OPTIONS`
@@ -48,89 +72,47 @@ class Method:
     isotonic: bool = False  # whether it fits the share of positive rows in each level
     leaves: int = 0  # that the levels, cells of several uncertainties, are gathered in; 0: none
 
-    @property
-    def needs_grid(self) -> bool:
-        """Whether the method works on score bins only."""
-        return self.take is not None
-
-    def find(self, tally: Tally, goal: Goal, *, excluded: int = -1) -> Found:
+    def find(self, tally: Tally, goal: Goal, *, excluded: int = -1, ceiling: bool = False) -> Found:
         """Find a boundary on a tally of distinct scores, or of the columns of a grid.
 
         `goal`: what to reach, with the totals of the rows that take part; `excluded`: a part of a dealt
-        tally that takes none.
+        tally that takes none; `ceiling`: whether what no boundary can exceed is looked for as well.
         """
         if self.leaves:
             places, other = cross_fitted(tally, goal, self.leaves, excluded)
-            return replace(self, leaves=0).find(other, goal, excluded=excluded).spread(places)
-        if isinstance(goal, ThreeWay):
-            return three_way.find(tally, goal, excluded=excluded, together=self.together)[0]
-        if isinstance(goal, WithinGap):
-            return gap.find(tally, goal, excluded=excluded)[0]
-        if self.mix is not None:
-            return self.mix(tally, goal, excluded)
-        if self.surface is not None:
-            return self.surface(tally, goal, excluded)
-        if self.take is not None:
+            within = replace(self, leaves=0)
+            found = within.find(other, goal, excluded=excluded)
+            if ceiling:  # over the same leaves
+                own = tally.coarser(places, self.leaves)
+                found, best = found.counted(own), within.find(own, goal, ceiling=True)
+                if not found.selected or not goal.met(*map(int, found.counts)):
+                    found = best
+                found = replace(found, ceiling=best.ceiling, proven=best.proven)
+            return found.spread(places)
+        if isinstance(goal, three_way.ThreeWay):
+            return three_way.find(tally, goal, excluded=excluded, together=self.together)
+        if isinstance(goal, gap.WithinGap):
+            return gap.find(tally, goal, excluded=excluded)
+        if own_way := self.mix or self.surface:  # what it finds is the optimum of its class
+            found = own_way(tally, goal, excluded)
+            value = goal.value(found.selected, found.true_positives, found.gain) or 0.0
+            return replace(found, ceiling=value, proven=True)
+        points = tally.points(excluded=excluded, together=self.together)
+        if self.choose is not None:
+            found = found_at(tally, points, self.choose(points, goal))
+        elif self.take is not None:
             positives, totals = grid_counts(tally, excluded)
             take = self.take(positives, totals, goal)
             lowest = np.where(take > 0, positives.shape[1] - take, np.nan)
             hits, rows = grid_methods.evaluate(positives, totals, take)
-            return Found(lowest, rows, hits)
-        assert self.choose is not None
-        points = tally.points(excluded=excluded, together=self.together)
-        return _found(tally, points, self.choose(points, goal))
-
-    def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
-        """Find a boundary on a tally, and the best one over the same prefixes."""
-        if self.leaves:
-            # Over leaves as `find` does, and the best one over the same leaves.
-            places, other = cross_fitted(tally, goal, self.leaves)
-            within, own = replace(self, leaves=0), tally.coarser(places, self.leaves)
-            best, optimum = within.find_with_optimum(own, goal)
-            found = within.find(other, goal).counted(own)
-            if not found.selected or not goal.met(*map(int, found.counts)):
-                found = best
-            return found.spread(places), optimum
-        if isinstance(goal, ThreeWay):
-            found, pair = three_way.find(tally, goal, together=self.together)
-            totals = int(found.selected), int(found.true_positives)
-            return found, exact.Solution(pair.block, *totals, pair.proven, pair.ceiling)
-        if isinstance(goal, WithinGap):
-            return gap.find(tally, goal)
-        if self.mix is not None or self.surface is not None:  # it is the optimum of its class
-            found = self.find(tally, goal)
-            rows, hits = found.selected, found.true_positives
-            value = goal.value(rows, hits, found.gain) or 0.0
-            nothing = np.full(tally.levels, -1, np.int64)
-            return found, exact.Solution(nothing, int(rows), int(hits), True, value)
-        points = tally.points(together=self.together)
-        optimum = best_choice(points, goal)
-        if self.choose is exact_choice:
-            return _found(tally, points, optimum.choice), optimum
-        if self.choose is not None:
-            return _found(tally, points, self.choose(points, goal)), optimum
-        return self.find(tally, goal), optimum
-
-
-def exact_choice(points: Points, goal: Goal) -> Int64s:
-    """Return the optimum over all prefixes."""
-    return best_choice(points, goal).choice
-
-
-def best_choice(points: Points, goal: Goal, cap: int = STATE_CAP) -> exact.Solution:
-    """Return the optimum over all prefixes, with what is known of it; for `cap` see `exact.solve`."""
-    if goal.uses_gain:
-        return value.solve(points, goal, cap)
-    assert isinstance(goal, CountGoal)
-    return exact.solve(points, goal, cap)
-
-
-def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
-    """Return a choice of points with its thresholds; one choice for all levels is spread."""
-    lowest = lowest_scores(tally, points, choice)
-    if choice.size == 1:
-        lowest = np.broadcast_to(lowest, tally.levels).copy()
-    return Found(lowest, *points.totals(choice), gain=points.total_gain(choice))
+            found = Found(lowest, rows, hits)
+        else:
+            best_of = prefixes.solve(points, goal)
+            return found_at(tally, points, best_of.choice, best_of.ceiling, best_of.proven)
+        if ceiling:
+            best_of = prefixes.solve(points, goal)
+            found = replace(found, ceiling=best_of.ceiling, proven=best_of.proven)
+        return found
 
 
 def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
@@ -146,26 +128,21 @@ def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
 
 #: The paper's greedy methods, and tables over bins of average size, know these two alone.
 _BOTH = ("precision", "recall")
-
+_TABLES = {"ew-dpmt": _BOTH, "ew-dpmt-mono": _BOTH, "vw-dpmt": OPTIONS, "vw-dpmt-mono": OPTIONS}
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (
-        Method("exact", (*OPTIONS, REVIEW), exact_choice, values=True),
-        Method("st", (*OPTIONS, REVIEW), classic.single_threshold, together=True, values=True),
+        Method("exact", (*OPTIONS, REVIEW), values=True),
+        Method("st", (*OPTIONS, REVIEW), prefixes.single_threshold, together=True, values=True),
         Method("logistic", OPTIONS, surface=best_cut, levels=LEVELS, values=True),
-        Method("stochastic", OPTIONS, mix=random_block),
-        Method("mist", _BOTH, classic.isotonic, isotonic=True),
-        Method("gmt", _BOTH, classic.greedy),
-        *(
-            Method(name, objectives, take=take, score_bins=PAPER_SCORE_BINS)
-            for name, objectives, take in (
-                ("ew-dpmt", _BOTH, grid_methods.ew_dpmt),
-                ("ew-dpmt-mono", _BOTH, grid_methods.ew_dpmt_mono),
-                ("vw-dpmt", OPTIONS, grid_methods.vw_dpmt),
-                ("vw-dpmt-mono", OPTIONS, grid_methods.vw_dpmt_mono),
-                ("staircase", OPTIONS, grid_methods.staircase),
-            )
+        Method("stochastic", OPTIONS, mix=prefixes.random_block),
+        Method("mist", _BOTH, prefixes.isotonic, isotonic=True),
+        Method("gmt", _BOTH, prefixes.greedy),
+        *(  # over the paper's default number of score bins
+            Method(name, objectives, take=partial(grid_methods.table, name), score_bins=500)
+            for name, objectives in _TABLES.items()
         ),
+        Method("staircase", OPTIONS, take=grid_methods.staircase, score_bins=500),
     )
 }
 
@@ -194,3 +171,110 @@ def method(name: str, objective: str, worths: str = "") -> Method:
         able = ", ".join(other.name for other in METHODS.values() if other.values)
         raise UsageError(f"--method {name} does not take {worths}; methods that do: {able}.")
     return found
+
+
+# ---------------------------------------------------------------- plans
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Options with everything resolved: what the fit will do."""
+
+    options: BoundaryOptions
+    method: Method
+    levels: int
+    score_bins: int
+
+    @property
+    def kept_levels(self) -> int:
+        """How many levels the model has: of cells, the leaves that they are gathered in."""
+        return self.method.leaves or self.levels
+
+    @property
+    def text(self) -> str:
+        """What the fit will do, in words."""
+        scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
+        return (
+            f"fit a boundary by {self.method.name} over {self.kept_levels} uncertainty level"
+            f"{'s' if self.kept_levels > 1 else ''} and {scores}: {self.options.target.text}"
+        )
+
+
+def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
+    """Return what options mean for some rows, or for a grid of them."""
+    if options.confidence is not None:
+        raise UsageError(
+            "a confidence needs calibkit.methods.boundary.certificate.certificate.certify_boundary."
+        )
+    worths = options.target.worths
+    chosen = method(options.method, options.target.option, worths)
+    if worths and (isinstance(data, GridTable) or options.score_bins):
+        raise UsageError(
+            f"{worths} needs the rows and every distinct score: a grid of score bins has counts "
+            "alone; leave --score-bins out."
+        )
+    grid = data.grid if isinstance(data, GridTable) else None
+    if chosen.mix is not None:
+        if (grid or options).order == "score-uncertainty":
+            raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
+        if options.randomise == "tie":
+            if grid is not None or options.levels not in (None, 1) or options.score_bins:
+                raise UsageError(
+                    "--randomise tie is random at one score of all rows together: give the rows, not "
+                    "a grid, and leave out --uncertainty-bins and --score-bins; or use --randomise "
+                    "block."
+                )
+            chosen = replace(chosen, mix=prefixes.random_tie, together=True)
+    elif options.randomise != "block":
+        raise UsageError(f"--randomise {options.randomise} goes with --method stochastic only.")
+    if isinstance(data, GridTable):
+        return _plan_of_grid(options, chosen, data.grid)
+    return _plan_of_rows(options, chosen, data)
+
+
+def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> Plan:
+    levels = options.levels
+    if levels is None:
+        levels = 1 if chosen.together or data.uncertainty is None else chosen.levels
+    score_bins = chosen.score_bins if options.score_bins is None else options.score_bins
+    if score_bins == 0 and chosen.take is not None:
+        raise UsageError(f"--method {chosen.name} needs score bins; --score-bins 0 has none.")
+    if chosen.surface is not None:
+        if score_bins:
+            raise UsageError(
+                f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
+            )
+        best = best_cut if data.cells is None else partial(best_cell_cut, shape=data.cells.shape)
+        surface = partial(best, scale=data.options.measure, threads=options.workers)
+        chosen = replace(chosen, surface=surface)
+        if data.cells is not None:
+            return Plan(options, chosen, data.cells.cells, 0)
+    if data.cells is not None and levels > 1:
+        return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
+    check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
+    if options.order == "score-uncertainty" and score_bins == 0:
+        raise UsageError("--order score-uncertainty needs --score-bins.")
+    return Plan(options, chosen, levels, score_bins)
+
+
+def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
+    if chosen.surface is not None:
+        raise UsageError(f"a grid has lost the scores; --method {chosen.name} needs the rows.")
+    if options.groups is not None or options.time is not None:
+        raise UsageError("a grid has lost its rows: --groups and --time need the rows.")
+    levels, score_bins = grid.shape
+    for option, asked, have in (
+        ("--uncertainty-bins", options.levels, levels),
+        ("--score-bins", options.score_bins, score_bins),
+    ):
+        if asked is not None and asked != have:
+            raise UsageError(f"{option} is {asked}, but the grid has {have}; leave it out.")
+    if options.strategy != "equal-mass":
+        raise UsageError(
+            f"--strategy {options.strategy}: the grid is binned already; leave it out."
+        )
+    if options.order not in ("uncertainty-score", grid.order):
+        raise UsageError(
+            f"--order is {options.order}, but the grid's is {grid.order}; leave it out."
+        )
+    return Plan(replace(options, order=grid.order), chosen, levels, score_bins)

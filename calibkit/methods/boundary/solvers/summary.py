@@ -1,159 +1,45 @@
-"""What a fit will do, and what it needs of its rows: counted once, after which the rows can go."""
+"""What a fit needs of its rows: counted once, after which the rows can go.
+
+Over raw scores the tally is that of the rows.  Over score bins it is the grid's, with the numbers of
+the columns as scores.  Every method and the cross-validation work on the tally alone.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Grid, Levels, check_bins, uncertainty_levels
-from calibkit.bins.grid_table import GridTable
+from calibkit.bins import binning
+from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
-from calibkit.columns.resolution import Resolution
 from calibkit.columns.segments import read_segments
+from calibkit.columns.weights import ClassWeights
 from calibkit.errors import DataError, UsageError
-from calibkit.methods.boundary.problem import quantiles
 from calibkit.methods.boundary.problem.columns import (
+    Quantiles,
+    Values,
     column_parts,
+    quantiles_of_rows,
+    quantiles_of_tally,
     read_values,
     roles_of,
     uncertainties,
 )
-from calibkit.methods.boundary.problem.gap import WithinGap
-from calibkit.methods.boundary.problem.goals import CountGoal, Goal
-from calibkit.methods.boundary.problem.problem import (
-    Problem,
-    binned_problem,
-    classes_of,
-    goal_of,
-    grid_problem,
-    raw_problem,
-    tally_totals,
-)
-from calibkit.methods.boundary.solvers.cell_surface import best_cell_cut
-from calibkit.methods.boundary.solvers.classic import random_tie
-from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
-from calibkit.methods.boundary.solvers.methods import Method, method
-from calibkit.models.model import Provenance
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal, Totals, tally_totals
+from calibkit.methods.boundary.solvers.gap import WithinGap
+from calibkit.methods.boundary.solvers.logistic import distinct
+from calibkit.methods.boundary.solvers.methods import Plan, classes_of, goal_of, plan
+from calibkit.models.model import Column, Provenance, Resolution
+from calibkit.numerics.hashes import random_parts
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.tally import Tally
+from calibkit.summaries.edges import assign
+from calibkit.summaries.tally import Tally, count_rows
 from calibkit.version import __version__
-
-#: How many quantiles of the fitting data a model keeps.
-QUANTILES = 20
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Options with everything resolved: what the fit will do."""
-
-    options: BoundaryOptions
-    method: Method
-    levels: int
-    score_bins: int
-
-    @property
-    def kept_levels(self) -> int:
-        """How many levels the model has: of cells, the leaves that they are gathered in."""
-        return self.method.leaves or self.levels
-
-    def steps(self) -> list[str]:
-        """Return in words what the fit will do."""
-        options = self.options
-        scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
-        fit = (
-            f"fit a boundary by {self.method.name} over {self.kept_levels} uncertainty level"
-            f"{'s' if self.kept_levels > 1 else ''} and {scores}: {options.target.text}"
-        )
-        return [fit, f"cross-validate it in {options.folds} folds"] if options.folds else [fit]
-
-
-def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
-    """Return what options mean for some rows, or for a grid of them."""
-    if options.confidence is not None:
-        raise UsageError(
-            "a confidence needs calibkit.methods.boundary.certificate.certificate.certify_boundary."
-        )
-    worths = options.target.worths
-    chosen = method(options.method, options.target.option, worths)
-    if worths and (isinstance(data, GridTable) or options.score_bins):
-        raise UsageError(
-            f"{worths} needs the rows and every distinct score: a grid of score bins has counts "
-            "alone; leave --score-bins out."
-        )
-    grid = data.grid if isinstance(data, GridTable) else None
-    if chosen.mix is not None:
-        if (grid or options).order == "score-uncertainty":
-            raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
-        if options.randomise == "tie":
-            if grid is not None or options.levels not in (None, 1) or options.score_bins:
-                raise UsageError(
-                    "--randomise tie is random at one score of all rows together: give the rows, not "
-                    "a grid, and leave out --uncertainty-bins and --score-bins; or use --randomise "
-                    "block."
-                )
-            chosen = replace(chosen, mix=random_tie, together=True)
-    elif options.randomise != "block":
-        raise UsageError(f"--randomise {options.randomise} goes with --method stochastic only.")
-    if isinstance(data, GridTable):
-        return _plan_of_grid(options, chosen, data.grid)
-    return _plan_of_rows(options, chosen, data)
-
-
-def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> Plan:
-    levels = options.levels
-    if levels is None:
-        levels = 1 if chosen.together or data.uncertainty is None else chosen.levels
-    score_bins = chosen.score_bins if options.score_bins is None else options.score_bins
-    if score_bins == 0 and chosen.needs_grid:
-        raise UsageError(f"--method {chosen.name} needs score bins; --score-bins 0 has none.")
-    if chosen.surface is not None:
-        if score_bins:
-            raise UsageError(
-                f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
-            )
-        best = best_cut if data.cells is None else partial(best_cell_cut, shape=data.cells.shape)
-        surface = partial(best, scale=data.options.measure, threads=options.workers)
-        chosen = replace(chosen, surface=surface)
-        if data.cells is not None:
-            return Plan(options, chosen, data.cells.cells, 0)
-    if data.cells is not None and levels > 1:
-        return Plan(options, replace(chosen, leaves=levels), data.cells.cells, 0)
-    check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
-    if options.order == "score-uncertainty" and score_bins == 0:
-        raise UsageError("--order score-uncertainty needs --score-bins.")
-    return Plan(options, chosen, levels, score_bins)
-
-
-def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
-    if chosen.surface is not None:
-        raise UsageError(f"a grid has lost the scores; --method {chosen.name} needs the rows.")
-    if options.groups is not None or options.time is not None:
-        raise UsageError("a grid has lost its rows: --groups and --time need the rows.")
-    levels, score_bins = grid.shape
-    for option, asked, have in (
-        ("--uncertainty-bins", options.levels, levels),
-        ("--score-bins", options.score_bins, score_bins),
-    ):
-        if asked is not None and asked != have:
-            raise UsageError(f"{option} is {asked}, but the grid has {have}; leave it out.")
-    if options.strategy != "equal-mass":
-        raise UsageError(
-            f"--strategy {options.strategy}: the grid is binned already; leave it out."
-        )
-    if options.order not in ("uncertainty-score", grid.order):
-        raise UsageError(
-            f"--order is {options.order}, but the grid's is {grid.order}; leave it out."
-        )
-    return Plan(replace(options, order=grid.order), chosen, levels, score_bins)
-
-
-# ---------------------------------------------------------------- rows
 
 
 @dataclass(frozen=True)
@@ -163,7 +49,7 @@ class Stack:
     names: tuple[str, ...]
     pooled: tuple[str, ...]  # the values of the column that share the segment of all others
     rows: tuple[NDArray[np.int64], ...] = ()  # of each segment, until they are counted
-    levels: tuple[Levels, ...] = ()  # of each segment, when they are
+    levels: tuple[binning.Levels, ...] = ()  # of each segment, when they are
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
@@ -172,26 +58,40 @@ class Stack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary(Problem):
+class Summary:
     """What a fit takes from its data: what its method chooses from, and what is said of the rows."""
 
     planned: Plan
+    tally: Tally  # distinct scores, or columns of `grid`, per level
+    #: The uncertainty levels of the model, which a single threshold may show several of; None where
+    #: they depend on the score bin, or on the segment.
+    levels: binning.Levels | None
     #: A tally on which to find the best single threshold; None where only a grid is known whose
     #: score bins differ between levels.
     single: Tally | None
-    #: The uncertainty levels of the model, which a single threshold may show several of; None where
-    #: they depend on the score bin.
-    shown: Levels | None
+    columns: dict[str, Column]  # that it was made from, by role
     rows: int  # whatever they weigh
     positives: int
     origin: Provenance  # of a model fitted on this
     file: str | None  # the first input, for messages
+    grid: binning.Grid | None = None  # the score bins
+    #: Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
+    #: values, or where `part` is given), and the part of each, if a column decides it.
+    dealt: ScoreRows | None = None
+    part: NDArray[np.uint8] | None = None
+    values: Values | None = None  # what each row is worth, where that counts
+    #: The level of each row where `levels` does not say it: segments have levels of their own.
+    level: NDArray[np.uint16] | None = None
     #: Their distributions, in quantiles of equal mass; None where only a grid is known.
-    score: quantiles.Quantiles | None = None
-    uncertainty: quantiles.Quantiles | None = None
+    score: Quantiles | None = None
+    uncertainty: Quantiles | None = None
     stack: Stack | None = None  # the segments whose levels the tally holds one after the other
     resolution: Resolution | None = None  # how coarse the rows are; None where nothing was lost
     cells: CellGrid | None = None  # whose cells are the levels of the tally
+
+    def totals(self) -> Totals:
+        """Return rows and positive rows, in units."""
+        return tally_totals(self.tally)
 
     def aim(self) -> tuple[Tally, Goal]:
         """Return the rows as the objective counts them, and what is to be reached on them."""
@@ -201,11 +101,6 @@ class Summary(Problem):
         if target.gap is not None and isinstance(goal, CountGoal):
             goal = WithinGap(goal, target.gap, self.planned.levels)
         return tally, goal
-
-    @property
-    def minimised(self) -> bool:
-        """Whether the objective is to be small."""
-        return self.planned.options.target.minimised
 
     def need_classes(self) -> None:
         """Refuse rows of one class where the objective needs both, or the other one."""
@@ -222,9 +117,98 @@ class Summary(Problem):
                     rows=totals.rows,
                 )
 
+    def scores(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Translate thresholds of the levels on the tally's scores into thresholds on scores."""
+        return np.array([self.score_at(level, value) for level, value in enumerate(thresholds)])
+
+    def score_at(self, level: int, value: float) -> float:
+        """Translate a threshold on the tally's scores into one on scores.
+
+        A grid's bin reaches down to its lower edge, the lowest bin that held rows to -inf.
+        """
+        if self.grid is None or np.isnan(value):
+            return float(value)
+        column, edges = int(value), self.grid.score_edges
+        if not self.grid.total[level, :column].any():
+            return -np.inf
+        return float(edges[level if edges.shape[0] > 1 else 0, column - 1])
+
+    def deal(self, classes: ClassWeights) -> Tally:
+        """Return the tally dealt to folds of equal size, with its classes reweighted.
+
+        Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with values,
+        are dealt one by one, in parts of about equal size.
+        """
+        options, rows, part, level = self.planned.options, self.dealt, self.part, self.level
+        if rows is None:
+            return self.tally.deal(options.folds, options.seed).reweighted(classes)
+        if part is None:
+            columns = {
+                "score": rows.score,
+                "label": rows.labels,
+                "weight": rows.weight,
+                "gain": None if self.values is None else self.values.gain.astype(np.float64),
+                "uncertainty": rows.uncertainty,
+                # Rows of different segments are no copies of each other.
+                "level": None if level is None else level.astype(np.float64),
+            }
+            known = {name: own for name, own in columns.items() if own is not None}
+            part = random_parts(known, options.folds, options.seed)
+        own, levels = rows, self.tally.levels
+        if self.grid is not None:
+            level = binning.grid_levels(self.grid, rows.score, rows.uncertainty)
+            column = np.zeros(rows.score.size)
+            edges = np.broadcast_to(self.grid.score_edges, (levels, self.grid.shape[1] - 1))
+            for one, inner in enumerate(edges):
+                inside = np.flatnonzero(level == one)
+                column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(inner))
+            own = replace(rows, score=column)
+        elif level is None:
+            assert self.levels is not None
+            level = self.levels.of(rows.uncertainty, rows.score.size)
+        more = {"sampled": rows.options.sampled and self.part is None, "threads": options.workers}
+        return count_at(own, level, levels, self.values, part=part, **more).reweighted(classes)
+
+
+def count_at(
+    rows: ScoreRows, level: NDArray[np.uint16], levels: int, values: Values | None, **more: Any
+) -> Tally:
+    """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
+    if values is not None:
+        more |= {"gain": values.gain, "gain_unit": values.unit}
+    return count_rows(rows.score, level, rows.labels, levels, weight=rows.weight, **more)
+
+
+def count_over(
+    rows: ScoreRows, levels: binning.Levels, threads: int, values: Values | None = None
+) -> Tally:
+    """Count rows over some levels, at every distinct score."""
+    level = levels.of(rows.uncertainty, rows.score.size)
+    return count_at(rows, level, levels.count, values, threads=threads)
+
+
+def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
+    """Return the columns of rows by role, with the dtypes in which they are compared."""
+    options = rows.options
+    columns = binning.grid_columns(rows) | {
+        "label": Column(options.label, positive=options.positive)
+    }
+    if rows.cells is not None:
+        names = rows.cells.names
+        for role, name, one in zip(
+            roles_of(rows.cells), names, uncertainties(rows, names), strict=True
+        ):
+            columns[role] = Column(name, dtype=str(one.dtype))
+    if options.weight is not None:
+        columns["weight"] = Column(options.weight, kind=options.weight_kind)
+    return columns if values is None else columns | values.columns
+
+
+# ---------------------------------------------------------------- counting
+
 
 def summarise(
-    data: ScoreRows | GridTable, options: BoundaryOptions, levels: Levels | None = None
+    data: ScoreRows | GridTable, options: BoundaryOptions, levels: binning.Levels | None = None
 ) -> Summary:
     """Count rows, or take over the counts of a grid, for one specification.
 
@@ -234,82 +218,81 @@ def summarise(
     if isinstance(data, GridTable):
         return _summary_of_grid(data, planned)
     # Beside the counting, of which only the sort uses all processors.
-    spread = data.uncertainty if data.cells is None else None
-    uncertainties = later(options.workers, _outline, spread, data.weight)
+    outline = later(options.workers, _outline, data)
     fingerprint = later(options.workers, _rows_hash, data, planned)
-    problem, shown = _problem_of_rows(data, planned, levels)
-    single = problem.tally
-    if problem.grid is None:
-        score: quantiles.Quantiles | None = quantiles.quantiles_of_tally(single, QUANTILES)
+    threads, strategy, grid, values = options.workers, options.strategy, None, None
+    if levels is None and planned.score_bins:
+        together = planned.method.together
+        bins = (1 if together else planned.levels, planned.score_bins)
+        grid = binning.fit_grid(
+            data, *bins, strategy=strategy, order=options.order, threads=threads
+        )
+        tally, levels, own = grid.as_tally(), _levels_of(grid), binning.uncertainty_levels(data, 1)
+        if together and levels is not None:  # a single threshold, which several levels show
+            levels = binning.uncertainty_levels(data, planned.levels, strategy)
+            own = levels if levels.count > 1 else own
+        single, score = count_over(data, own, threads), quantiles_of_rows(data.score, data.weight)
     else:
-        own = uncertainty_levels(data, 1)
-        if shown is not None and shown.count > single.levels:  # one threshold for several
-            own = shown
-        single = raw_problem(data, own, options.workers).tally
-        score = _outline(data.score, data.weight)
+        values = read_values(data, options.target)
+        given = levels is not None
+        if levels is None:
+            levels = binning.uncertainty_levels(data, planned.levels, strategy)
+            if planned.method.surface is not None and data.cells is None:
+                levels = distinct(levels)
+        tally = single = count_over(data, levels, threads, values)
+        if planned.method.surface is not None and not given:
+            _need_finite(data, tally)
+        score = quantiles_of_tally(tally)
+    part = None
     if options.folds:  # forward folds need one more
         part = column_parts(data, options, options.folds + (options.time is not None))
-        if part is not None:
-            problem = replace(problem, dealt=data, part=part)
+    whole = values is None and part is None and tally.unit.size == 1.0 and not data.options.sampled
     return Summary(
-        **vars(problem),
-        planned=planned,
+        tally=tally,
+        levels=levels,
         single=single,
-        shown=shown,
-        rows=data.rows,
-        positives=data.positive_rows,
-        origin=_origin(planned, data, data.rows, fingerprint()),
-        file=data.file,
+        columns=columns_of(data, values),
+        **_about(planned, data, data.rows, data.positive_rows, fingerprint()),
+        grid=grid,
+        dealt=None if whole else data,
+        part=part,
+        values=values,
         score=score,
-        uncertainty=uncertainties(),
+        uncertainty=outline(),
         resolution=data.resolution,
         cells=data.cells,
     )
 
 
 def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
-    alike = data.grid.score_edges.shape[0] == 1
+    alike, tally = data.grid.score_edges.shape[0] == 1, data.grid.as_tally()
     if planned.method.together and not alike:
         raise UsageError(
             f"--method {planned.method.name} needs the same score bins at every uncertainty level; "
             "make the grid by --strategy equal-width or --order score-uncertainty, or give the "
             "rows themselves."
         )
-    problem = grid_problem(data.grid, data.columns)
-    totals = problem.totals()
+    totals = tally_totals(tally)
     return Summary(
-        **vars(problem),
-        planned=planned,
-        single=problem.tally if alike else None,
-        shown=problem.levels,
-        rows=totals.rows,
-        positives=totals.positives,
-        origin=_origin(planned, data, totals.rows, data.fingerprint),
-        file=data.file,
+        tally=tally,
+        levels=_levels_of(data.grid),
+        single=tally if alike else None,
+        columns=data.columns,
+        grid=data.grid,
+        **_about(planned, data, totals.rows, totals.positives, data.fingerprint),
     )
 
 
-def _problem_of_rows(
-    data: ScoreRows, planned: Plan, levels: Levels | None
-) -> tuple[Problem, Levels | None]:
-    """Return the problem, and the levels of the model: a single threshold may show several."""
-    options, surface = planned.options, planned.method.surface is not None
-    if levels is None and planned.score_bins:
-        bins = (1 if planned.method.together else planned.levels, planned.score_bins)
-        problem = binned_problem(data, bins, options.strategy, options.order, options.workers)
-        if planned.method.together and options.order == "uncertainty-score":
-            return problem, uncertainty_levels(data, planned.levels, options.strategy)
-        return problem, problem.levels
-    values = read_values(data, options.target)
-    if levels is not None:
-        return raw_problem(data, levels, options.workers, values), levels
-    levels = uncertainty_levels(data, planned.levels, options.strategy)
-    levels = distinct(levels) if surface and data.cells is None else levels
-    problem = raw_problem(data, levels, options.workers, values)
-    finite = (
-        data.options.measure == "probability" or np.isfinite(problem.tally.score[[0, -1]]).all()
-    )
-    if surface and not finite:  # probabilities have their logits
+def _levels_of(grid: binning.Grid) -> binning.Levels | None:
+    """Return the uncertainty levels of a grid; None where they depend on the score bin."""
+    if grid.order == "score-uncertainty":
+        return None
+    return binning.Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
+
+
+def _need_finite(data: ScoreRows, tally: Tally) -> None:
+    """Refuse infinite scores of a logistic surface; probabilities have their logits."""
+    if data.options.measure != "probability" and not np.isfinite(tally.score[[0, -1]]).all():
         rows = int(np.count_nonzero(np.isinf(data.score)))
         raise DataError(
             f"{data.file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface "
@@ -318,48 +301,42 @@ def _problem_of_rows(
             column=data.options.score,
             rows=rows,
         )
-    return problem, levels
 
 
-def _outline(
-    values: NDArray[Any] | None, weight: NDArray[np.float64] | None
-) -> quantiles.Quantiles | None:
-    return None if values is None else quantiles.quantiles_of_rows(values, weight, QUANTILES)
+def _outline(data: ScoreRows) -> Quantiles | None:
+    if data.uncertainty is None or data.cells is not None:
+        return None
+    return quantiles_of_rows(data.uncertainty, data.weight)
 
 
-def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
+def _about(
+    planned: Plan, data: ScoreRows | GridTable, rows: int, positives: int, fingerprint: str
+) -> dict[str, Any]:
+    """Return what a summary says of its rows, whatever they were counted in."""
     options = planned.options
+    names = ["method", "order", "folds", "seed", "value", "groups", "time"]
+    if options.by is not None:
+        names += ["by", "bound", "max_gap"]
+    prevalence = options.target.prevalence
     said: dict[str, Any] = {
         **options.target.said,
-        "method": options.method,
         "uncertainty_bins": planned.kept_levels,
         "score_bins": planned.score_bins,
-        "strategy": options.strategy,
-        "order": options.order,
-        "folds": options.folds,
-        "seed": options.seed,
-    }
-    prevalence = options.target.prevalence
-    beside = {
-        "value": options.value,
+        "strategy": options.strategy if isinstance(data, ScoreRows) else None,
         "prevalence": None if prevalence is None else prevalence.text,
-        "groups": options.groups,
-        "time": options.time,
+        **{name: getattr(options, name) for name in names},
     }
-    said |= {name: chosen for name, chosen in beside.items() if chosen is not None}
-    if options.by is not None:
-        said |= {"by": options.by, "bound": options.bound}
-        if options.max_gap is not None:
-            said["max_gap"] = options.max_gap
+    said = {name: chosen for name, chosen in said.items() if chosen is not None}
+    if options.by is not None:  # None too: the default depends on the bound
         said["min_group_positives"] = options.min_group_positives
     if planned.method.mix is not None:
         said["randomise"] = options.randomise
     if isinstance(data, ScoreRows):
         said |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
-    else:
-        del said["strategy"]  # the grid was made before
     files = data.source.paths if data.source else None
-    return Provenance(__version__, said, rows, fingerprint, files)
+    origin = Provenance(__version__, said, rows, fingerprint, files)
+    about = {"planned": planned, "rows": rows, "positives": positives}
+    return about | {"origin": origin, "file": data.file}
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:

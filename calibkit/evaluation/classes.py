@@ -1,0 +1,255 @@
+"""An evaluation of class probabilities: against one label a row, or the votes of several raters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.columns.patterns import match_columns, read_matrix
+from calibkit.columns.rows import numeric_column, weight_column
+from calibkit.columns.segments import Segments, read_segments
+from calibkit.errors import UsageError, nearest
+from calibkit.evaluation.findings import Evaluated, Findings, slices_of
+from calibkit.evaluation.rows import vote_columns
+from calibkit.files.sources import Source
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, softmax
+from calibkit.measures import classes as measured
+from calibkit.measures.metrics import intervals, method
+from calibkit.measures.reliability import curve_rows
+from calibkit.measures.result import Number
+from calibkit.measures.views import signed
+from calibkit.numerics.votes import predicted_disagreement
+from calibkit.options.evaluate import EvaluateOptions
+
+Floats = NDArray[np.float64]
+
+
+def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
+    """Return the metrics of class probabilities; the score is the pattern as typed."""
+    rows = read_classes(options, source)
+    findings, label = Findings(asked=options), rows.counts.argmax(axis=1)
+    names = options.wanted(list(measured.METRICS))
+    probability = _probabilities(rows, options)
+    for part in slices_of(_segments(rows, options.by)):
+        small = part.small(options.min_rows)
+        for name, found in probability.items():
+            own = (part.of(found), part.of(label), name, part.name)
+            classes = measured.classes_of(*own, options.settings)
+            values = {metric: measured.METRICS[metric].value(classes) for metric in names}
+            findings.add(name, part.name, values, small)
+            _bound(findings, classes, names)
+            if curves and not small:
+                findings.drawn.append(curve_rows(classes.top, findings.confidence))
+        first, *others = probability
+        for other in others:
+            compared = [name for name in names if name != "count"]
+            findings.differ(first, other, part.name, compared)
+    return findings.evaluated(int(label.size), rows.warnings)
+
+
+def _segments(rows: RaterRows, name: str | None) -> Segments | None:
+    return None if name is None else read_segments(rows.others[name], rows.where)
+
+
+def _probabilities(rows: RaterRows, options: EvaluateOptions) -> dict[str, Floats]:
+    """Return the probabilities of each pattern."""
+    logits = options.scale == "logit"
+    return {name: softmax(own) if logits else own for name, own in rows.predictions.items()}
+
+
+def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
+    """Return checked rows: a vote each, for the class that the label names."""
+    others = () if options.by is None else (options.by,)
+    source.require(others, "--by")
+    return _read(options, source, others, label=options.label, unlabelled=options.unlabelled)
+
+
+def _read(
+    options: EvaluateOptions, source: Source, others: Iterable[str], **more: Any
+) -> RaterRows:
+    """Read class probabilities, and what judges them."""
+    asked: dict[str, Any] = {"probs": options.patterns, "scale": options.scale}
+    more |= {"on_missing": options.on_missing, "others": tuple(others)}
+    return read_window(source, RaterOptions(**asked, **more))
+
+
+def _bound(findings: Findings, classes: measured.Classes, names: list[str]) -> None:
+    """Keep the intervals of metrics that are those of one score, and all signatures."""
+    asked, score, part = findings.asked, classes.top.name, classes.top.part
+    values = findings.metrics.metrics[score][part]
+    for name in names:
+        metric, how = measured.METRICS[name], None
+        if metric.of != "each" and asked.intervals:
+            view = getattr(classes, metric.of)
+            how = method(metric.score, view, findings.options)
+            if how is not None:
+                found = intervals({metric.score: values[name]}, view, findings.options)
+                kept = findings.metrics.intervals.setdefault(score, {}).setdefault(part, {})
+                if found:
+                    kept[name] = found[metric.score]
+        options = metric.options(asked.settings)
+        findings.metrics.signature[name] = signed(name, options, asked.settings, how)
+
+
+#: The name of the prediction that is the mean of several.
+ENSEMBLE = "ensemble"
+
+_PROBABILITY = "a predicted disagreement is a probability"
+
+
+def evaluate_votes(
+    options: EvaluateOptions, source: Source, *, curves: bool | Literal["classes"]
+) -> Evaluated:
+    """Return the metrics of class probabilities judged by votes; a score is a pattern as typed.
+
+    Raises `UsageError`: columns that are not there or do not pair; a baseline that is none of the
+    predictors; `DataError`: values that are missing, out of range or of the wrong type.
+    """
+    rows, predictors = read_votes(options, source)
+    findings = Findings(asked=options)
+    baseline = options.baseline or next(iter(predictors))
+    if baseline not in predictors:
+        raise UsageError(
+            f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
+            f"they are {', '.join(map(repr, predictors))}."
+        )
+    for part in slices_of(_segments(rows, options.by)):
+        small = part.small(options.min_rows)
+        found = {
+            name: measured.measure(judged if part.rows is None else judged.rows(part.rows))
+            for name, judged in predictors.items()
+        }
+        for name, one in found.items():
+            values = _wanted(one.values, options.chosen)
+            _add(findings, name, part.name, one, values, small)
+            if curves and not small:
+                own = (name, part.name, one.judged, findings.confidence)
+                findings.drawn.append(measured.vote_rows(*own, classes=curves == "classes"))
+            if name != baseline and not small:
+                names = [metric for metric in values if not metric.startswith("rows_")]
+                gaps = one.differences(found[baseline], names, findings.confidence)
+                findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
+    total, several = rows.votes.size, int(np.count_nonzero(rows.votes >= 2))
+    notes = (
+        f"{several:,} of {total:,} rows have two or more votes; only these count for epistemic "
+        "and dispersion loss and for disagreement.",
+    )
+    return findings.evaluated(total, rows.warnings, notes if several < total else ())
+
+
+def read_votes(
+    options: EvaluateOptions, source: Source
+) -> tuple[RaterRows, dict[str, measured.Judged]]:
+    """Return checked rows, as often as their weights say, and each predictor; errors as above."""
+    others = dict.fromkeys(vote_columns(options, source).values())
+    rows = _read(options, source, others, counts=options.counts)
+    if options.weight is not None:
+        weight = weight_column(rows.others[options.weight], rows.where)
+        broken = weight != np.floor(weight)
+        if broken.any():
+            advice = "votes take whole weights only: a weight 2 is the row twice"
+            column = rows.others[options.weight]
+            rows.where.refuse(column, broken, "no whole number of rows", advice)
+        rows = rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
+    return rows, _predictors(rows, options)
+
+
+def _add(
+    findings: Findings,
+    name: str,
+    part: str,
+    found: measured.Measured,
+    values: dict[str, Number],
+    small: bool,
+) -> None:
+    """Keep the metrics of a predictor in a slice, with intervals and signatures."""
+    asked = findings.asked
+    findings.add(name, part, values, small)
+    said = {"groups": bool(asked.groups), "weighted": asked.rater_weight is not None}
+    for metric in values:
+        text = measured.signature(metric, intervals=asked.intervals, **said)
+        findings.metrics.signature[metric] = text
+    if asked.intervals:
+        limits = {} if small else found.intervals(values, asked.confidence)
+        findings.metrics.intervals.setdefault(name, {})[part] = limits
+
+
+def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, measured.Judged]:
+    """Return each predictor: one a pattern, or all of them together."""
+    probabilities = _probabilities(rows, options)
+    strengths: list[Floats | None] = [None]
+    if options.strengths:
+        advice = "alpha0 is the strength of a Dirichlet distribution, 0 or more"
+        strengths = [_numbers(rows, name, advice, None) for name in options.strengths]
+    strengths *= len(probabilities) // len(strengths)
+    groups = _segments(rows, options.groups)
+    weight = None
+    if options.rater_weight is not None:
+        weight = weight_column(rows.others[options.rater_weight], rows.where)
+    if options.ensemble:
+        joined = {ENSEMBLE: measured.ensemble(list(probabilities.values()), strengths)}
+    else:
+        joined = {
+            pattern: (matrix, predicted_disagreement(matrix, strength))
+            for (pattern, matrix), strength in zip(probabilities.items(), strengths, strict=True)
+        }
+    return {
+        name: measured.Judged(
+            probabilities=matrix,
+            disagreement=_given_disagreement(rows, options, phi),
+            counts=rows.counts,
+            classes=rows.classes,
+            groups=None if groups is None else groups.code,
+            weight=weight,
+        )
+        for name, (matrix, phi) in joined.items()
+    }
+
+
+def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) -> Floats:
+    """Return predicted disagreements, with those that columns hold in their place."""
+    found = phi.copy() if options.disagreement or options.class_disagreement else phi
+    if options.disagreement:
+        found[:, 0] = _numbers(rows, options.disagreement, _PROBABILITY, 1.0)
+    if options.class_disagreement:
+        matched = match_columns(rows.source, options.class_disagreement, "--class-disagreement")
+        if matched.nested:
+            own = read_matrix(rows.others, matched, rows.where)
+        else:
+            if sorted(matched.keys) != sorted(rows.classes):
+                raise UsageError(
+                    f"--class-disagreement {matched.pattern!r} has the classes "
+                    f"{', '.join(matched.keys[:10])}, but --probs {', '.join(rows.classes[:10])}."
+                )
+            column = dict(zip(matched.keys, matched.columns, strict=True))
+            own = np.column_stack(
+                [_numbers(rows, column[key], _PROBABILITY, 1.0) for key in rows.classes]
+            )
+        if own.shape[1] != len(rows.classes) or (own < 0.0).any() or (own > 1.0).any():
+            raise UsageError(
+                f"--class-disagreement {matched.pattern!r}: one probability a class was expected."
+            )
+        found[:, 1:] = own
+    return found
+
+
+def _numbers(rows: RaterRows, name: str, advice: str, high: float | None) -> Floats:
+    """Return the values of a column, from 0 on."""
+    column, finite = rows.others[name], high is not None
+    found = numeric_column(column, rows.where, finite=finite, low=0.0, high=high, advice=advice)
+    return found.astype(np.float64)
+
+
+def _wanted(values: Mapping[str, Number], names: Sequence[str] | None) -> dict[str, Number]:
+    """Return the metrics asked for; ``metric`` also stands for those of its classes."""
+    if names is None:
+        return dict(values)
+    return {
+        key: value
+        for name in names
+        for key, value in values.items()
+        if key == name or key.startswith(f"{name}[")
+    }

@@ -1,1 +1,0 @@
-"""Score files from a known truth, one module a kind."""

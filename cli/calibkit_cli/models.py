@@ -1,0 +1,190 @@
+"""What is done with model files: ``calibkit show``, ``bundle`` and ``export``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from calibkit.errors import UsageError, nearest
+from calibkit.options.apply import ExportOptions
+from calibkit.options.option import Options, option
+from calibkit.options.shared import FitOptions, arguments
+
+from . import declare
+from .console import Console
+from .lines import Reads, Results, Voice
+from .runs import deliver
+
+if TYPE_CHECKING:
+    from calibkit.models.model import Model
+
+
+class ShowLine(Options):
+    """Show what a model does and what to expect of it on new data.
+
+    A terminal shows one screen, and with --all everything; a pipe gets everything.
+
+    Examples:
+      calibkit show boundary.json
+      calibkit show hetcal.json --all
+      calibkit show boundary.json --json | jq .score_thresholds
+      calibkit show --schema boundary
+    """
+
+    model: str | None = option("A model file; - for standard input.", "MODEL", argument=True)
+    schema: str | None = option(
+        "The JSON schema of a kind of model, or of metrics, drift, watch, "
+        "watch-state or the header of a state, instead.",
+        "KIND",
+    )
+    bounds: bool = option(
+        "Also print uniform bounds: they hold for every threshold at once, on any data, but are loose.",
+        default=False,
+    )
+    everything: bool = option(
+        "On a terminal too, show everything: every level, step, leaf, split and candidate.",
+        default=False,
+        flags=("--all",),
+    )
+    as_json: Annotated[bool, Results] = False
+
+    def check(self) -> None:
+        """Refuse a model and a schema, or neither."""
+        if self.bounds and (self.schema is not None or self.as_json):
+            raise UsageError("--bounds goes with MODEL alone: it is printed, not part of a model.")
+        if (self.model is None) == (self.schema is None):
+            raise UsageError("give a MODEL file or --schema KIND, one of the two.")
+
+
+@declare.command
+def show(line: ShowLine) -> None:
+    """Load, print."""
+    from calibkit.models.model import load
+
+    console = line.part(Console)
+    if line.schema is not None:
+        from calibkit.registry.methods import schemas
+
+        known = schemas()
+        if line.schema not in known:
+            raise UsageError(
+                f"there is no kind {line.schema!r}{nearest(line.schema, known)}; "
+                f"kinds: {', '.join(sorted(known))}."
+            )
+        console.json(known[line.schema]())
+        return
+    model = load(str(line.model))
+    if line.as_json:
+        console.content(model.to_json())
+        return
+    from calibkit.methods.boundary.result.model import BoundaryModel
+
+    if line.bounds and not isinstance(model, BoundaryModel):
+        raise UsageError(
+            f"--bounds is for boundaries; {line.model} is a model of kind {model.kind!r}."
+        )
+    console.show(model)
+    if line.bounds:
+        from calibkit.views.boundary import bounds_view
+
+        console.show(model, view=bounds_view)
+
+
+#: A name before the sign; a path that has one is written with its folder: ./k=3.json.
+_NAMED = re.compile(r"(?P<name>[^/=.]*)=(?P<path>.*)", re.DOTALL)
+
+
+def _split(texts: Any, flag: str) -> list[tuple[str | None, str]]:
+    """Return name and file of each part as typed."""
+    found = []
+    for text in texts:
+        named = _NAMED.fullmatch(text)
+        if named is not None and not (named["name"] and named["path"]):
+            raise UsageError(f"{text!r} is not of the form NAME=MODEL.")
+        found.append((None, text) if named is None else (named["name"], named["path"]))
+    return found
+
+
+class BundleLine(Options):
+    """Make one deployable file of several models, applied in the order given.
+
+    Calibrators (and vad, hetcal, alpha-cal) add their columns, each boundary NAME a
+    `decision_NAME` and a `margin_NAME`; `action` is the name of the first boundary that selects
+    the row, else `pass`. A part reads the columns of those before it, and refuses a calibrator
+    other than the one it was fitted on.
+
+    Examples:
+      calibkit bundle cal.json block=block.json review=review.json -o service.json
+      calibkit bundle first=cal.json second=vad.json -o scores.json
+      calibkit bundle cal.json block=block.json | calibkit show -
+    """
+
+    models: Annotated[
+        Any,
+        arguments(
+            "Model files in the order in which they are applied; a boundary needs a name. A name "
+            "takes the place of `calibrated`, and stands at the end of other columns.",
+            "[NAME=]MODEL",
+            read=_split,
+        ),
+    ]
+    output: Annotated[str | None, Results] = None
+    tags: Annotated[dict[str, str] | None, FitOptions] = None
+    as_json: Annotated[bool, Results] = False
+    quiet: Annotated[bool, Voice] = False
+    warnings: Annotated[Literal["show", "error"], Voice] = "show"
+
+    def check(self) -> None:
+        """Refuse standard input twice."""
+        paths = [path for _, path in self.models]
+        if paths.count("-") > 1:
+            raise UsageError("standard input (-) can be read once only; name it once.")
+
+
+@declare.command
+def bundle(line: BundleLine) -> None:
+    """Bundle, print."""
+    from calibkit.bundles.model import bundle as make
+    from calibkit.bundles.model import misread
+    from calibkit.models.model import load
+
+    console = line.part(Console)
+    if console.per_input:
+        said = f"{line.output}: is a folder; a bundle is one file, name it."
+        raise UsageError(said, file=line.output)
+    made = make([(name, load(path)) for name, path in line.models], tags=line.tags)
+    console.warn(*misread(made))
+    console.outline(made)
+    deliver(console, made, "Bundle")
+
+
+_LANGUAGES = {"sql": "SQL", "polars": "polars code", "python": "Python code"}
+
+
+class ExportLine(Reads, Results):
+    """What the command line of an export has besides its options."""
+
+
+@declare.command
+def export(options: ExportOptions, line: ExportLine) -> None:
+    """Export, write the text where the line says, then say what was done."""
+    from calibkit.exports.export import export
+    from calibkit.files.sinks import write_bytes
+
+    suffix = "sql" if options.to == "sql" else "py"
+    console = line.console(texts=(suffix,))
+    output, kind = line.output, cast("Model", options.model).kind
+    if console.per_input:
+        raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
+    rows = cast("str | None", options.check_on)
+    text, agreement = export(options, None if rows is None else line.source([rows]))
+    if output is not None or not line.as_json:
+        write_bytes(text.encode(), output or "-")
+    if line.as_json:
+        checked = None if agreement is None else agreement.as_dict()
+        shown = text if output is None else None
+        told = {"kind": kind, "to": options.to, "output": output, "text": shown, "checked": checked}
+        console.json(told)
+    if agreement is not None:
+        console.summary(f"Checked on {agreement}.")
+    console.wrote(f"{kind.capitalize()} as {_LANGUAGES[options.to]}")

@@ -1,0 +1,227 @@
+"""Hashes of rows, and all that chance decides: random words that are functions of keys.
+
+Hashes add up to a fingerprint of rows that does not depend on their order.  What is drawn for a row is
+a function of its key, whatever rows stand beside it.
+
+Rows of a tally are dealt at random to parts of equal size without touching a row.  Those of one entry
+with one label are interchangeable, so a random split need only say *how many* of them go to each part:
+a multivariate hypergeometric draw from what room the parts have left.  The random numbers are keyed by
+(seed, level, score, label), hence independent of row order, shards and batches, and integer weights act
+as written-out rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .distributions import log_probability
+
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+Counts = NDArray[Any]
+Int64s = NDArray[np.int64]
+Parts = NDArray[np.uint8]
+
+#: An odd constant: how the draws of one key differ.
+_DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def mix(word: np.uint64) -> np.uint64:
+    """Scramble a 64-bit word: a bijection that spreads every input bit (SplitMix64's finaliser)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
+    """Fold one column's bit patterns into the running hash of each row."""
+    for i in range(words.size):
+        hashes[i] = mix(hashes[i] ^ mix(words[i] + salt))
+
+
+@kernel
+def uniform(key: np.uint64, draw: int | np.int64) -> float:
+    """Return the uniform number in [0, 1) of a key and a draw's index."""
+    word = mix(key + np.uint64(draw) * _DRAW_STEP)
+    return float(word >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@kernel
+def number_rows(hashes: Words) -> None:
+    """Turn sorted runs of equal hashes into keys: a hash mixed with the row's number in its run."""
+    before, number = np.uint64(0), 0
+    for i in range(hashes.size):
+        own = hashes[i]
+        number = number + 1 if i > 0 and own == before else 0
+        before = own
+        hashes[i] = mix(own + mix(np.uint64(number)))
+
+
+@kernel
+def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
+    """Write a number from 0 to `folds` - 1 for each key, all equally likely.
+
+    `salt` says what the numbers are for.
+    """
+    for i in range(keys.size):
+        out[i] = ((mix(keys[i] ^ salt) >> np.uint64(32)) * np.uint64(folds)) >> np.uint64(32)
+
+
+@kernel
+def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None:
+    """Write for each key how many of the rising `steps` its random word reaches."""
+    for i in range(keys.size):
+        word, count = mix(keys[i] ^ salt), 0
+        while count < steps.size and word >= steps[count]:
+            count += 1
+        out[i] = count
+
+
+#: Up to here rows are dealt one by one; beyond, a part's share is drawn at once.
+_FEW = 32
+#: Odd constants far apart: how keys of other seeds, levels and labels differ.
+_SEED_STEP = np.uint64(0xD1342543DE82EF95)
+_LEVEL_STEP = np.uint64(0xA0761D6478BD642F)
+_POSITIVE_STEP = np.uint64(0xE7037ED1A0B428DB)
+
+
+@kernel
+def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
+    """Return how many of `sample` draws without replacement are good, by inversion from the mode.
+
+    `u` is a uniform number in [0, 1); the walk from the mode takes about as many steps as the
+    standard deviation.
+    """
+    low, high = max(0, sample - bad), min(good, sample)
+    if low == high:
+        return low
+    p = float(sample) / float(good + bad)
+    mode = int((float(sample) + 1.0) * (float(good) + 1.0) / (float(good + bad) + 2.0))
+    mode = min(max(mode, low), high)
+    q = 1.0 - p
+    log_mode = (
+        log_probability(float(mode), float(good), p, q)
+        + log_probability(float(sample - mode), float(bad), p, q)
+        - log_probability(float(sample), float(good + bad), p, q)
+    )
+    u -= math.exp(log_mode)
+    up = down = math.exp(log_mode)
+    above, below = mode, mode
+    while u >= 0.0 and (above < high or below > low):
+        if above < high:
+            up *= float(good - above) * float(sample - above)
+            up /= float(above + 1) * float(bad - sample + above + 1)
+            above += 1
+            u -= up
+            if u < 0.0:
+                return above
+        if below > low:
+            down *= float(below) * float(bad - sample + below)
+            down /= float(good - below + 1) * float(sample - below + 1)
+            below -= 1
+            u -= down
+            if u < 0.0:
+                return below
+    return mode
+
+
+@kernel
+def take_place(place: int, room: Int64s) -> int:
+    """Return the part in whose room a place falls, and take it."""
+    part = 0
+    while place >= room[part]:
+        place -= room[part]
+        part += 1
+    room[part] -= 1
+    return part
+
+
+@kernel
+def deal_rows(rows: int, key: np.uint64, left: int, room: Int64s, dealt: Int64s) -> None:
+    """Deal `rows` interchangeable rows to the parts.
+
+    `left` is the sum of `room`, which falls by what each part takes.
+    """
+    dealt[:] = 0
+    if rows <= _FEW:
+        for draw in range(rows):
+            dealt[take_place(int(uniform(key, draw) * float(left - draw)), room)] += 1
+        return
+    for part in range(room.size):
+        others = left - room[part]
+        dealt[part] = hypergeometric(room[part], others, rows, uniform(key, part))
+        left = others
+        room[part] -= dealt[part]
+        rows -= dealt[part]
+
+
+@kernel
+def deal_entries(
+    bits: Counts,
+    level: NDArray[np.uint16],
+    count: Counts,
+    positive: Counts,
+    parts: int,
+    seed: np.uint64,
+) -> tuple[Counts, NDArray[np.uint16], Counts, Counts, Parts]:
+    """Deal the rows of a tally to parts of equal size (the first ones hold one row more).
+
+    `bits` are the bit patterns of the scores, uint32 or uint64.  Returned are those of the dealt
+    entries with their levels, rows, positive rows and parts, in the order of the tally, then of the
+    part.
+    """
+    rows: Any = np.int64(0)
+    size = np.int64(0)
+    for i in range(count.size):
+        rows += count[i]
+        size += min(int(count[i]), parts)
+    room = np.empty(parts, np.int64)
+    for part in range(parts):
+        room[part] = rows // parts + (part < rows % parts)
+    bits_of, level_of = np.empty(size, bits.dtype), np.empty(size, np.uint16)
+    counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
+    part_of = np.empty(size, np.uint8)
+    hits, misses = np.empty(parts, np.int64), np.empty(parts, np.int64)
+    filled, left = 0, rows
+    for i in range(count.size):
+        # The mixed score, set apart by level and label: `uniform` mixes it again.
+        key = mix(np.uint64(bits[i]) + seed * _SEED_STEP) + np.uint64(level[i]) * _LEVEL_STEP
+        if count[i] == 1:
+            if positive[i]:
+                key += _POSITIVE_STEP
+            bits_of[filled] = bits[i]
+            level_of[filled] = level[i]
+            counts[filled] = 1
+            positives[filled] = positive[i]
+            part_of[filled] = take_place(int(uniform(key, np.int64(0)) * float(left)), room)
+            filled += 1
+            left -= 1
+            continue
+        # Of one type whatever that of the counts: each other one would be compiled anew.
+        own: Any = np.int64(positive[i])
+        others: Any = np.int64(count[i]) - own
+        deal_rows(own, key + _POSITIVE_STEP, left, room, hits)
+        deal_rows(others, key, left - own, room, misses)
+        left -= own + others
+        for part in range(parts):
+            if hits[part] + misses[part] > 0:
+                bits_of[filled] = bits[i]
+                level_of[filled] = level[i]
+                counts[filled] = hits[part] + misses[part]
+                positives[filled] = hits[part]
+                part_of[filled] = part
+                filled += 1
+    return (
+        bits_of[:filled],
+        level_of[:filled],
+        counts[:filled],
+        positives[:filled],
+        part_of[:filled],
+    )
