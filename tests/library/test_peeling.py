@@ -11,11 +11,11 @@ from scipy import stats
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.certificate import peeling
+from calibkit.methods.boundary.certificate import evidence, peeling
 from calibkit.methods.boundary.certificate.certificate import certify_boundary
 from calibkit.methods.boundary.certificate.evidence import Split, deal_rows, fitting_share
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, Region, fit_path
-from calibkit.methods.boundary.certificate.peeling import Peeled, peel, peels
+from calibkit.methods.boundary.certificate.peeling import peel, peels
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.options.boundary import BoundaryOptions
 from tests.library.samples import score_rows
@@ -57,14 +57,14 @@ def naive_peel(rows: ScoreRows, core: np.ndarray, bound: float) -> tuple[Path, l
             break
         inside, rounds = taken, rounds + 1
         each = round(sum(inside) / known)
-        trust = (1 + (each - 1) * known / (known + 100)) / each
+        trust = (1 + (each - 1) * known / (known + 400)) / each
         region = Region(path.levels, np.nan_to_num(path.thresholds[last], nan=np.inf), each, trust)
         taught = [i for i in everything if core[i] or not inside[i]]
         path = fit_path(rows.only(np.array(taught)), CURVED, None, sizes, region)
     return path, inside, rounds
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_rows_are_divided_as_a_slow_twin_divides_them(seed: int) -> None:
     rows, _ = draw(3000, seed)
     found = peel(rows, OPTIONS, 0.1)
@@ -72,14 +72,14 @@ def test_rows_are_divided_as_a_slow_twin_divides_them(seed: int) -> None:
     core = deal_rows(rows, OPTIONS, 0.75 * fitting_share(3000)).fits
     path, inside, rounds = naive_peel(rows, core, 0.6)
     assert rounds > 0
-    assert found.split.fits.tolist() == (core | ~np.array(inside)).tolist()
-    assert np.array_equal(found.path.thresholds, path.thresholds, equal_nan=True)
-    assert found.path.totals[0] == int((core & np.array(inside)).sum())
+    assert found[1].fits.tolist() == (core | ~np.array(inside)).tolist()
+    assert np.array_equal(found[0].thresholds, path.thresholds, equal_nan=True)
+    assert found[0].totals[0] == int((core & np.array(inside)).sum())
 
 
-def dealt(monkeypatch: pytest.MonkeyPatch, rows: ScoreRows, core: np.ndarray) -> Peeled:
+def dealt(monkeypatch: pytest.MonkeyPatch, rows: ScoreRows, core: np.ndarray) -> tuple[Path, Split]:
     """Return what peeling finds for rows, some of which are the core."""
-    monkeypatch.setattr(peeling, "deal_rows", lambda *_: Split(rows, core))
+    monkeypatch.setattr(evidence, "deal_rows", lambda *_: Split(rows, core))
     found = peel(rows, OPTIONS, 0.1)
     assert found is not None
     return found
@@ -94,7 +94,7 @@ def test_region_and_path_depend_on_the_core_and_rows_outside_alone(
     stream = np.random.default_rng(seed)
     core = stream.random(4000) < 0.2
     found = dealt(monkeypatch, rows, core)
-    inside = np.flatnonzero(~found.split.fits)
+    inside = np.flatnonzero(~found[1].fits)
     assert 50 < inside.size < 2500
     source = np.arange(4000)
     source[inside] = stream.choice(inside, inside.size)
@@ -102,13 +102,13 @@ def test_region_and_path_depend_on_the_core_and_rows_outside_alone(
     label = other.labels.copy()
     label[inside] = stream.integers(0, 2) if seed % 2 else stream.integers(0, 2, inside.size)
     again = dealt(monkeypatch, replace(other, label=label), core)
-    assert np.array_equal(again.split.fits, found.split.fits)
-    assert np.array_equal(again.path.thresholds, found.path.thresholds, equal_nan=True)
-    assert np.array_equal(again.path.expected, found.path.expected)
+    assert np.array_equal(again[1].fits, found[1].fits)
+    assert np.array_equal(again[0].thresholds, found[0].thresholds, equal_nan=True)
+    assert np.array_equal(again[0].expected, found[0].expected)
     label = rows.labels.copy()
-    label[found.split.fits & ~core] ^= 1
+    label[found[1].fits & ~core] ^= 1
     moved = dealt(monkeypatch, replace(rows, label=label), core)
-    assert not np.array_equal(moved.path.expected, found.path.expected)
+    assert not np.array_equal(moved[0].expected, found[0].expected)
 
 
 def test_every_boundary_lies_inside_the_region() -> None:
@@ -116,47 +116,48 @@ def test_every_boundary_lies_inside_the_region() -> None:
     found = peel(rows, OPTIONS, 0.1)
     assert found is not None
     assert rows.uncertainty is not None
-    first = found.path.first(rows.score, found.path.levels.of(rows.uncertainty, 5000))
-    assert (first[~found.split.fits] < found.path.size).all()
+    first = found[0].first(rows.score, found[0].levels.of(rows.uncertainty, 5000))
+    assert (first[~found[1].fits] < found[0].size).all()
     core = deal_rows(rows, OPTIONS, 0.75 * fitting_share(5000)).fits
-    assert (first[found.split.fits & ~core] == found.path.size).all()
+    assert (first[found[1].fits & ~core] == found[0].size).all()
     model = certify_boundary(rows, OPTIONS).model
     assert model.fit.certificate is not None
-    assert model.fit.certificate.rows == int((~found.split.fits).sum()) < 2500
+    assert model.fit.certificate.rows == int((~found[1].fits).sum()) < 2500
 
 
 def test_a_bound_that_no_boundary_keeps_is_certified_with_the_level(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Chances of half of the rows just below the bound, whatever the score: the first test decides.
+    """Chances of half of the rows are the bound itself, whatever the score: each is as bad as allowed.
 
-    Tests that also counted the core, to which the path is fitted, would certify about twice as often.
+    Tests at twice the level would certify about 60 of the files.
     """
     monkeypatch.setattr(peeling, "_HOPE", -9.0)
     monkeypatch.setattr("calibkit.methods.boundary.certificate.certificate.LEAST_POWER", 0.0)
-    errors, peeled, runs = 0, 0, 400
+    errors, peeled, runs = 0, 0, 200
     for seed in range(runs):
         stream = np.random.default_rng(seed)
-        score, spread = stream.random((2, 1200))
-        label = stream.random(1200) < np.where(score + 0.1 * spread > 0.5, 0.599, 0.2)
+        score, spread = stream.random((2, 1500))
+        label = stream.random(1500) < np.where(score + 0.1 * spread > 0.5, 0.6, 0.2)
         rows = score_rows(score, label, spread, scale="probability")
         options = replace(asked("0.8", precision="0.6"), seed=seed << 20)
-        own = peel(rows, options, 0.2)
-        peeled += own is not None and own.path.totals[0] < 0.8 * deal_rows(rows, options).fits.sum()
+        if seed < 20:
+            own = peel(rows, options, 0.2)
+            peeled += own is not None and own[1].fits.mean() > 0.5
         try:
             certify_boundary(rows, options)
         except InfeasibleError:
             continue
         errors += 1
-    assert peeled > runs // 2
+    assert peeled > 10
     assert errors > 0.08 * runs
     assert stats.binom.sf(errors - 1, runs, 0.2) > 1e-3
 
 
 def test_a_peeled_certificate_keeps_its_bound() -> None:
-    fresh, truth = draw(200_000, 10**6)
+    fresh, truth = draw(50_000, 10**6)
     violated, certified = 0, 0
-    for seed in range(60):
+    for seed in range(40):
         rows, _ = draw(6000, seed)
         options = asked("0.8", precision="0.7")
         try:
@@ -166,8 +167,8 @@ def test_a_peeled_certificate_keeps_its_bound() -> None:
         certified += peel(rows, options, 0.2) is not None
         chosen = decide(model, fresh.score, fresh.uncertainty)[0] == 1
         violated += bool(truth[chosen].mean() < 0.7)
-    assert certified > 30
-    assert stats.binom.sf(violated - 1, 60, 0.2) > 1e-3
+    assert certified > 20
+    assert stats.binom.sf(violated - 1, 40, 0.2) > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     assert confidence is not None
     level = (confidence.denominator - confidence.numerator) / confidence.denominator
     peeled = peel(rows, options, level) if peels(options, rows) else None
-    split = evidence.deal_rows(rows, options) if peeled is None else peeled.split
+    split = evidence.deal_rows(rows, options) if peeled is None else peeled[1]
     _need_classes(data, options, split)
     leaves = np.empty(0, np.uint16)
     if options.several:  # the part that certifies must not say where the leaves are
@@ -102,8 +102,8 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     if peeled is None:
         known = _stretches(split, code, options, stack)
     else:
-        fitting, testing = (np.flatnonzero(own) for own in (split.fits, ~split.fits))
-        known = [evidence.Stretch(0, peeled.path, fitting, np.arange(testing.size))]
+        places = [np.arange(part.score.size) for part in (split.fitting, split.certifying)]
+        known = [evidence.Stretch(0, peeled[0], *places)]
     together = [[one] for one in known] if options.bound == "each" else [known]
     tested = [
         evidence.Evidence(own, split, options, limits, level / len(together)) for own in together

@@ -9,9 +9,9 @@ of `calibkit.methods.boundary.solvers.logistic` is fitted to all rows, most of w
 boundary at a high precision, and bends to suit them.  Here a surface with the squares of score and
 rank is fitted to the rows near and above the boundary alone: its *window*, the rows that the plain
 surface puts highest, five times as many as it expects the boundary to select.  Below the window the
-order is that of the plain surface.  Scores enter by the inverse hyperbolic sine of their distance from
-the middle of the window, so that a few extreme ones do not bend the surface.  A boundary rises with the score at every uncertainty, so of the
-parabola at a level only the rising side is taken, and the other one made level.
+order is that of the plain surface.  Scores enter the squares by an inverse hyperbolic sine, so that
+a few extreme ones do not bend the surface.  A boundary rises with the score at every uncertainty, so
+of the parabola at a level only the rising side is taken, and the other one made level.
 """
 
 from __future__ import annotations
@@ -269,6 +269,8 @@ Sizes = Callable[[Floats, Floats], float]
 _TIMES, _LEAST = 5.0, 1500.0
 #: A window of more than this share of the rows is all of them.
 _MOST = 0.7
+#: Up to about so many times their spread from the middle scores enter the squares as they are.
+_STRAIGHT = 2.0
 #: Entries whose terms are made together.
 _BLOCK = 65_536
 #: Intercept, s, u, s u, s^2 and u^2.
@@ -334,8 +336,8 @@ def probability_of(values: Floats) -> Floats:
 
 
 def _squeezed(s: Floats, scale: tuple[float, float]) -> Floats:
-    """Return scores as they enter the squares: logarithmic far from the middle."""
-    found: Floats = np.arcsinh((s - scale[0]) / scale[1])
+    """Return scores as they enter the squares: logarithmic some spreads from the middle."""
+    found: Floats = np.arcsinh((s - scale[0]) / (_STRAIGHT * scale[1]))
     return found
 
 

@@ -12,63 +12,47 @@ set).  Given these, the other rows are as many as are left, and still independen
 population inside r.  For them the path and the order of its tests are fixed: given how many of
 them a boundary selects, the positives are binomial with its precision, as they are for two parts.
 
-What must not be used before a region is cut: labels, scores, uncertainties, or counts of rows inside
-it that are not of the core (quantiles of scores and thresholds at scores among them), except for how
-many there are.  Rows that tie lie on the same side: a row lies inside by its score and level alone.
-Weights and groups are bets on units that may lie on both sides; recall, the false positive rate and
-capacity are about rows outside too; so these keep the two parts.
+What must not be used before a region is cut: labels, scores, uncertainties or counts of the rows
+inside it that are not of the core (no quantile of their scores, no threshold at one, not how many
+the next region would leave), except for how many there are.  Rows that tie lie on the same side: by
+score and level alone.  Weights and groups are bets on units that may lie on both sides; recall,
+false positive rate and capacity are about rows outside too: these keep the two parts.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.certificate.evidence import (
-    Split,
-    deal_rows,
-    fitting_share,
-    quantities_of,
-    sizes_of,
-)
+from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, Region, fit_path
 from calibkit.methods.boundary.certificate.tests import Binomials
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
-#: The core is so much of the share that fits without peeling.
+#: The core is so much of the share that fits where there are two parts.
 _CORE = 0.75
-#: Beyond so many rows there is little left to gain, and many rows would be fitted several times.
+#: Of more rows little is left to gain, and most would be fitted several times.
 _MOST_ROWS = 1_000_000
 #: By how many standard errors a first test must be expected to reject: few rows mislead a region.
 _HOPE = 1.0
 #: A region ends where a first test is expected to fail by so many standard errors, round by round.
 _BEYOND = (7.0, 5.0, 5.0)
-#: A region that leaves more of the core than so much, or fewer rows of it, is not cut.
+#: A region that leaves more than so much of the core before it, or fewer of its rows, is not cut.
 _SHRUNK, _LEAST = 0.98, 10
-#: With so many rows of the core inside they are trusted half as much as all rows there would be.
-_HALF = 100.0
-
-
-@dataclass(frozen=True)
-class Peeled:
-    """A path inside a region; the rows of the core and those outside it fit, the others certify."""
-
-    path: Path
-    split: Split
+#: So many rows of the core inside count half as much as if they stood for all rows there.
+_HALF = 400.0
 
 
 def peels(options: BoundaryOptions, rows: ScoreRows) -> bool:
     """Return whether rows can be peeled: one precision, of all rows, each of which counts once."""
     target = options.target
-    named = options.by, options.groups, options.time, target.gap, target.review, target.prevalence
+    parted = options.by, options.groups, options.time, target.gap, target.review, target.prevalence
     return (
-        [one.name for one in quantities_of(options)] == ["precision"]
+        [one.name for one in evidence.quantities_of(options)] == ["precision"]
         and options.method == AUTO
         and not options.several
-        and not any(named)
+        and not any(parted)
         and rows.weight is None
         and rows.score.size <= _MOST_ROWS
     )
@@ -76,46 +60,47 @@ def peels(options: BoundaryOptions, rows: ScoreRows) -> bool:
 
 def core_share(rows: int) -> float:
     """Return the share of the rows that is the core."""
-    return _CORE * fitting_share(rows)
+    return _CORE * evidence.fitting_share(rows)
 
 
-def peel(rows: ScoreRows, options: BoundaryOptions, level: float) -> Peeled | None:
-    """Return the path that peeling finds, for first tests at a level; None where it does not pay."""
-    split = deal_rows(rows, options, core_share(rows.score.size))
+def peel(
+    rows: ScoreRows, options: BoundaryOptions, level: float
+) -> tuple[Path, evidence.Split] | None:
+    """Return the path and the parts, for first tests at a level; None where two parts do as well."""
+    split = evidence.deal_rows(rows, options, core_share(rows.score.size))
     core, part = split.fits, split.fitting
     if not 0 < int(np.count_nonzero(part.labels)) < part.labels.size:
         return None
-    sizes = sizes_of(part, options)
+    sizes = evidence.sizes_of(part, options)
     path = fit_path(part, CURVED, options.levels, sizes)
     if path.method != CURVED or float(_margins(path, ~core, options, level).max()) < _HOPE:
         return None
-    at = path.levels.of(rows.uncertainty, rows.score.size)
-    inside = np.ones(core.size, bool)
+    at = path.levels.of(rows.uncertainty, core.size)
+    inside, before = np.ones(core.size, bool), path.totals[0]
     for beyond in _BEYOND:
         margins = _margins(path, inside & ~core, options, level)
-        hopeful = np.flatnonzero(margins >= min(-beyond, float(margins.max())))
-        taken = inside & (path.first(rows.score, at) <= hopeful[-1])
-        before, known = (int(np.count_nonzero(own & core)) for own in (inside, taken))
+        last = np.flatnonzero(margins >= min(-beyond, float(margins.max())))[-1]
+        taken = inside & (path.first(rows.score, at) <= last)
+        known = int(np.count_nonzero(taken & core))
         if known < _LEAST or known > _SHRUNK * before:
             break
-        inside = taken
-        each = max(1, round(int(inside.sum()) / known))
-        # One row of the core for itself alone would be drowned by those outside, for all it stands
-        # for it would be fitted as if nothing were known of its neighbours.
+        inside, before = taken, known
+        each = max(1, round(int(np.count_nonzero(inside)) / known))
+        # For one row each, those of the core are drowned by the many outside, where the surface may
+        # be another; for all they stand for, few of them are believed too much.
         trust = (1.0 + (each - 1.0) * known / (known + _HALF)) / each
-        lowest = path.thresholds[hopeful[-1]]
+        lowest = path.thresholds[last]
         region = Region(path.levels, np.where(np.isnan(lowest), np.inf, lowest), each, trust)
-        path = fit_path(
-            rows.only(np.flatnonzero(core | ~inside)), CURVED, options.levels, sizes, region
-        )
-    return Peeled(path, Split(rows, core | ~inside))
+        taught = rows.only(np.flatnonzero(core | ~inside))
+        path = fit_path(taught, CURVED, options.levels, sizes, region)
+    return path, evidence.Split(rows, core | ~inside)
 
 
 def _margins(
     path: Path, testing: NDArray[np.bool_], options: BoundaryOptions, level: float
 ) -> NDArray[np.float64]:
     """Return by how many standard errors a first test of each boundary is expected to reject."""
-    (quantity,) = quantities_of(options)
+    (quantity,) = evidence.quantities_of(options)
     ratio = int(np.count_nonzero(testing)) / max(path.totals[0], 1)
     expected = quantity.hits_and_trials(path.expected, *path.totals) * ratio
     test = Binomials(quantity, expected, np.zeros(expected.shape, np.int64), level)
