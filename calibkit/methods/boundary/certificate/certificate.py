@@ -102,8 +102,8 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     if peeled is None:
         known = _stretches(split, code, options, stack)
     else:
-        places = [np.arange(part.score.size) for part in (split.fitting, split.certifying)]
-        known = [evidence.Stretch(0, peeled[0], *places)]
+        every = [np.arange(part.score.size) for part in (split.fitting, split.certifying)]
+        known = [evidence.Stretch(0, peeled[0], *every)]
     together = [[one] for one in known] if options.bound == "each" else [known]
     tested = [
         evidence.Evidence(own, split, options, limits, level / len(together)) for own in together

@@ -117,9 +117,9 @@ class Region:
 
     def known(self, tally: Tally) -> Tally:
         """Return the rows of a tally that lie inside, each counted once."""
-        inside = self.holds(tally.score, tally.level)
-        counts = (own[inside] // self.each for own in (tally.count, tally.positive))
-        return Tally(tally.score[inside], tally.level[inside], *counts, tally.levels)
+        own = self.holds(tally.score, tally.level)
+        count, positive = tally.count[own] // self.each, tally.positive[own] // self.each
+        return Tally(tally.score[own], tally.level[own], count, positive, tally.levels)
 
 
 def joined(expected: Sequence[Floats]) -> Int64s:
