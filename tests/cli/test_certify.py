@@ -35,7 +35,8 @@ def test_a_certified_model_counts_right_and_applies(
     assert "guaranteed: precision >= 0.7 with confidence 0.9" in done.stderr.splitlines()[0]
     model = read(output)
     certificate = model["fit"]["certificate"]
-    assert certificate.pop("rows") in range(2000, 3500)
+    # Peeled: rows inside the region that are not of the core.  Else the larger of two parts.
+    assert certificate.pop("rows") in (range(800, 2200) if method == "auto" else range(2000, 3500))
     assert certificate == {
         "confidence": 0.9,
         "quantity": "precision",

@@ -26,6 +26,7 @@ DIFFERENT = {
     "takes none that falls short of the best there by more than a standard error": (
         "sample, auto",
     ),
+    "rows that cannot be selected teach the path too": ("confidence",),
 }
 #: Keys that models have since, by the words that say so.
 ADDED = {"models of `mist` have them as `isotonic`": ("mist", "golden, mist")}

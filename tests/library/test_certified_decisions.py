@@ -55,7 +55,7 @@ def test_pairs_are_those_of_a_search_at_every_margin(data: st.DataObject) -> Non
 
 @given(
     st.tuples(st.integers(1, 12), st.integers(1, 12)),
-    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0).map(lambda rate: round(rate, 12)),  # scipy overflows at 1e-308
     st.floats(0.0, 0.6),
     st.sampled_from([0.05, 0.2, 0.5]),
 )

@@ -25,6 +25,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
+from calibkit.methods.boundary.certificate.peeling import core_share, peel, peels
 from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
 from calibkit.methods.boundary.problem.columns import in_cells
 from calibkit.methods.boundary.problem.found import Found
@@ -57,6 +58,8 @@ def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
     rows = evidence.written_out(evidence.check_certifiable(options, data), options)[0]
     method = "a curved logistic surface" if options.method == AUTO else options.method
     share = f"{evidence.fitting_share(rows.score.size):.1%} of the rows"
+    if peels(options, rows):
+        share = f"{core_share(rows.score.size):.1%} of the rows and on those it is not to select"
     share = f"the first {share}, by {options.time}" if options.time else share
     of_each = "" if options.by is None else f" for each {options.by}"
     bets = evidence.bets_on(evidence.quantities_of(options)[0].name, rows, options)
@@ -79,16 +82,18 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     """
     data = evidence.check_certifiable(options, data)
     rows, index = evidence.written_out(data, options)
-    split = evidence.deal_rows(rows, options)
+    confidence = options.confidence_level
+    assert confidence is not None
+    level = (confidence.denominator - confidence.numerator) / confidence.denominator
+    peeled = peel(rows, options, level) if peels(options, rows) else None
+    split = evidence.deal_rows(rows, options) if peeled is None else peeled[1]
     _need_classes(data, options, split)
     leaves = np.empty(0, np.uint16)
     if options.several:  # the part that certifies must not say where the leaves are
         fitting, leaves = _leaves(split, options)
         data = in_cells(data, options.several, fitting.cells)
         split = replace(split, rows=_in_leaves(data.only(index), rows, leaves))
-    limits, confidence = evidence.limits_of(split, options), options.confidence_level
-    assert confidence is not None
-    level = (confidence.denominator - confidence.numerator) / confidence.denominator
+    limits = evidence.limits_of(split, options)
     stack = Stack(("",), (), (np.arange(data.score.size),))
     if options.by is not None:
         # As the part that fits has them: the other one must not say what is tested on it.
@@ -98,7 +103,11 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     for own, places in enumerate(stack.rows):
         code[places] = own
     code = code[index]
-    known = _stretches(split, code, options, stack)
+    if peeled is None:
+        known = _stretches(split, code, options, stack)
+    else:
+        every = [np.arange(part.score.size) for part in (split.fitting, split.certifying)]
+        known = [evidence.Stretch(0, peeled[0], *every)]
     together = [[one] for one in known] if options.bound == "each" else [known]
     tested = [
         evidence.Evidence(own, split, options, limits, level / len(together)) for own in together

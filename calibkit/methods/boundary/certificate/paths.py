@@ -9,8 +9,9 @@ of `calibkit.methods.boundary.solvers.logistic` is fitted to all rows, most of w
 boundary at a high precision, and bends to suit them.  Here a surface with the squares of score and
 rank is fitted to the rows near and above the boundary alone: its *window*, the rows that the plain
 surface puts highest, five times as many as it expects the boundary to select.  Below the window the
-order is that of the plain surface.  A boundary rises with the score at every uncertainty, so of the
-parabola at a level only the rising side is taken, and the other one made level.
+order is that of the plain surface.  Scores enter the squares by an inverse hyperbolic sine, so that
+a few extreme ones do not bend the surface.  A boundary rises with the score at every uncertainty, so
+of the parabola at a level only the rising side is taken, and the other one made level.
 """
 
 from __future__ import annotations
@@ -95,6 +96,31 @@ class Path:
         return np.cumsum(found[: self.size], axis=0)
 
 
+@dataclass(frozen=True)
+class Region:
+    """What is left of the scores at each level when rows were peeled off, and what is known of it.
+
+    `lowest` has the lowest score of each level, inf where nothing is left.  Each row that is known
+    inside stands for `each` rows, and counts as `trust` times as many in the fit of a surface.
+    """
+
+    levels: Levels
+    lowest: Floats
+    each: int
+    trust: float
+
+    def holds(self, score: NDArray[Any], level: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """Return which scores at a level lie inside."""
+        found: NDArray[np.bool_] = score.astype(np.float64) >= self.lowest[level]
+        return found
+
+    def known(self, tally: Tally) -> Tally:
+        """Return the rows of a tally that lie inside, each counted once."""
+        own = self.holds(tally.score, tally.level)
+        count, positive = tally.count[own] // self.each, tally.positive[own] // self.each
+        return Tally(tally.score[own], tally.level[own], count, positive, tally.levels)
+
+
 def joined(expected: Sequence[Floats]) -> Int64s:
     """Return one path over several segments, each of which has a path of its own.
 
@@ -122,20 +148,26 @@ def joined(expected: Sequence[Floats]) -> Int64s:
     return found
 
 
-def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> Path:
+def fit_path(
+    rows: ScoreRows, method: str, levels: int | None, sizes: Sizes, region: Region | None = None
+) -> Path:
     """Return the path of a method (``st``, ``logistic``, ``exact`` or `CURVED`), fitted on some rows.
 
     Their weights, if there are any, are whole numbers.  `levels` is how many uncertainty levels the
     optimum and the surfaces take, `sizes` how many rows a boundary is expected to select, see
-    `calibkit.methods.boundary.certificate.paths`.
+    `calibkit.methods.boundary.certificate.paths`.  With a `region`, in which only some rows are known,
+    the path is that of the curved surface inside it, and what it expects is about these.
     """
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)
     own = distinct(uncertainty_levels(rows, wanted if rows.uncertainty is not None else 1))
-    level = own.of(rows.uncertainty, rows.score.size)
-    tally = count_rows(rows.score, level, rows.labels, own.count, weight=rows.weight)
+    own = own if region is None else region.levels
+    level, weight = own.of(rows.uncertainty, rows.score.size), rows.weight
+    if region is not None:
+        weight = np.where(region.holds(rows.score, level), float(region.each), 1.0)
+    tally = count_rows(rows.score, level, rows.labels, own.count, weight=weight)
     probability = rows.options.measure == "probability"
     finite = probability or bool(np.isfinite(tally.score).all())
-    curved = fit_curved(tally, sizes, probability=probability) if finite else None
+    curved = fit_curved(tally, sizes, region, probability=probability) if finite else None
     if method == "exact":
         # The optima of ``true positives - c * selected`` for falling c, and all rows.
         points = tally.points()
@@ -153,6 +185,11 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
         path = _plain_path(tally, own, curved.plain, probability)
     else:
         path = _curved_path(tally, own, curved, probability)
+        if region is not None:
+            lowest = np.fmax(path.thresholds, region.lowest)
+            lowest[np.isnan(path.thresholds) | (lowest == np.inf)] = np.nan
+            tally = region.known(tally)
+            path = _path(tally, CURVED, own, lowest)
     if curved is None or path.method == "st":
         # A single threshold follows no surface, and hardly overstates its counts.
         return replace(path, expected=path.counts(tally).astype(np.float64))
@@ -231,6 +268,8 @@ Sizes = Callable[[Floats, Floats], float]
 _TIMES, _LEAST = 5.0, 1500.0
 #: A window of more than this share of the rows is all of them.
 _MOST = 0.7
+#: Up to about so many times their spread from the middle scores enter the squares as they are.
+_STRAIGHT = 2.0
 #: Entries whose terms are made together.
 _BLOCK = 65_536
 #: Intercept, s, u, s u, s^2 and u^2.
@@ -241,7 +280,7 @@ TERMS = 6
 class CurvedSurface:
     """A plain surface, a window of its highest values, and a surface with squares inside it.
 
-    `scale` has the middle and the spread by which scores enter the squares.
+    `scale` has the middle and the spread by which scores enter the squares, see `_squeezed`.
     """
 
     plain: Surface
@@ -255,7 +294,7 @@ class CurvedSurface:
         values = plain_values(self.plain, s, level)
         inside = values >= self.window
         ranks = self.plain.ranks[level[inside]]
-        scaled = (s[inside] - self.scale[0]) / self.scale[1]
+        scaled = _squeezed(s[inside], self.scale)
         curved = np.empty((scaled.size, 1))
         terms = _terms(scaled, ranks, self.scaling)
         affine_rows(terms, self.weights.reshape(1, -1), np.zeros(1), curved)
@@ -295,11 +334,20 @@ def probability_of(values: Floats) -> Floats:
     return np.where(values >= 0.0, 1.0, small) / (1.0 + small)
 
 
-def fit_curved(tally: Tally, sizes: Sizes, *, probability: bool = True) -> CurvedSurface:
+def _squeezed(s: Floats, scale: tuple[float, float]) -> Floats:
+    """Return scores as they enter the squares: logarithmic some spreads from the middle."""
+    found: Floats = np.arcsinh((s - scale[0]) / (_STRAIGHT * scale[1]))
+    return found
+
+
+def fit_curved(
+    tally: Tally, sizes: Sizes, region: Region | None = None, *, probability: bool = True
+) -> CurvedSurface:
     """Fit the surface to a tally.
 
     `tally`: finite scores (unless they are probabilities), over levels; `sizes`: how many rows a
-    boundary is expected to select; `probability`: whether scores are probabilities.
+    boundary is expected to select; `region`: where counts are trusted less; `probability`: whether
+    scores are probabilities.
     """
     plain = fit_surface(tally, probability=probability)
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
@@ -317,10 +365,12 @@ def fit_curved(tally: Tally, sizes: Sizes, *, probability: bool = True) -> Curve
     low, middle, high = (float(ordered[k * (ordered.size - 1) // 4]) for k in (1, 2, 3))
     scale = (middle, high - low or 1.0)
     ranks = plain.ranks[tally.level[inside]]
-    scaled = (s[inside] - scale[0]) / scale[1]
     rows = tally.count[inside].astype(np.float64)
+    share = tally.positive[inside] / rows
+    if region is not None:
+        rows[region.holds(tally.score[inside], tally.level[inside])] *= region.trust
     return CurvedSurface(
-        plain, window, scale, *_fit(scaled, ranks, rows, tally.positive[inside] / rows)
+        plain, window, scale, *_fit(_squeezed(s[inside], scale), ranks, rows, share)
     )
 
 
