@@ -6,7 +6,7 @@ From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -22,11 +22,18 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import Shown
 from calibkit.numerics.hashes import hash_text
-from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.watch import DriftOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.states import Plan, Shard, State, SummedState, from_plain, new_header
+from calibkit.summaries.states import (
+    Plan,
+    Shard,
+    State,
+    SummedState,
+    from_plain,
+    new_header,
+    options_of,
+)
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
@@ -49,8 +56,7 @@ HEADLINE = (
 #: What a certificate calls a quantity, as a metric.
 _CERTIFIED = {"capacity": "selected_share"}
 
-#: The kind of states, and the columns of their table.
-KIND: Final = "drift"
+#: The columns of the table of a state.
 _COLUMNS: Final = ("boundary", "sum", "value")
 
 
@@ -215,10 +221,8 @@ def state(options: DriftOptions, source: Source) -> State:
     counts = count(plan_watch(options, source), source, hashed=True)
     shard = Shard(hash_text(counts.hash), source.rows)
     # Shards may call a column by names of their own: what is found is the same.
-    left = replace(options, score=None, uncertainty=None, weight=None, threads=None)
-    return DriftState(
-        new_header(KIND, {"asked": plain(left)}, [shard]), pl.DataFrame(), summary=counts
-    )
+    said = {"asked": plain(options, "score", "uncertainty", "weight")}
+    return DriftState(new_header("drift", said, [shard]), pl.DataFrame(), summary=counts)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Drift:
@@ -243,9 +247,8 @@ class DriftState(SummedState):
 
     def parts(self) -> tuple[DriftOptions, list[Watched], Counts]:
         """Return the options, the boundaries and what was counted for each."""
-        asked = self.header.options.get("asked")
         try:
-            options = options_from_plain(asked, DriftOptions, self.path)
+            options = options_of(self, DriftOptions)
             watched = watched_of(options)
         except CalibkitError as error:
             raise ModelError(f"a damaged state: {error}", file=self.path) from None

@@ -14,13 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import (
     RowFinder,
     label_column,
-    missing_mask,
     numeric_column,
+    refuse_missing,
     score_column,
 )
 from calibkit.columns.segments import Segments, read_segments
@@ -95,9 +95,7 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             source.require([options.label], "--label")
             source.as_written([options.label])
             found["label"] = options.label
-            if options.by:
-                source.require([options.by], "--by")
-                found["by"] = options.by
+            found |= columns_beside(source, options, "by")
         return found
     columns = resolve(source, options.columns, label=True, uncertainty=False)
     found = {"score": columns.score, "label": columns.label}
@@ -131,11 +129,7 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     if options.class_disagreement:
         matched = match_columns(source, options.class_disagreement, "--class-disagreement")
         named |= {f"class disagreement ({name})": name for name in matched.columns}
-    for role, name in (("by", options.by), ("groups", options.groups), ("weight", options.weight)):
-        if name is not None:
-            source.require([name], f"--{role}")
-            named[role] = name
-    return named
+    return named | columns_beside(source, options, "by", "groups", "weight")
 
 
 #: Columns that are read beside score, label and weight, and what makes one column of them.
@@ -165,7 +159,7 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     if options.top_by is not None:
         others["top"] = False
     return Reading(
-        columns=list(dict.fromkeys(columns_used(options, source).values())),
+        columns=columns_used(options, source),
         read=partial(_read, columns=options.columns, beside=_beside(options, source)),
         needs_each=options.needs_each,
         others=others,
@@ -271,9 +265,7 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
     """Return a column that has a value in every row."""
-    absent = missing_mask(column, empty=True)
-    if absent is not None:
-        where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
+    refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
     return column
 
 

@@ -7,6 +7,7 @@ what the command does something with.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
@@ -150,9 +151,9 @@ class Threaded(Options):
         return thread_count(self.threads)
 
     @property
-    def of_rows(self) -> bool:
-        """Whether a state holds the rows themselves."""
-        return False
+    def of_rows(self) -> Sequence[str] | None:
+        """The columns that a state of the rows themselves has at least; None: states are of sums."""
+        return None
 
 
 class FitOptions(Threaded):

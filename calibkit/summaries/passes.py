@@ -36,7 +36,7 @@ class Passes(Generic[T]):
     def __init__(
         self,
         source: Source,
-        columns: Sequence[str],
+        columns: Iterable[str],
         read: Callable[[Source], T],
         memory: Memory | None,
     ) -> None:

@@ -23,12 +23,13 @@ import polars as pl
 from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
 from calibkit.files.sinks import arrow_file
-from calibkit.files.streams import Scratch
 from calibkit.files.told import NOTHING, Noted, Told, together
+from calibkit.models.lineage import name_makers
 from calibkit.models.model import Model, Provenance, canonical_text
 from calibkit.numerics.hashes import merge_hashes
 from calibkit.options.option import Options
-from calibkit.options.shared import FitOptions
+from calibkit.options.option import from_plain as options_from_plain
+from calibkit.options.shared import FitOptions, Threaded
 from calibkit.summaries.passes import merge_all
 from calibkit.version import __version__
 
@@ -45,8 +46,9 @@ VERSION: Final = 2
 #: What is said of states whose rows are not those of their headers.
 OTHER_SIZE: Final = "it has not as many rows as it says"
 OTHER_ROWS: Final = "its rows are not those that were written; make it again"
-#: Where a state is read from: its bytes, its file, or a file that nobody else knows.
-Stored = bytes | Path | Scratch
+#: Where a state is read from: its bytes, or its file.
+Stored = bytes | Path
+O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
 M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
 R_co = TypeVar("R_co", covariant=True)
@@ -196,6 +198,17 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
         raise ModelError(f"a damaged state: {error}", file=path) from None
 
 
+def options_of(state: State, kind: type[O], threads: int | None = None) -> O:
+    """Return the options of the command that made a state.
+
+    Raises `ModelError` where it does not say them, and for scores where its options are of rows.
+    """
+    said = state.header.options
+    return options_from_plain(
+        said.get("asked", said.get("problem")), kind, state.path, threads=threads
+    )
+
+
 def _interned(value: Any) -> Any:
     """Return plain values with the very strings that constants are.
 
@@ -269,9 +282,8 @@ def opened(data: Stored, path: str) -> Iterator[Any]:
     from pyarrow import ipc
 
     try:
-        where = data.path if isinstance(data, Scratch) else data
-        own = isinstance(where, bytes)
-        with reading(path), pa.BufferReader(where) if own else pa.memory_map(str(where)) as file:
+        own = isinstance(data, bytes)
+        with reading(path), pa.BufferReader(data) if own else pa.memory_map(str(data)) as file:
             yield ipc.open_file(file)
     except ModelError:
         raise
@@ -328,6 +340,9 @@ class Fitted(Generic[M_co]):
     details: tuple[str, ...] = ()
 
 
+F = TypeVar("F", bound=Fitted[Any])
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a run would do: with the column of each role, the steps in words, after "would"."""
@@ -354,6 +369,18 @@ class Run(Protocol[O_contra, R_co]):
 
 class Fit(Run[O_contra, Fitted[M_co]], Protocol[O_contra, M_co]):
     """How a model is fitted."""
+
+
+def finished(fitted: F, state: State) -> F:
+    """Return a fit of the rows of a state, whose model says which models made its columns."""
+    makers = from_plain(state.header.options.get("makers"), dict[str, str], state.path)
+    name_makers(fitted.model, makers, state.header.text)
+    return fitted
+
+
+def files_named(options: Options, source: Source) -> tuple[str, ...]:
+    """Return the files that a state says it is of: none, unless a model is to name them."""
+    return tuple(source.paths) if getattr(options, "provenance", None) == "names" else ()
 
 
 def provenance(

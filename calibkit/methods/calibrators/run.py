@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.rows import Remark, refuse_missing
+from calibkit.columns.rows import Remark
 from calibkit.columns.segments import Segments, group_parts, read_segments, time_parts
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
@@ -32,23 +32,20 @@ from calibkit.maps.model import (
     ScoreMap,
 )
 from calibkit.methods.calibrators import classes
-from calibkit.models.lineage import makers_of, name_makers, record_makers
+from calibkit.models.lineage import record_makers
 from calibkit.models.model import Column
 from calibkit.numerics.hashes import random_parts
 from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.calibrate import AUTO, DEFAULTS, CalibrateOptions
-from calibkit.options.option import from_plain, plain
-from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.options.option import plain
+from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later
-from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_summary import columns_of, rows_of_state, score_state
-from calibkit.summaries.states import Fitted, Plan, State, provenance
-from calibkit.summaries.states import from_plain as texts_from_plain
+from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_summary import columns_of, rows_of_state
+from calibkit.summaries.states import Fitted, Plan, State, finished, options_of, provenance
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.metrics import expit, loss_sums
-
-KIND = "calibrate"
 
 #: A segment needs so many rows of each class for a map of its own.
 FEWEST_OF_A_CLASS: Final = 10
@@ -60,20 +57,12 @@ _NAMED: Final = 10
 
 def fit(options: CalibrateOptions, source: Source) -> Fitted[CalibratorModel]:
     """Return the model of all rows."""
-    _dated(options, source)
     if options.of_classes:
         fitted = classes.fit(options, source, source.memory)
     else:
         fitted = fit_calibrator(calibration_rows(source, options, source.memory), options)
     record_makers(fitted.model, source)
     return fitted
-
-
-def _dated(options: CalibrateOptions, source: Source) -> None:
-    """Have the column of times, if there is one, read as dates where it is text."""
-    if options.time is not None:
-        source.require([options.time], "--time")
-        source.as_dates([options.time])
 
 
 def plan(options: CalibrateOptions, source: Source) -> Plan:
@@ -84,32 +73,22 @@ def plan(options: CalibrateOptions, source: Source) -> Plan:
 
 def state(options: CalibrateOptions, source: Source) -> State:
     """Return a summary of the scores of a shard; of class probabilities the rows."""
-    _dated(options, source)
     if options.of_classes:
         return classes.state(options, source)
-    summary = summarise_scores(
-        source, _reading(source, options), source.memory or memory_budget(None)
-    )
-    problem = plain(replace(options, threads=None))
-    makers = makers_of(source, summary.options.roles)
-    files = source.paths if options.provenance == "names" else ()
-    return score_state(KIND, {"problem": problem, "makers": makers}, summary, files)
+    said = {"problem": plain(options)}
+    return score_state("calibrate", source, _reading(source, options), options, said)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
     if isinstance(state, classes.ClassState):
         return classes.finish(state, memory, threads)
-    said = state.header.options
-    options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
+    options = options_of(state, CalibrateOptions, threads)
     rows = rows_of_state(state, memory, _needs_each(options))
     others = [] if rows.others is None else rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
-    fitted = fit_calibrator(rows, options)
-    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
-    name_makers(fitted.model, makers, state.header.text)
-    return fitted
+    return finished(fit_calibrator(rows, options), state)
 
 
 def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRows:
@@ -118,24 +97,17 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     Prior shift needs no labels: a file without the label column will do.
     """
     clips, columns = options.out_of_range == "clip", options.columns
-    for option, name in (("by", options.by), ("groups", options.groups), ("time", options.time)):
-        if name is not None:
-            source.require([name], f"--{option}")
-            if name in (options.score, options.label, options.weight):
-                raise UsageError(f"--{option} {name} has another role already; name two columns.")
+    beside = _beside(source, options)
     rows = read_score_rows(
         source,
         replace(columns, scale="raw") if clips else columns,
         label=_labelled(source, options),
         uncertainty=False,
         finite_scores=True,
-        others=list(dict.fromkeys(options.segments)),
+        others=list(dict.fromkeys(beside.values())),
     )
-    if not source.whole:  # who later knows no places
-        if options.by is not None:
-            read_segments(rows.other(options.by), rows.finder)
-        for name in filter(None, (options.groups, options.time)):
-            refuse_missing(rows.other(name), rows.finder)
+    if not source.whole:
+        rows.refuse_absent(beside)
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
@@ -158,7 +130,7 @@ def calibration_rows(
 
 def _reading(source: Source, options: CalibrateOptions) -> Reading:
     return Reading(
-        columns=list(used_columns(source, options).values()),
+        columns=used_columns(source, options),
         read=partial(read_calibration_rows, options=options),
         needs_each=_needs_each(options),
         threads=options.workers,
@@ -174,16 +146,15 @@ def _needs_each(options: CalibrateOptions) -> str | None:
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
     """Return the column of each role that is read."""
     labelled = _labelled(source, options)
-    resolved = resolve(source, options.columns, label=labelled, uncertainty=False)
-    roles = {
-        "score": resolved.score,
-        "label": resolved.label if labelled else None,
-        "weight": resolved.weight,
-        SEGMENTS: options.by,
-        "groups": options.groups,
-        "time": options.time,
-    }
-    return {role: name for role, name in roles.items() if name is not None}
+    roles = resolve(source, options.columns, label=labelled, uncertainty=False).roles
+    if not labelled:
+        roles.pop("label")
+    return roles | _beside(source, options)
+
+
+def _beside(source: Source, options: CalibrateOptions) -> dict[str, str]:
+    taken = {name: f"--{role}" for role, name in options.columns.roles.items()}
+    return columns_beside(source, options, SEGMENTS, "groups", "time", taken=taken)
 
 
 def _labelled(source: Source, options: CalibrateOptions) -> bool:
@@ -228,8 +199,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     if rows.label is not None:
         columns = tally.score, tally.count, tally.positive, int(rows.score.size)
         warnings = (*warnings, *of_tally(rows.options.score, rows.options.scale, *columns))
-    details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
-    return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
+    return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), rows.details)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import resolve
+from calibkit.columns.columns import columns_beside, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.errors import UsageError
@@ -48,8 +48,8 @@ from calibkit.numerics.distributions import interval
 from calibkit.numerics.hashes import folds_of_keys, hash_text
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
-from calibkit.summaries.states import Fitted, Plan, State, provenance
+from calibkit.summaries.row_states import Reading, RowState, row_state, sources_of
+from calibkit.summaries.states import Fitted, Plan, State, finished, options_of, provenance
 from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
@@ -92,20 +92,14 @@ def plan(options: HetcalOptions, source: Source) -> Plan:
     """Return what a fit would do."""
     grown: Any = options.train or "the same rows"
     said = grown if isinstance(grown, str) else ", ".join(grown)
-    beside = {role: getattr(options, role) for role in ("groups", "time")}
-    dealing = {role: name for role, name in beside.items() if name is not None}
-    return Plan(_roles(options, source, "feature ") | dealing, options.steps(said))
+    roles = _roles(options, source, "feature ") | _dealing(options, source)
+    return Plan(roles, options.steps(said))
 
 
 class HetcalState(RowState):
     """Rows to calibrate by parts."""
 
-    KIND = "hetcal"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to fit."""
-        options = options_of(self, HetcalOptions)
-        return Reader(options, tuple(map(Column, options.patterns))).used
+    KIND, OPTIONS = "hetcal", HetcalOptions
 
 
 def state(options: HetcalOptions, source: Source) -> State:
@@ -126,18 +120,13 @@ def state(options: HetcalOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
     """Return the model of the rows of a merged state."""
     options = options_of(state, HetcalOptions, threads)
-
-    def of(asked: HetcalOptions, rows: Source, train: Source | None) -> Fitted[HetcalModel]:
-        return _fit(asked, rows, train, memory)
-
-    return finished(state, options, of)
+    return finished(_fit(options, *sources_of(state), memory), state)
 
 
 def _reading(source: Source, options: HetcalOptions) -> Reading:
     """Return what a state holds of an input: also the columns that deal its rows to folds."""
     reader = Reader(options, feature_columns(source, options.patterns))
-    files = source.paths if options.provenance == "names" else ()
-    return Reading(source, reader.used, reader.check, files)
+    return Reading(source, reader.used, reader.check)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
@@ -154,15 +143,14 @@ def _train(options: HetcalOptions, source: Source) -> Source | None:
 
 def feature_names(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles."""
-    taken = {options.score: "--score", options.label: "--label"}
-    if options.weight is not None:
-        taken[options.weight] = "--weight"
-    for option, name in (("--groups", options.groups), ("--time", options.time)):
-        if name is not None:
-            source.require([name], option)
-            taken[name] = option
-    source.as_dates([name for name in (options.time,) if name is not None])
+    roles = options.columns.roles | _dealing(options, source)
+    taken = {name: f"--{role}" for role, name in roles.items()}
     return find_features(source, options.patterns, taken)
+
+
+def _dealing(options: HetcalOptions, source: Source) -> dict[str, str]:
+    """Return the columns that deal rows to folds."""
+    return columns_beside(source, options, "groups", "time")
 
 
 def _fit(

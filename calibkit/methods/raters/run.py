@@ -38,8 +38,8 @@ from calibkit.numerics.votes import (
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import in_order
-from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.states import Fitted, Plan, State, provenance
+from calibkit.summaries.row_states import RowState, sources_of
+from calibkit.summaries.states import Fitted, Plan, State, finished, options_of, provenance
 from calibkit_kernels.classes import (
     BLOCK_ROWS,
     NO_ROWS,
@@ -86,12 +86,7 @@ def plan(options: AlphaOptions, source: Source) -> Plan:
 class AlphaState(RowState):
     """Rows for ``alpha-cal``."""
 
-    KIND = "alpha-cal"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to fit, beside those of classes."""
-        patterns = options_of(self, AlphaOptions).patterns
-        return [name for name in patterns if name not in OWN_FEATURES]
+    KIND, OPTIONS = "alpha-cal", AlphaOptions
 
 
 def state(options: AlphaOptions, source: Source) -> State:
@@ -104,7 +99,7 @@ def state(options: AlphaOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[AlphaModel]:
     """Return the model of the rows of a merged state."""
     options = options_of(state, AlphaOptions, threads)
-    return finished(state, options, lambda asked, rows, _: _fit(asked, rows, memory))
+    return finished(_fit(options, sources_of(state)[0], memory), state)
 
 
 def _fit(options: AlphaOptions, source: Source, memory: Memory | None) -> Fitted[AlphaModel]:
@@ -114,13 +109,9 @@ def _fit(options: AlphaOptions, source: Source, memory: Memory | None) -> Fitted
 
 
 def _columns(options: AlphaOptions, features: AlphaFeatures) -> RaterOptions:
-    return RaterOptions(
-        probs=(options.pattern,),
-        counts=options.counts or "count_*",
-        scale=options.scale,
-        others=tuple(features) if isinstance(features, list) else (),
-        on_missing=options.on_missing,
-    )
+    others = tuple(features) if isinstance(features, list) else ()
+    counts = options.counts or "count_*"
+    return options.part(RaterOptions, probs=(options.pattern,), counts=counts, others=others)
 
 
 def feature_names(source: Source, patterns: Sequence[str]) -> AlphaFeatures:

@@ -34,9 +34,8 @@ from calibkit.methods.vad.moments import (
     need_members,
     read_vad_rows,
 )
-from calibkit.models.lineage import makers_in, name_makers, record_makers
+from calibkit.models.lineage import makers_in, record_makers
 from calibkit.models.model import Column
-from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
@@ -46,8 +45,11 @@ from calibkit.summaries.states import (
     Shard,
     State,
     SummedState,
+    files_named,
+    finished,
     from_plain,
     new_header,
+    options_of,
     provenance,
 )
 
@@ -200,12 +202,11 @@ def state(options: VadOptions, source: Source) -> State:
     columns = {role: own.name for role, own in _columns_of(test.members, options).items()}
     problem = Problem(
         **msgspec.structs.asdict(test.members),
-        asked=plain(replace(options, train_input=None, threads=None)),
+        asked=plain(options, "train_input"),
         train=train,
         makers=makers_in(source, columns),
     )
-    files = test.files if options.provenance == "names" else ()
-    shard = Shard(test.counted.hash, test.counted.rows_read, tuple(files))
+    shard = Shard(test.counted.hash, test.counted.rows_read, files_named(options, source))
     header = new_header(VadModel.KIND, msgspec.to_builtins(problem), [shard])
     return VadState(header, pl.DataFrame(), summary=test)
 
@@ -213,10 +214,7 @@ def state(options: VadOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
     """Return the model of the rows of a merged state: its sums are all that a fit needs."""
     assert isinstance(state, VadState)
-    test, train, problem, options = state.rows_of()
-    fitted = fit_vad(test, train, options)
-    name_makers(fitted.model, problem.makers, state.header.text)
-    return fitted
+    return finished(fit_vad(*state.rows_of()), state)
 
 
 class Train(Members, frozen=True, kw_only=True):
@@ -253,13 +251,13 @@ class VadState(SummedState):
         summary: MemberSummary = self.summary
         return msgspec.to_builtins(summary.counted), _table(summary)
 
-    def rows_of(self) -> tuple[MemberSummary, MemberSummary | None, Problem, VadOptions]:
-        """Return what `fit_vad` needs, and what shapes the model.
+    def rows_of(self) -> tuple[MemberSummary, MemberSummary | None, VadOptions]:
+        """Return what `fit_vad` needs.
 
         Raises `ModelError` where parts of the state contradict each other.
         """
         problem = from_plain(self.header.options, Problem, self.path)
-        options = options_from_plain(problem.asked, VadOptions, self.path)
+        options = options_of(self, VadOptions)
         named = {name for shard in self.header.shards for name in shard.files}
         files = tuple(sorted(named)) or (self.path,)
         if self.summary is not None:
@@ -271,7 +269,7 @@ class VadState(SummedState):
         if other is not None:
             train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
         need_members(problem.names, options)
-        return test, train, problem, options
+        return test, train, options
 
 
 def _table(summary: MemberSummary) -> pl.DataFrame:
