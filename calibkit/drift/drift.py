@@ -15,7 +15,7 @@ import polars as pl
 
 from calibkit.drift.figures import estimated, figures
 from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
-from calibkit.errors import CalibkitError, ModelError
+from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.measures.result import Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -31,7 +31,6 @@ from calibkit.summaries.states import (
     State,
     SummedState,
     from_plain,
-    new_header,
     options_of,
 )
 from calibkit.version import __version__
@@ -222,7 +221,7 @@ def state(options: DriftOptions, source: Source) -> State:
     shard = Shard(hash_text(counts.hash), source.rows)
     # Shards may call a column by names of their own: what is found is the same.
     said = {"asked": plain(options, "score", "uncertainty", "weight")}
-    return DriftState(new_header("drift", said, [shard]), pl.DataFrame(), summary=counts)
+    return DriftState.of("drift", said, shard, counts)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Drift:
@@ -237,21 +236,14 @@ def finish(state: State, memory: Memory, threads: int) -> Drift:
 class DriftState(SummedState):
     """A state of what is counted of new rows."""
 
-    def check(self) -> None:
-        """Raise `ModelError` for a state that holds no such counts."""
-        self.summed()
-
     def summed(self) -> Counts:
         """Return what was counted."""
         return self.parts()[2]
 
     def parts(self) -> tuple[DriftOptions, list[Watched], Counts]:
         """Return the options, the boundaries and what was counted for each."""
-        try:
-            options = options_of(self, DriftOptions)
-            watched = watched_of(options)
-        except CalibkitError as error:
-            raise ModelError(f"a damaged state: {error}", file=self.path) from None
+        options = options_of(self, DriftOptions)
+        watched = watched_of(options)
         return options, watched, self.summary or self._counts(watched)
 
     def _counts(self, watched: list[Watched]) -> Counts:

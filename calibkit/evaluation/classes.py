@@ -42,7 +42,7 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
             findings.add(name, part.name, values, small)
             _bound(findings, classes, names)
             if curves and not small:
-                findings.drawn.append(curve_rows(classes.top, findings.confidence))
+                findings.drawn.append(curve_rows(classes.top, options.sure))
         first, *others = probability
         for other in others:
             compared = [name for name in names if name != "count"]
@@ -123,11 +123,11 @@ def evaluate_votes(
             values = _wanted(one.values, options.chosen)
             _add(findings, name, part.name, one, values, small)
             if curves and not small:
-                own = (name, part.name, one.judged, findings.confidence)
+                own = (name, part.name, one.judged, options.sure)
                 findings.drawn.append(measured.vote_rows(*own, classes=curves == "classes"))
             if name != baseline and not small:
                 names = [metric for metric in values if not metric.startswith("rows_")]
-                gaps = one.differences(found[baseline], names, findings.confidence)
+                gaps = one.differences(found[baseline], names, options.sure)
                 findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
     total, several = rows.votes.size, int(np.count_nonzero(rows.votes >= 2))
     notes = (

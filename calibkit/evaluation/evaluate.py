@@ -89,7 +89,7 @@ def evaluate_rows(
             confusion = confusion_of(rows.sample(taken, part), name, part.name, settings)
             findings.judge(confusion, decisions.compute(confusion, decided), small)
         if curves and not small:
-            findings.drawn += [curve_rows(view, findings.confidence) for view in views]
+            findings.drawn += [curve_rows(view, options.sure) for view in views]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
     found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
     return replace(found, net_benefit=partial(decision_curves, options, rows)) if curves else found
@@ -122,8 +122,7 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
 
 def decision_curves(options: EvaluateOptions, rows: EvaluateRows) -> pl.DataFrame:
     """Return net benefit by threshold and model: see `calibkit.measures.decisions`."""
-    confidence = options.confidence if options.intervals else None
-    return decisions.curves(models_of(options, rows), NET_BENEFIT, confidence, options.seed)
+    return decisions.curves(models_of(options, rows), NET_BENEFIT, options.sure, options.seed)
 
 
 #: The name under which the registry of methods looks for it.

@@ -92,10 +92,8 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             found |= {f"votes ({column})": column for column in votes.columns}
             found |= vote_columns(options, source)
         else:
-            source.require([options.label], "--label")
+            found |= columns_beside(source, options, "label", "by")
             source.as_written([options.label])
-            found["label"] = options.label
-            found |= columns_beside(source, options, "by")
         return found
     columns = resolve(source, options.columns, label=True, uncertainty=False)
     found = {"score": columns.score, "label": columns.label}
@@ -120,12 +118,8 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     """
     named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
     source.require(options.strengths, "--alpha0")
-    if options.rater_weight:
-        source.require([options.rater_weight], "--rater-weight")
-        named["rater weight"] = options.rater_weight
-    if options.disagreement:
-        source.require([options.disagreement], "--disagreement")
-        named["disagreement"] = options.disagreement
+    for role, name in columns_beside(source, options, "rater_weight", "disagreement").items():
+        named[role.replace("_", " ")] = name
     if options.class_disagreement:
         matched = match_columns(source, options.class_disagreement, "--class-disagreement")
         named |= {f"class disagreement ({name})": name for name in matched.columns}
@@ -239,15 +233,14 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
 
     source.require(others, "--score")
     found = {_SCORE + name: _one(name, score) for name in others}
-    for role, flag, named, make in (
-        ("top", "--top-by", options.top_by, partial(numeric_column, finite=False)),
-        ("by", "--by", options.by, _segments),
-        ("groups", "--groups", options.groups, _present),
-        ("decision", "--decision", options.decision, lambda c, where: label_column(c, where)[0]),
-    ):
-        if named is not None:
-            source.require([named], flag)
-            found[role] = _one(named, make)
+    made: dict[str, Callable[[pl.Series, RowFinder], Any]] = {
+        "top_by": partial(numeric_column, finite=False),
+        "by": _segments,
+        "groups": _present,
+        "decision": lambda column, where: label_column(column, where)[0],
+    }
+    for role, named in columns_beside(source, options, *made).items():
+        found[role.removesuffix("_by")] = _one(named, made[role])
     for name, lowest in options.thresholds.items():
         found[name] = _one(options.ranked[0], partial(reaches, lowest=lowest))
     if options.model is not None:

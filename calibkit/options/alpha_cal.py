@@ -69,7 +69,7 @@ class AlphaOptions(shared.FitOptions):
         return listed(self.features or ())
 
     @property
-    def of_rows(self) -> list[str]:
+    def needed(self) -> list[str]:
         """The features: the fit goes through its rows many times, and a state holds them."""
         return [name for name in self.patterns if name not in OWN_FEATURES]
 

@@ -256,7 +256,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         return bool(self.probs or self.counts)
 
     @property
-    def of_rows(self) -> list[str] | None:
+    def needed(self) -> list[str] | None:
         """What judges class probabilities, of which a map needs all rows; None: rows have scores."""
         return ([] if self.counts else [self.label]) if self.of_classes else None
 

@@ -140,7 +140,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
         return listed(self.features or ("feature_*",))
 
     @property
-    def of_rows(self) -> list[str]:
+    def needed(self) -> list[str]:
         """All columns: the fit goes through its rows many times, and a state holds them."""
         named = (self.score, self.label, self.weight, *self.patterns, self.groups, self.time)
         return [name for name in named if name is not None]

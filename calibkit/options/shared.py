@@ -151,9 +151,14 @@ class Threaded(Options):
         return thread_count(self.threads)
 
     @property
-    def of_rows(self) -> Sequence[str] | None:
-        """The columns that a state of the rows themselves has at least; None: states are of sums."""
+    def needed(self) -> Sequence[str] | None:
+        """The columns that a state of rows has at least; None: states are of sums."""
         return None
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether a state holds the rows themselves."""
+        return self.needed is not None
 
 
 class FitOptions(Threaded):

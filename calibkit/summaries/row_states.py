@@ -195,7 +195,7 @@ class RowState(State):
         """
         options, (file,) = _options(self), self.files
         _is_text(self)
-        needed = options_of(self, self.OPTIONS).of_rows
+        needed = options_of(self, self.OPTIONS).needed
         refuse(needed is None, "it is of scores")
         for name in needed or ():
             refuse(name not in options.columns, f"it has no column {name!r}")

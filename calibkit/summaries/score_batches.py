@@ -53,7 +53,7 @@ from calibkit.summaries.score_summary import (
     levels_of,
     no_unit,
 )
-from calibkit.summaries.states import Shard, State, files_named, new_header
+from calibkit.summaries.states import Shard, State, files_named
 
 #: Roles of columns that deal rows to folds, which no model names.
 DEALING: Final = ("groups", "time")
@@ -133,7 +133,7 @@ def score_state(
     fullest = max(summary.seen.hashes, key=len)
     files = files_named(options, source)
     shard = Shard(summary.seen.hashes[fullest], summary.seen.rows_read, files)
-    return ScoreState(new_header(kind, found, [shard]), pl.DataFrame(), summary=summary)
+    return ScoreState.of(kind, found, shard, summary)
 
 
 def _unit_of(passes: Passes[ScoreRows]) -> Unit:

@@ -1,4 +1,4 @@
-"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 What a run may do instead (certify, fit segments, compare) is loaded where it is asked for.
 """

@@ -27,7 +27,7 @@ from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import AUTO, CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import RowState, sources_of
-from calibkit.summaries.states import Fitted, State, finished, options_of, provenance
+from calibkit.summaries.states import Fitted, State, about, finished, options_of
 
 Floats = NDArray[np.float64]
 
@@ -45,19 +45,20 @@ def fit(
     rows = read_rater_rows(source, _columns(options), memory)
     method, penalties = options.named, options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
-    shaped: dict[str, object] = {"method": method, "scale": options.scale}
+    more: dict[str, object] = {"method": method}
     if method == AUTO:
-        shaped["optimize"] = options.optimize or "log_loss"
+        more["optimize"] = options.optimize or "log_loss"
     if method not in ("temperature", "none"):
         chosen = "cv" if penalties is None else list(penalties)
-        shaped |= {"regularization": chosen, "seed": options.seed}
+        more |= {"regularization": chosen, "seed": options.seed}
     if method == AUTO:
         method, candidates = choose_class_map(rows, options)
     fitted = rows.fit_map(method, penalties, options.seed)
     stored = fitted.stored()
     model = CalibratorModel(
-        kind=CalibratorModel.KIND,
-        version=CalibratorModel.VERSION,
+        **about(
+            CalibratorModel, options, ["scale"], rows.rows, rows.hash, rows.source.paths, **more
+        ),
         columns={"probs": rows.column},
         method=method,
         clip=0.0,
@@ -81,8 +82,6 @@ def fit(
             iterations=fitted.iterations,
             converged=fitted.converged,
         ),
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
     return Fitted(model, (*rows.warnings, *_warnings(fitted)))
 

@@ -1,4 +1,4 @@
-"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 Rows of scores become a tally, a map for all of them and for each segment, the model; rows of class
 probabilities are needed all at once, see `calibkit.methods.calibrators.classes`.
@@ -32,7 +32,6 @@ from calibkit.maps.model import (
     ScoreMap,
 )
 from calibkit.methods.calibrators import classes
-from calibkit.models.lineage import record_makers
 from calibkit.models.model import Column
 from calibkit.numerics.hashes import random_parts
 from calibkit.numerics.sums import added, cut, each_block
@@ -42,7 +41,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
 from calibkit.summaries.score_summary import columns_of, rows_of_state
-from calibkit.summaries.states import Fitted, Plan, State, finished, options_of, provenance
+from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.metrics import expit, loss_sums
@@ -58,11 +57,9 @@ _NAMED: Final = 10
 def fit(options: CalibrateOptions, source: Source) -> Fitted[CalibratorModel]:
     """Return the model of all rows."""
     if options.of_classes:
-        fitted = classes.fit(options, source, source.memory)
-    else:
-        fitted = fit_calibrator(calibration_rows(source, options, source.memory), options)
-    record_makers(fitted.model, source)
-    return fitted
+        return recorded(classes.fit(options, source, source.memory), source)
+    rows = calibration_rows(source, options, source.memory)
+    return recorded(fit_calibrator(rows, options), source)
 
 
 def plan(options: CalibrateOptions, source: Source) -> Plan:
@@ -182,18 +179,17 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
         warnings = (*warnings, *more)
     files = rows.source.paths if rows.source else []
+    shaped, more_said = _shaped(options)
+    origin = about(CalibratorModel, options, shaped, rows.rows, fingerprint(), files, **more_said)
     model = CalibratorModel(
-        kind=CalibratorModel.KIND,
-        version=SCORE_VERSION,
+        **{**origin, "version": SCORE_VERSION},
         columns=_columns(rows, options),
         method=asked.named,
         candidates=candidates,
         fit=_figures(points, total, rows),
         out_of_range=options.out_of_range or "error",
-        tags=dict(options.tags or {}),
         groups=groups,
         pooled_groups=shared,
-        provenance=provenance(options, _shaped(options, rows), rows.rows, fingerprint(), files),
         **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
     )
     if rows.label is not None:
@@ -400,25 +396,14 @@ def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
     return {role: column for role, column in found.items() if column is not None}
 
 
-def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
-    """Return what shaped a model."""
-    shaped: dict[str, Any] = {
-        "method": options.named,
-        "clip": options.clip,
-        "out_of_range": options.out_of_range or "error",
-        "on_missing": rows.options.on_missing,
-        "unlabelled": rows.options.unlabelled,
-    }
+def _shaped(options: CalibrateOptions) -> tuple[list[str], dict[str, Any]]:
+    """Return the options that shape a model, and what stands for those that were not given."""
+    shaped = ["on_missing", "unlabelled", "groups", "time", "by"]
+    shaped += ["min_rows"] if options.by else []
+    shaped += ["interpolate"] if options.interpolate else []
+    shaped += ["seed"] if options.named == AUTO or options.split == "thirds" else []
     own = [name for name in options.entry.options if name in DEFAULTS]
-    shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
-    auto = options.named == AUTO
-    given = {
-        "interpolate": options.interpolate or None,
-        "optimize": (options.optimize or "log_loss") if auto else None,
-        "groups": options.groups,
-        "time": options.time,
-        "seed": options.seed if auto or options.split == "thirds" else None,
-        "by": options.by,
-        "min_rows": options.min_rows if options.by else None,
-    }
-    return shaped | {name: value for name, value in given.items() if value is not None}
+    more = {name: getattr(options, name) or DEFAULTS[name] for name in own}
+    more |= {"optimize": options.optimize or "log_loss"} if options.named == AUTO else {}
+    more |= {"method": options.named, "clip": options.clip}
+    return shaped, more | {"out_of_range": options.out_of_range or "error"}

@@ -1,4 +1,4 @@
-"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 Which partition is settled by fitting each whole without the rows that judge it: the first of the good
 ones.  So the figures of all are of the same rows, and count what each fit chooses by itself, which it
@@ -42,14 +42,14 @@ from calibkit.methods.hetcal.rows import (
     read_hetcal_rows,
 )
 from calibkit.methods.hetcal.trees import Features, feature_columns
-from calibkit.models.lineage import makers_in, record_makers
+from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.numerics.distributions import interval
 from calibkit.numerics.hashes import folds_of_keys, hash_text
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, row_state, sources_of
-from calibkit.summaries.states import Fitted, Plan, State, finished, options_of, provenance
+from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
@@ -68,6 +68,12 @@ BINS: Final = 10
 #: With which probability no cell of a calibrated model has a gap beyond chance.
 CONFIDENCE: Final = 0.95
 
+#: The options that shape a model.
+_SHAPED: Final = (
+    "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map", "precalibrate",
+    "clip", "max_bins", "groups", "time", "seed", "on_missing", "unlabelled",
+)  # fmt: skip
+
 _TRAIN = "--train"
 
 _TRAIN_IGNORED = (
@@ -83,9 +89,7 @@ _TRAIN_SCORED = (
 
 def fit(options: HetcalOptions, source: Source) -> Fitted[HetcalModel]:
     """Return the model of all rows."""
-    fitted = _fit(options, source, _train(options, source), source.memory)
-    record_makers(fitted.model, source)
-    return fitted
+    return recorded(_fit(options, source, _train(options, source), source.memory), source)
 
 
 def plan(options: HetcalOptions, source: Source) -> Plan:
@@ -208,11 +212,11 @@ def fit_hetcal(
         checked = msgspec.structs.replace(checked, by_depth=found.checked.by_depth)
         found = replace(found, checked=checked)
     single = asked.partition == "tree"
-    shaped = _shaped(rows, train, options)
     files = [*rows.files, *(() if train is None else train.files)]
+    more = {} if train is None else {"train_data_hash": hash_text(train.totals.hash)}
+    fingerprint = hash_text(rows.totals.hash)
     model = HetcalModel(
-        kind=HetcalModel.KIND,
-        version=HetcalModel.VERSION,
+        **about(HetcalModel, options, _SHAPED, rows.count, fingerprint, files, **more),
         columns=_columns(rows),
         partition=asked.partition,
         criterion="log-loss" if asked.in_turn else options.criterion,
@@ -221,13 +225,11 @@ def fit_hetcal(
         pooled=Line(a=slope, b=intercept),
         clip=options.clip,
         fit=_figures(rows, after, train, options, found, (slope, intercept)),
-        tags=dict(options.tags or {}),
         candidates=candidates or msgspec.UNSET,
         tree=found.parts[0].tree if single else msgspec.UNSET,
         maps=found.parts[0].maps if single else msgspec.UNSET,
         partitions=msgspec.UNSET if single else found.parts,
         final=found.final or msgspec.UNSET,
-        provenance=provenance(options, shaped, rows.count, hash_text(rows.totals.hash), files),
     )
     return Fitted(model, tuple(warnings))
 
@@ -294,20 +296,6 @@ def _columns(rows: HetcalRows) -> dict[str, Column]:
     for place, column in enumerate(rows.features.columns, 1):
         columns[f"feature_{place}"] = column
     return columns
-
-
-def _shaped(rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions) -> dict[str, Any]:
-    """Return what shaped a model."""
-    names = (
-        "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
-        "precalibrate", "clip", "max_bins", "groups", "time", "seed",
-    )  # fmt: skip
-    values = ((name, getattr(options, name)) for name in names)
-    shaped = {name: value for name, value in values if value is not None}
-    shaped |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
-    if train is not None:
-        shaped["train_data_hash"] = hash_text(train.totals.hash)
-    return shaped
 
 
 def fit_partition(

@@ -1,4 +1,4 @@
-"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 How far apart raters are is the strength of a Dirichlet distribution: a row with class probabilities z
 gets the distribution Dirichlet(alpha0 z) over class probabilities.  Its mean stays z, and alpha0 says
@@ -25,7 +25,6 @@ from calibkit.maps.class_rows import LEAST_PROBABILITY, RaterOptions, used_roles
 from calibkit.maps.logit_maps import LogitMap, StoredRows, class_state, read_rater_rows
 from calibkit.methods.raters.application import LARGEST_LOG, log_strength, own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
-from calibkit.models.lineage import record_makers
 from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.solve import FLAT_OF_MANY, quasi_newton, rising_root
 from calibkit.numerics.votes import (
@@ -39,7 +38,7 @@ from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import in_order
 from calibkit.summaries.row_states import RowState, sources_of
-from calibkit.summaries.states import Fitted, Plan, State, finished, options_of, provenance
+from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels.classes import (
     BLOCK_ROWS,
     NO_ROWS,
@@ -72,9 +71,7 @@ _BLOCK_ROWS: Final = 8192
 
 def fit(options: AlphaOptions, source: Source) -> Fitted[AlphaModel]:
     """Return the model of all rows."""
-    fitted = _fit(options, source, source.memory)
-    record_makers(fitted.model, source)
-    return fitted
+    return recorded(_fit(options, source, source.memory), source)
 
 
 def plan(options: AlphaOptions, source: Source) -> Plan:
@@ -178,13 +175,12 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     if several and options.disagreement_map == "isotonic":
         steps = _steps(rows, phi, several)
     constant = strength.weights.size == 0
-    names = ("map", "regularization", "disagreement_map", "seed")
-    shaped = {"features": named, **{name: getattr(options, name) for name in names}}
+    shaped = ("map", "regularization", "disagreement_map", "seed")
+    more: dict[str, object] = {"features": named}
     if options.map not in ("none", "temperature"):
-        shaped["map_regularization"] = options.penalties or "cv"
+        more["map_regularization"] = options.penalties or "cv"
     model = AlphaModel(
-        kind=AlphaModel.KIND,
-        version=AlphaModel.VERSION,
+        **about(AlphaModel, options, shaped, rows.rows, rows.hash, rows.source.paths, **more),
         columns={"probs": rows.column},
         classes=list(rows.classes),
         features=named,
@@ -203,8 +199,6 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
             disagreement_loss=_loss(rows, after) if several else None,
             disagreement_loss_before=_loss(rows, before) if several else None,
         ),
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
     return Fitted(model, (*rows.warnings, *_warnings(model.fit)))
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless
-from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
 from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel
 from calibkit.methods.vad.moments import (
@@ -34,7 +34,7 @@ from calibkit.methods.vad.moments import (
     need_members,
     read_vad_rows,
 )
-from calibkit.models.lineage import makers_in, record_makers
+from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
@@ -45,12 +45,12 @@ from calibkit.summaries.states import (
     Shard,
     State,
     SummedState,
+    about,
     files_named,
     finished,
     from_plain,
-    new_header,
     options_of,
-    provenance,
+    recorded,
 )
 
 _SEGMENT: Final = "segment"
@@ -64,9 +64,7 @@ _NUMBER = re.compile("-?[0-9a-f]{1,2000}")
 
 def fit(options: VadOptions, source: Source) -> Fitted[VadModel]:
     """Return the model of all rows."""
-    fitted = fit_vad(*read_vad_rows(source, options), options)
-    record_makers(fitted.model, source)
-    return fitted
+    return recorded(fit_vad(*read_vad_rows(source, options), options), source)
 
 
 def fit_vad(
@@ -91,16 +89,15 @@ def fit_vad(
             "the predictions vary; use vad without a calibrator",
             file=file,
         )
-    names = ["link", "replicates", "on_missing", *(["min_rows"] if options.by is not None else [])]
-    shaped: dict[str, Any] = {name: getattr(options, name) for name in names}
-    groups = None
+    shaped, groups, more = ["link", "replicates", "on_missing"], None, dict[str, Any]()
     if options.by is not None:
         groups = _groups(test.moments, None if train is None else train.moments, options.min_rows)
+        shaped.append("min_rows")
     if train is not None:
-        shaped |= {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
+        more = {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
+    counted = test.counted
     model = VadModel(
-        kind=VadModel.KIND,
-        version=VadModel.VERSION,
+        **about(VadModel, options, shaped, counted.rows, counted.hash, test.files, **more),
         columns=_columns_of(test.members, options),
         link=options.link,
         lambda_=pooled.lambda_,
@@ -110,11 +107,9 @@ def fit_vad(
         calibrator=None if options.map is None else options.map.as_dict(),
         groups=groups,
         fit=pooled.fit,
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, test.counted.rows, test.counted.hash, test.files),
     )
     told = (*test.told(), *(() if train is None else train.told()), *_warnings(model))
-    details = (f"{test.counted.rows:,} rows used of {test.counted.rows_read:,} read",)
+    details = (f"{counted.rows:,} rows used of {counted.rows_read:,} read",)
     return Fitted(model, tuple(dict.fromkeys(told)), details=details)
 
 
@@ -207,8 +202,7 @@ def state(options: VadOptions, source: Source) -> State:
         makers=makers_in(source, columns),
     )
     shard = Shard(test.counted.hash, test.counted.rows_read, files_named(options, source))
-    header = new_header(VadModel.KIND, msgspec.to_builtins(problem), [shard])
-    return VadState(header, pl.DataFrame(), summary=test)
+    return VadState.of("vad", msgspec.to_builtins(problem), shard, test)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
@@ -234,13 +228,6 @@ class Problem(Members, frozen=True, kw_only=True):
 
 class VadState(SummedState):
     """A state of replicate predictions: the sums of `MemberSummary`."""
-
-    def check(self) -> None:
-        """Raise `ModelError` for a state that holds no sums of replicate predictions."""
-        try:
-            self.rows_of()
-        except UsageError as error:
-            raise ModelError(f"a damaged state: {error}") from None
 
     def summed(self) -> MemberSummary:
         """Return the sums that it holds; errors as `rows_of`."""
