@@ -117,10 +117,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     key = "row-number" if _CHANCE in applier.added else None
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
-    labelled = options.label in source.schema
     if not (options.drift and options.unlabelled == "drop"):
         beside = " (--unlabelled drop needs none)" if options.drift else ""
         source.require([options.label], f"--label{beside}")
+    labelled = options.label in source.schema
     columns = reads.needed | ({"label": options.label} if labelled else {})
     columns |= columns_beside(source, options, "weight", "period", "labelled_at")
     check_makers(model, options.elsewhere, source)
