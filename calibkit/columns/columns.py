@@ -261,11 +261,7 @@ def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     first: dict[str, str] = {}
     for option, column in roles:
         source.require([column], option)
-        if column in first:
-            raise UsageError(
-                f"column {column!r} is both {first[column]} and {option}; name two columns",
-                column=column,
-            )
+        _refuse_second(column, option, first)
         first[column] = option
     return replace(options, uncertainty=name)
 
@@ -283,12 +279,16 @@ def columns_beside(
         if (name := getattr(options, role)) is not None:
             option = f"--{role.replace('_', '-')}"
             source.require([name], option)
-            if taken is not None and name in taken:
-                raise UsageError(
-                    f"{option} {name} has another role already, that of {taken[name]}; name two "
-                    "columns.",
-                    column=name,
-                )
+            _refuse_second(name, option, taken or {})
             found[role] = name
     source.as_dates([name for role, name in found.items() if role == "time"])
     return found
+
+
+def _refuse_second(column: str, option: str, taken: Mapping[str, str]) -> None:
+    if column in taken:
+        raise UsageError(
+            f"column {column!r} has another role: it is both {taken[column]} and {option}; name two "
+            "columns",
+            column=column,
+        )
