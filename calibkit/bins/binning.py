@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -352,6 +352,10 @@ class GridTable:
     columns: dict[str, Column]  # of score and uncertainty, from which it was made
     fingerprint: str  # a hash of its cells
     source: Source
+    #: What rows have to be told.
+    warnings: ClassVar[tuple[str, ...]] = ()
+    notes: ClassVar[tuple[str, ...]] = ()
+    details: ClassVar[tuple[str, ...]] = ()
 
     @property
     def file(self) -> str:

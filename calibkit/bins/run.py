@@ -13,13 +13,11 @@ from calibkit.files.sources import Source
 from calibkit.models.model import Column
 from calibkit.models.scales import ScoreColumns
 from calibkit.options.bin import BinOptions
-from calibkit.options.option import from_plain, plain
-from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_summary import rows_of_state, score_state
-from calibkit.summaries.states import Plan, State
-
-KIND = "bin"
+from calibkit.options.option import plain
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_summary import rows_of_state
+from calibkit.summaries.states import Plan, State, options_of
 
 
 @dataclass(frozen=True)
@@ -57,15 +55,12 @@ def plan(options: BinOptions, source: Source) -> Plan:
 
 def state(options: BinOptions, source: Source) -> State:
     """Return the state of the rows of a shard; errors as `grid_rows`."""
-    reading = _reading(options, source)
-    summary = summarise_scores(source, reading, source.memory or memory_budget(None))
-    return score_state(KIND, {"asked": plain(replace(options, threads=None))}, summary)
+    return score_state("bin", source, _reading(options, source), options, {"asked": plain(options)})
 
 
 def finish(state: State, memory: Memory, threads: int) -> Binned:
     """Return the grid of the rows of a merged state."""
-    asked = state.header.options.get("asked")
-    options = from_plain(asked, BinOptions, state.path, threads=threads)
+    options = options_of(state, BinOptions, threads)
     return _binned(options, rows_of_state(state, memory))
 
 
@@ -86,7 +81,7 @@ def _bins(options: BinOptions, columns: ScoreColumns) -> int:
 def _reading(options: BinOptions, source: Source) -> Reading:
     columns = resolve(source, options.columns, label=True, uncertainty=True)
     return Reading(
-        columns=list(columns.roles.values()),
+        columns=columns.roles,
         read=partial(read_score_rows, options=options.columns),
         strategy=options.strategy,
         edges=options.edges,
@@ -109,5 +104,5 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
         metadata=grid_metadata(grid, rows, options.strategy),
         warnings=rows.warnings,
         notes=rows.notes,
-        details=(f"{rows.rows:,} rows used of {rows.rows_read:,} read",),
+        details=rows.details,
     )

@@ -21,9 +21,11 @@ from calibkit.columns.rows import (
     label_column,
     numeric_column,
     read_rows,
+    refuse_missing,
     score_column,
     weight_column,
 )
+from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution
@@ -125,10 +127,26 @@ class ScoreRows:
         assert self.where is not None
         return self.where
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What is said of the rows to those who ask for more."""
+        return (f"{self.rows:,} rows used of {self.rows_read:,} read",)
+
     def other(self, name: str) -> pl.Series:
         """Return a column that is read along."""
         assert self.others is not None
         return self.others[name]
+
+    def refuse_absent(self, beside: Mapping[str, str]) -> None:
+        """Refuse rows without a segment, group or time: columns by role, see `columns_beside`.
+
+        A fit does so by itself; rows of a window will have lost their places by then.
+        """
+        for role, name in beside.items():
+            if role == "by":
+                read_segments(self.other(name), self.finder)
+            else:
+                refuse_missing(self.other(name), self.finder)
 
     @property
     def positive_rows(self) -> int:
@@ -243,10 +261,34 @@ def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     first: dict[str, str] = {}
     for option, column in roles:
         source.require([column], option)
-        if column in first:
-            raise UsageError(
-                f"column {column!r} is both {first[column]} and {option}; name two columns",
-                column=column,
-            )
+        _refuse_second(column, option, first)
         first[column] = option
     return replace(options, uncertainty=name)
+
+
+def columns_beside(
+    source: Source, options: object, *roles: str, taken: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the columns that options name for some roles beside those of `resolve`, by role.
+
+    A role is the name of its option.  A column that is not there is refused, and one of those that
+    are `taken`, by the option that names them.  Times that are text become dates.
+    """
+    found: dict[str, str] = {}
+    for role in roles:
+        if (name := getattr(options, role)) is not None:
+            option = f"--{role.replace('_', '-')}"
+            source.require([name], option)
+            _refuse_second(name, option, taken or {})
+            found[role] = name
+    source.as_dates([name for role, name in found.items() if role == "time"])
+    return found
+
+
+def _refuse_second(column: str, option: str, taken: Mapping[str, str]) -> None:
+    if column in taken:
+        raise UsageError(
+            f"column {column!r} has another role: it is both {taken[column]} and {option}; name two "
+            "columns",
+            column=column,
+        )

@@ -6,7 +6,7 @@ From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -15,18 +15,24 @@ import polars as pl
 
 from calibkit.drift.figures import estimated, figures
 from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
-from calibkit.errors import CalibkitError, ModelError
+from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.measures.result import Interval, Metrics, Number, Values
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate, Promise
 from calibkit.models.model import Shown
 from calibkit.numerics.hashes import hash_text
-from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.watch import DriftOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.states import Plan, Shard, State, SummedState, from_plain, new_header
+from calibkit.summaries.states import (
+    Plan,
+    Shard,
+    State,
+    SummedState,
+    from_plain,
+    options_of,
+)
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
@@ -49,8 +55,7 @@ HEADLINE = (
 #: What a certificate calls a quantity, as a metric.
 _CERTIFIED = {"capacity": "selected_share"}
 
-#: The kind of states, and the columns of their table.
-KIND: Final = "drift"
+#: The columns of the table of a state.
 _COLUMNS: Final = ("boundary", "sum", "value")
 
 
@@ -215,10 +220,8 @@ def state(options: DriftOptions, source: Source) -> State:
     counts = count(plan_watch(options, source), source, hashed=True)
     shard = Shard(hash_text(counts.hash), source.rows)
     # Shards may call a column by names of their own: what is found is the same.
-    left = replace(options, score=None, uncertainty=None, weight=None, threads=None)
-    return DriftState(
-        new_header(KIND, {"asked": plain(left)}, [shard]), pl.DataFrame(), summary=counts
-    )
+    said = {"asked": plain(options, "score", "uncertainty", "weight")}
+    return DriftState.of("drift", said, shard, counts)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Drift:
@@ -233,22 +236,14 @@ def finish(state: State, memory: Memory, threads: int) -> Drift:
 class DriftState(SummedState):
     """A state of what is counted of new rows."""
 
-    def check(self) -> None:
-        """Raise `ModelError` for a state that holds no such counts."""
-        self.summed()
-
     def summed(self) -> Counts:
         """Return what was counted."""
         return self.parts()[2]
 
     def parts(self) -> tuple[DriftOptions, list[Watched], Counts]:
         """Return the options, the boundaries and what was counted for each."""
-        asked = self.header.options.get("asked")
-        try:
-            options = options_from_plain(asked, DriftOptions, self.path)
-            watched = watched_of(options)
-        except CalibkitError as error:
-            raise ModelError(f"a damaged state: {error}", file=self.path) from None
+        options = options_of(self, DriftOptions)
+        watched = watched_of(options)
         return options, watched, self.summary or self._counts(watched)
 
     def _counts(self, watched: list[Watched]) -> Counts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
             findings.add(name, part.name, values, small)
             _bound(findings, classes, names)
             if curves and not small:
-                findings.drawn.append(curve_rows(classes.top, findings.confidence))
+                findings.drawn.append(curve_rows(classes.top, options.sure))
         first, *others = probability
         for other in others:
             compared = [name for name in names if name != "count"]
@@ -64,16 +64,13 @@ def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
     """Return checked rows: a vote each, for the class that the label names."""
     others = () if options.by is None else (options.by,)
     source.require(others, "--by")
-    return _read(options, source, others, label=options.label, unlabelled=options.unlabelled)
+    return _read(options, source, others)
 
 
-def _read(
-    options: EvaluateOptions, source: Source, others: Iterable[str], **more: Any
-) -> RaterRows:
+def _read(options: EvaluateOptions, source: Source, others: Iterable[str]) -> RaterRows:
     """Read class probabilities, and what judges them."""
-    asked: dict[str, Any] = {"probs": options.patterns, "scale": options.scale}
-    more |= {"on_missing": options.on_missing, "others": tuple(others)}
-    return read_window(source, RaterOptions(**asked, **more))
+    asked = options.part(RaterOptions, probs=options.patterns, others=tuple(others))
+    return read_window(source, asked)
 
 
 def _bound(findings: Findings, classes: measured.Classes, names: list[str]) -> None:
@@ -126,11 +123,11 @@ def evaluate_votes(
             values = _wanted(one.values, options.chosen)
             _add(findings, name, part.name, one, values, small)
             if curves and not small:
-                own = (name, part.name, one.judged, findings.confidence)
+                own = (name, part.name, one.judged, options.sure)
                 findings.drawn.append(measured.vote_rows(*own, classes=curves == "classes"))
             if name != baseline and not small:
                 names = [metric for metric in values if not metric.startswith("rows_")]
-                gaps = one.differences(found[baseline], names, findings.confidence)
+                gaps = one.differences(found[baseline], names, options.sure)
                 findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
     total, several = rows.votes.size, int(np.count_nonzero(rows.votes >= 2))
     notes = (
@@ -145,7 +142,7 @@ def read_votes(
 ) -> tuple[RaterRows, dict[str, measured.Judged]]:
     """Return checked rows, as often as their weights say, and each predictor; errors as above."""
     others = dict.fromkeys(vote_columns(options, source).values())
-    rows = _read(options, source, others, counts=options.counts)
+    rows = _read(options, source, others)
     if options.weight is not None:
         weight = weight_column(rows.others[options.weight], rows.where)
         broken = weight != np.floor(weight)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 import polars as pl
 
 from calibkit.columns.remarks import of_weights
-from calibkit.errors import ModelError
 from calibkit.evaluation import rows as reading
 from calibkit.evaluation.findings import ALL, Evaluated, Findings, Slice, check_names, slices_of
 from calibkit.evaluation.rows import EvaluateRows, columns_used, read_evaluate_rows
@@ -29,16 +28,14 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import OF_CELLS, stem
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
-from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading as RowReading
-from calibkit.summaries.row_states import RowState, options_of, row_state, sources_of
-from calibkit.summaries.score_batches import summarise_scores
-from calibkit.summaries.score_summary import rows_of_state, score_state
-from calibkit.summaries.states import Plan, State, from_plain
+from calibkit.summaries.row_states import RowState, row_state, sources_of
+from calibkit.summaries.score_batches import score_state
+from calibkit.summaries.score_summary import rows_of_state
+from calibkit.summaries.states import Plan, State, from_plain, options_of
 
 __all__ = ["Evaluated", "evaluate", "evaluate_rows", "finish", "fit", "plan", "state"]
-
-KIND: Final = "evaluate"
 
 
 def evaluate(
@@ -92,7 +89,7 @@ def evaluate_rows(
             confusion = confusion_of(rows.sample(taken, part), name, part.name, settings)
             findings.judge(confusion, decisions.compute(confusion, decided), small)
         if curves and not small:
-            findings.drawn += [curve_rows(view, findings.confidence) for view in views]
+            findings.drawn += [curve_rows(view, options.sure) for view in views]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
     found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
     return replace(found, net_benefit=partial(decision_curves, options, rows)) if curves else found
@@ -125,8 +122,7 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
 
 def decision_curves(options: EvaluateOptions, rows: EvaluateRows) -> pl.DataFrame:
     """Return net benefit by threshold and model: see `calibkit.measures.decisions`."""
-    confidence = options.confidence if options.intervals else None
-    return decisions.curves(models_of(options, rows), NET_BENEFIT, confidence, options.seed)
+    return decisions.curves(models_of(options, rows), NET_BENEFIT, options.sure, options.seed)
 
 
 #: The name under which the registry of methods looks for it.
@@ -148,19 +144,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class ClassesState(RowState):
     """Rows for ``evaluate --probs``."""
 
-    KIND = "evaluate --probs"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to judge, beside those of classes."""
-        options = _options_of(self)
-        return [] if options.counts else [options.label]
-
-
-def _options_of(state: ClassesState, threads: int | None = None) -> EvaluateOptions:
-    options = options_of(state, EvaluateOptions, threads)
-    if not options.patterns:
-        raise ModelError("a damaged state: it is of scores", file=state.path)
-    return options
+    KIND, OPTIONS = "evaluate --probs", EvaluateOptions
 
 
 def plan(options: EvaluateOptions, source: Source) -> Plan:
@@ -173,23 +157,19 @@ def state(options: EvaluateOptions, source: Source) -> State:
     if options.patterns:
         from calibkit.evaluation.classes import read_classes, read_votes
 
-        used = list(columns_used(options, source).values())
+        used = columns_used(options, source).values()
         reader = partial(read_classes if options.counts is None else read_votes, options)
         return row_state(ClassesState, options, {}, RowReading(source, used, reader))
-    memory = source.memory or memory_budget(None)
-    summary = summarise_scores(source, reading.reading_of(options, source), memory)
     table = reading.grid_of(options.grid)
-    left = replace(
-        options, boundary=None, grid=None, grid_score=None, uncertainty=None, threads=None
-    )
     problem = Problem(
-        asked=plain(left),
+        asked=plain(options, "boundary", "grid", "grid_score", "uncertainty"),
         boundary=None if options.model is None else model_hash(options.model),
         grid=None if table is None else table.fingerprint,
         columns=(options.uncertainty, options.grid_score),
         shape=None if table is None else table.grid.shape,
     )
-    return score_state(KIND, {"problem": msgspec.to_builtins(problem)}, summary)
+    said = {"problem": msgspec.to_builtins(problem)}
+    return score_state("evaluate", source, reading.reading_of(options, source), options, said)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Evaluated:
@@ -199,7 +179,7 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     options that need them as they are.
     """
     if isinstance(state, ClassesState):
-        return evaluate(_options_of(state, threads), sources_of(state)[0])
+        return evaluate(options_of(state, EvaluateOptions, threads), sources_of(state)[0])
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
     rows = rows_of_state(state, memory, options.needs_each)

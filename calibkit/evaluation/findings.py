@@ -113,11 +113,6 @@ class Findings:
             threads=self.asked.settings.threads,
         )
 
-    @property
-    def confidence(self) -> float | None:
-        """That of intervals; None where none are wanted."""
-        return self.asked.confidence if self.asked.intervals else None
-
     def evaluated(
         self,
         rows: int,

@@ -14,13 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import (
     RowFinder,
     label_column,
-    missing_mask,
     numeric_column,
+    refuse_missing,
     score_column,
 )
 from calibkit.columns.segments import Segments, read_segments
@@ -92,12 +92,8 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             found |= {f"votes ({column})": column for column in votes.columns}
             found |= vote_columns(options, source)
         else:
-            source.require([options.label], "--label")
+            found |= columns_beside(source, options, "label", "by")
             source.as_written([options.label])
-            found["label"] = options.label
-            if options.by:
-                source.require([options.by], "--by")
-                found["by"] = options.by
         return found
     columns = resolve(source, options.columns, label=True, uncertainty=False)
     found = {"score": columns.score, "label": columns.label}
@@ -122,20 +118,12 @@ def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
     """
     named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
     source.require(options.strengths, "--alpha0")
-    if options.rater_weight:
-        source.require([options.rater_weight], "--rater-weight")
-        named["rater weight"] = options.rater_weight
-    if options.disagreement:
-        source.require([options.disagreement], "--disagreement")
-        named["disagreement"] = options.disagreement
+    for role, name in columns_beside(source, options, "rater_weight", "disagreement").items():
+        named[role.replace("_", " ")] = name
     if options.class_disagreement:
         matched = match_columns(source, options.class_disagreement, "--class-disagreement")
         named |= {f"class disagreement ({name})": name for name in matched.columns}
-    for role, name in (("by", options.by), ("groups", options.groups), ("weight", options.weight)):
-        if name is not None:
-            source.require([name], f"--{role}")
-            named[role] = name
-    return named
+    return named | columns_beside(source, options, "by", "groups", "weight")
 
 
 #: Columns that are read beside score, label and weight, and what makes one column of them.
@@ -165,7 +153,7 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     if options.top_by is not None:
         others["top"] = False
     return Reading(
-        columns=list(dict.fromkeys(columns_used(options, source).values())),
+        columns=columns_used(options, source),
         read=partial(_read, columns=options.columns, beside=_beside(options, source)),
         needs_each=options.needs_each,
         others=others,
@@ -245,15 +233,14 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
 
     source.require(others, "--score")
     found = {_SCORE + name: _one(name, score) for name in others}
-    for role, flag, named, make in (
-        ("top", "--top-by", options.top_by, partial(numeric_column, finite=False)),
-        ("by", "--by", options.by, _segments),
-        ("groups", "--groups", options.groups, _present),
-        ("decision", "--decision", options.decision, lambda c, where: label_column(c, where)[0]),
-    ):
-        if named is not None:
-            source.require([named], flag)
-            found[role] = _one(named, make)
+    made: dict[str, Callable[[pl.Series, RowFinder], Any]] = {
+        "top_by": partial(numeric_column, finite=False),
+        "by": _segments,
+        "groups": _present,
+        "decision": lambda column, where: label_column(column, where)[0],
+    }
+    for role, named in columns_beside(source, options, *made).items():
+        found[role.removesuffix("_by")] = _one(named, made[role])
     for name, lowest in options.thresholds.items():
         found[name] = _one(options.ranked[0], partial(reaches, lowest=lowest))
     if options.model is not None:
@@ -271,9 +258,7 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
     """Return a column that has a value in every row."""
-    absent = missing_mask(column, empty=True)
-    if absent is not None:
-        where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
+    refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
     return column
 
 

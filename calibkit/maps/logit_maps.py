@@ -203,9 +203,8 @@ def class_state(
 ) -> State:
     """Return the state of the rows of a shard; see `calibkit.summaries.row_states.row_state`."""
     makers = makers_in(source, {"probs": options.pattern})
-    files = source.paths if options.provenance == "names" else ()
-    used = list(used_roles(source, columns).values())
-    return row_state(kind, options, makers, Reading(source, used, window_reader(columns), files))
+    used = used_roles(source, columns).values()
+    return row_state(kind, options, makers, Reading(source, used, window_reader(columns)))
 
 
 def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, Floats]]:

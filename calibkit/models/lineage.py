@@ -100,13 +100,6 @@ def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> N
             model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
 
 
-def makers_of(
-    source: Source, roles: Mapping[str, str], said: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return what a state keeps of `makers_in`: nothing of weights."""
-    return makers_in(source, {role: roles[role] for role in roles if role != "weight"}, said)
-
-
 def makers_in(
     source: Source, names: Mapping[str, str], said: Mapping[str, str] | None = None
 ) -> dict[str, str]:

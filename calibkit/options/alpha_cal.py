@@ -48,7 +48,6 @@ class AlphaOptions(shared.FitOptions):
     disagreement_map: Literal["none", "isotonic"] = of_method(
         "Correct predicted disagreement, up or down, by a rising step function.", default="none"
     )
-    of_rows = True  # the fit goes through them many times
     probs: shared.Probs = None
     counts: shared.Counts = None
     scale: shared.Scale = "probability"
@@ -68,6 +67,11 @@ class AlphaOptions(shared.FitOptions):
     def patterns(self) -> tuple[str, ...]:
         """The patterns of the features."""
         return listed(self.features or ())
+
+    @property
+    def needed(self) -> list[str]:
+        """The features: the fit goes through its rows many times, and a state holds them."""
+        return [name for name in self.patterns if name not in OWN_FEATURES]
 
     @property
     def penalties(self) -> tuple[float, float] | None:

@@ -256,9 +256,9 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         return bool(self.probs or self.counts)
 
     @property
-    def of_rows(self) -> bool:
-        """Whether a state holds the rows themselves: a map of class probabilities needs them all."""
-        return self.of_classes
+    def needed(self) -> list[str] | None:
+        """What judges class probabilities, of which a map needs all rows; None: rows have scores."""
+        return ([] if self.counts else [self.label]) if self.of_classes else None
 
     @property
     def segments(self) -> list[str]:

@@ -247,6 +247,11 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
         return listed(self.probs or ("prob_*" if self.counts is not None else ()))
 
     @property
+    def needed(self) -> list[str] | None:
+        """What judges class probabilities, beside votes; None: rows have scores."""
+        return ([] if self.counts else [self.label]) if self.patterns else None
+
+    @property
     def strengths(self) -> tuple[str, ...]:
         """The columns of strengths, as ``--alpha0`` names them."""
         return listed(self.alpha0 or ())
@@ -317,6 +322,11 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
             prevalence=cast("str | None", self.prevalence),
             threads=self.workers,
         )
+
+    @property
+    def sure(self) -> float | None:
+        """The confidence of intervals; None where none are wanted."""
+        return self.confidence if self.intervals else None
 
     @property
     def needs_each(self) -> str | None:

@@ -101,7 +101,6 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     clip: float = of_maps(
         "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0
     )
-    of_rows = True  # the fit goes through them many times
     features: shared.Features = None
     weight_kind: shared.WeightKind = "frequency"
     groups: shared.Groups = None
@@ -139,6 +138,12 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     def patterns(self) -> tuple[str, ...]:
         """The features as they are named: columns and globs."""
         return listed(self.features or ("feature_*",))
+
+    @property
+    def needed(self) -> list[str]:
+        """All columns: the fit goes through its rows many times, and a state holds them."""
+        named = (self.score, self.label, self.weight, *self.patterns, self.groups, self.time)
+        return [name for name in named if name is not None]
 
     @property
     def bins(self) -> int | None:

@@ -216,11 +216,15 @@ def names_of(kind: type[Options]) -> dict[str, str]:
     return {option.flag.removeprefix("--"): option.name for option in options_of(kind)}
 
 
-def plain(options: Options) -> dict[str, Any]:
-    """Return options as what a state holds: values that JSON has, of those that were given."""
+def plain(options: Any, *done: str) -> dict[str, Any]:
+    """Return options as what a state holds: values that JSON has, of those that were given.
+
+    A shard is `done` with some, and with the number of threads.
+    """
     import msgspec
 
-    found: dict[str, Any] = msgspec.to_builtins(options.given())
+    left = replace(options, threads=None, **dict.fromkeys(done))
+    found: dict[str, Any] = msgspec.to_builtins(left.given())
     return found
 
 

@@ -7,6 +7,7 @@ what the command does something with.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
@@ -150,9 +151,14 @@ class Threaded(Options):
         return thread_count(self.threads)
 
     @property
+    def needed(self) -> Sequence[str] | None:
+        """The columns that a state of rows has at least; None: states are of sums."""
+        return None
+
+    @property
     def of_rows(self) -> bool:
         """Whether a state holds the rows themselves."""
-        return False
+        return self.needed is not None
 
 
 class FitOptions(Threaded):

@@ -32,7 +32,7 @@ def read_state(path: str) -> State:
     kept = Scratch()
     with reading(path), closing(kept):
         shutil.copyfileobj(sys.stdin.buffer, kept)
-    return state_of(kept, path)
+    return state_of(kept.path, path)
 
 
 def state_of(data: Stored, path: str) -> State:

@@ -257,10 +257,9 @@ def worth_points(source: Source, options: CurveOptions) -> Points:
         judged: Flagged = models_of(own, read_evaluate_rows(own, source))[0]
         found.append(replace(judged, name=name))
     found += models_of(base, rows)
-    confidence = base.confidence if base.intervals else None
     worth, column, _ = _WORTHS[kind]
-    table = curves(found, worth, confidence, base.seed).rename({"net_benefit": column})
-    return Points.of(kind, table, rows, interval=style.per_cent(confidence))
+    table = curves(found, worth, base.sure, base.seed).rename({"net_benefit": column})
+    return Points.of(kind, table, rows, interval=style.per_cent(base.sure))
 
 
 def draw_worth(shown: Points, sheet: Sheet) -> None:

@@ -28,20 +28,24 @@ class Passes(Generic[T]):
 
     Iterating it is one pass: it yields what `read` makes of each window, in the order of the inputs.
     Rows that fit into the memory (None: all do) are one window, which is read once and kept: they are
-    `whole`.  What offends is counted over all windows; `NothingLeft` comes where nothing was left of
-    any.  After a pass `dropped` and `remarks` say how many rows stood in windows of which nothing was
-    left, and why.
+    `whole`; unless windows of so many `rows` are asked for, on which several threads may work.  What
+    offends is counted over all windows; `NothingLeft` comes where nothing was left of any.  After a
+    pass `dropped` and `remarks` say how many rows stood in windows of which nothing was left, and why.
     """
 
     def __init__(
         self,
         source: Source,
-        columns: Sequence[str],
+        columns: Iterable[str],
         read: Callable[[Source], T],
         memory: Memory | None,
+        *,
+        rows: int | None = None,
+        threads: int = 1,
     ) -> None:
         self.source, self.columns = source, list(dict.fromkeys(columns))
-        self.whole = memory is None or source.rows <= memory.rows_of(len(self.columns))
+        fits = memory is None or source.rows <= memory.rows_of(len(self.columns))
+        self.whole, self.threads, self._rows = rows is None and fits, threads, rows
         self.dropped, self.remarks = 0, tuple[Remark, ...]()
         self._read, self._memory = read, memory
         self._kept: list[T] = []
@@ -51,12 +55,13 @@ class Passes(Generic[T]):
             self._kept = self._kept or [self._read(self.source)]
             yield from self._kept
             return
-        assert self._memory is not None
-        rows = min(self._memory.batch, self._memory.rows_of(len(self.columns)) // _PARTS)
+        rows = self._rows
+        if rows is None and self._memory is not None:
+            rows = min(self._memory.batch, self._memory.rows_of(len(self.columns)) // _PARTS)
         lost: list[NothingLeft] = []
         some = False
         windows = self.source.windows(self.columns, rows=rows)
-        for window in work_through(1, self._read, windows, self.columns):
+        for window in work_through(self.threads, self._read, windows, self.columns):
             if isinstance(window, NothingLeft):
                 lost.append(window)
                 continue

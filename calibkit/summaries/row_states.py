@@ -8,13 +8,12 @@ written as they are read, and merging reads what the headers say.  A fit opens t
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, TypeVar
+from typing import IO, Any, ClassVar, Final
 
 import msgspec
 import polars as pl
@@ -27,10 +26,8 @@ from calibkit.files.sources import Source
 from calibkit.files.streams import Scratch
 from calibkit.files.table import Table, one_schema
 from calibkit.files.told import Noted
-from calibkit.models.lineage import name_makers
-from calibkit.models.model import Model, canonical_text
+from calibkit.models.model import canonical_text
 from calibkit.numerics.hashes import hash_rows, hash_text
-from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.shared import Threaded
 from calibkit.runtime.memory import memory_budget
@@ -39,20 +36,18 @@ from calibkit.summaries.states import (
     KEY,
     OTHER_ROWS,
     OTHER_SIZE,
-    Fitted,
     Header,
     Shard,
     State,
     Stored,
     checked,
+    files_named,
     from_plain,
     new_header,
     opened,
+    options_of,
     refuse,
 )
-
-O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
-M = TypeVar("M", bound=Model)
 
 #: What columns are called in a state, before their names: those of rows, and of training rows.
 _ROWS: Final = "column "
@@ -64,15 +59,11 @@ _BATCH: Final = 2**14
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of an input: which columns, and what refuses values that the fit cannot use.
-
-    `files` are those that the state is to name.
-    """
+    """What is read of an input: which columns, and what refuses values that the fit cannot use."""
 
     source: Source
-    columns: Sequence[str]
+    columns: Iterable[str]
     check: Callable[[Source], object]
-    files: Sequence[str] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,7 +141,6 @@ class StateFile:
     header: Header
     where: Path
     path: str
-    kept: Scratch | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +148,7 @@ class RowState(State):
     """A state of rows, which are in `files` and not held."""
 
     KIND: ClassVar[str]
+    OPTIONS: ClassVar[type[Threaded]]
 
     files: tuple[StateFile, ...] = ()
 
@@ -165,23 +156,17 @@ class RowState(State):
         """Travel as a file, so packed that it takes no longer than to send it."""
         return _unpacked, (type(self), self.header, self.to_bytes("lz4"), self.path, self.noted)
 
-    @abstractmethod
-    def needed(self) -> Sequence[str]:
-        """Return the columns without which there is nothing to fit."""
-
     @classmethod
     def stored(cls, header: Header, data: Stored, path: str) -> State:
         """Return the state of a file whose header was read; bytes are put into a file."""
-        kept = data if isinstance(data, Scratch) else None
         if isinstance(data, bytes):
             kept = Scratch()
             with closing(kept):
                 kept.write(data)
-        where = kept.path if kept is not None else data
-        assert isinstance(where, Path)
-        with opened(where, path) as found:
+            data = kept.path
+        with opened(data, path) as found:
             table = checked(found.schema.empty_table())
-        return cls(header, table, path, files=(StateFile(header, where, path, kept),))
+        return cls(header, table, path, files=(StateFile(header, data, path),))
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
@@ -210,7 +195,9 @@ class RowState(State):
         """
         options, (file,) = _options(self), self.files
         _is_text(self)
-        for name in self.needed():
+        needed = options_of(self, self.OPTIONS).needed
+        refuse(needed is None, "it is of scores")
+        for name in needed or ():
             refuse(name not in options.columns, f"it has no column {name!r}")
         known = [_ROWS + name for name in options.columns]
         known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
@@ -266,7 +253,7 @@ def row_state(
     with closing(kept), _Writer(kept, table, {}, "lz4") as writer:
         known = None
         if train is not None:
-            grown = _written(writer, train, _TRAIN)
+            grown = _written(writer, train, _TRAIN, options)
             known = _Train(
                 columns=train.names,
                 rows=grown.rows,
@@ -274,16 +261,15 @@ def row_state(
                 text=train.text,
                 files=grown.files,
             )
-        shard = _written(writer, rows, _ROWS)
-    problem = plain(replace(options, threads=None))
-    own = _Options(problem=problem, makers=dict(makers), columns=rows.names, train=known)
+        shard = _written(writer, rows, _ROWS, options)
+    own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
     payload = msgspec.to_builtins(_Payload(text=rows.text))
     header = new_header(kind.KIND, msgspec.to_builtins(own), [shard], payload)
     state = kind(header, table)
-    return replace(state, files=(StateFile(header, kept.path, state.path, kept),))
+    return replace(state, files=(StateFile(header, kept.path, state.path),))
 
 
-def _written(writer: _Writer, rows: Reading, prefix: str) -> Shard:
+def _written(writer: _Writer, rows: Reading, prefix: str, options: Threaded) -> Shard:
     """Write the rows of an input; return what is known of them then."""
     count = total = 0
 
@@ -294,7 +280,7 @@ def _written(writer: _Writer, rows: Reading, prefix: str) -> Shard:
             yield frame
 
     writer.block(seen())
-    return Shard(hash_text(total), count, tuple(rows.files))
+    return Shard(hash_text(total), count, files_named(options, rows.source))
 
 
 def _hash(frame: pl.DataFrame) -> int:
@@ -378,20 +364,6 @@ class _Writer:
 def _arrow(frame: pl.DataFrame) -> Any:
     # The oldest types: others would write text that a slice does not need.
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-
-
-def options_of(state: State, kind: type[O], threads: int | None = None) -> O:
-    """Return what is to be fitted on a state; raises `ModelError` where it does not say it."""
-    return options_from_plain(_options(state).problem, kind, state.path, threads=threads)
-
-
-def finished(
-    state: State, options: O, fit: Callable[[O, Source, Source | None], Fitted[M]]
-) -> Fitted[M]:
-    """Return what a fit makes of the rows of a merged state, and of its training rows."""
-    fitted = fit(options, *sources_of(state))
-    name_makers(fitted.model, _options(state).makers, state.header.text)
-    return fitted
 
 
 def sources_of(state: State) -> tuple[Source, Source | None]:

@@ -19,8 +19,10 @@ from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
+from calibkit.models.lineage import makers_in
 from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
+from calibkit.options.shared import FitOptions, Threaded
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import in_order
 from calibkit.summaries.counted import (
@@ -40,6 +42,7 @@ from calibkit.summaries.passes import Passes, merge_all
 from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
     OTHER,
+    ScoreState,
     ScoreSummary,
     Seen,
     checked,
@@ -50,11 +53,15 @@ from calibkit.summaries.score_summary import (
     levels_of,
     no_unit,
 )
+from calibkit.summaries.states import Shard, State, files_named
+
+#: Roles of columns that deal rows to folds, which no model names.
+DEALING: Final = ("groups", "time")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How rows are read, by columns and a reader of all or a window of them, and what for.
+    """How rows are read, by columns (of roles) and a reader of all or a window of them, and what for.
 
     The edges of so many uncertainty `levels`, cut by a strategy (``equal-mass`` or ``equal-width``),
     must stay what they are; where `edges` were given, uncertainties count as the edge below them.
@@ -63,7 +70,7 @@ class Reading:
     several threads windows are counted while the next ones are read.
     """
 
-    columns: Sequence[str]
+    columns: Mapping[str, str]
     read: Callable[[Source], ScoreRows]
     levels: tuple[int, ...] = ()
     strategy: str = "equal-mass"
@@ -82,7 +89,7 @@ def rows_within(source: Source, reading: Reading, memory: Memory | None) -> Scor
     if fits and not reading.edges:
         return reading.read(source)
     memory = memory_budget(None) if memory is None else memory
-    passes = Passes(source, reading.columns, reading.read, memory)
+    passes = Passes(source, reading.columns.values(), reading.read, memory)
     if reading.needs_each is not None and not fits:
         return stored_rows(passes, memory, reading.edges)
     try:
@@ -98,11 +105,35 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
     levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
-    passes = Passes(source.shard(), reading.columns, reading.read, memory)
+    passes = Passes(source.shard(), reading.columns.values(), reading.read, memory)
     try:
         return _summarise(passes, reading, memory, COMMON)
     except UnitError:
         raise no_unit() from None
+
+
+def score_state(
+    kind: str,
+    source: Source,
+    reading: Reading,
+    options: Threaded,
+    said: Mapping[str, Any],
+    made_by: Mapping[str, str] | None = None,
+) -> State:
+    """Return the state of the rows of a shard, with what is said of the options of the command.
+
+    That of a fit knows which models made the columns that its model names: those of `made_by` for
+    certain, by their roles.
+    """
+    summary = summarise_scores(source, reading, source.memory or memory_budget(None))
+    found = {**summary.said, **said}
+    if isinstance(options, FitOptions):
+        named = {role: name for role, name in reading.columns.items() if role not in DEALING}
+        found["makers"] = makers_in(source, named, made_by)
+    fullest = max(summary.seen.hashes, key=len)
+    files = files_named(options, source)
+    shard = Shard(summary.seen.hashes[fullest], summary.seen.rows_read, files)
+    return ScoreState.of(kind, found, shard, summary)
 
 
 def _unit_of(passes: Passes[ScoreRows]) -> Unit:

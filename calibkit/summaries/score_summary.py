@@ -29,11 +29,9 @@ from calibkit.summaries.passes import merge_all
 from calibkit.summaries.states import (
     OTHER_ROWS,
     OTHER_SIZE,
-    Shard,
     State,
     SummedState,
     from_plain,
-    new_header,
     refuse,
 )
 
@@ -108,6 +106,13 @@ class ScoreSummary:
     #: by which share of the rows they may miss their quantiles.
     edges: tuple[float, ...] | None = None
     level_error: float = 0.0
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What the header of a state says of it, as `_Options` reads it."""
+        named = {"columns": self.options, "dtypes": self.dtypes, "notes": self.notes}
+        found: dict[str, Any] = msgspec.to_builtins({**named, "edges": self.edges})
+        return found
 
     def merge(self, *others: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of all; they have the same roles, options and edges.
@@ -330,22 +335,6 @@ def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -
             "--memory, or leave it out"
         )
     return rows
-
-
-def score_state(
-    kind: str, options: dict[str, Any], summary: ScoreSummary, files: Sequence[str] = ()
-) -> State:
-    """Return the state of a shard's summary; `files` are what the state is to name of the shard."""
-    own = _Options(
-        columns=msgspec.to_builtins(summary.options),
-        dtypes=summary.dtypes,
-        notes=summary.notes,
-        edges=summary.edges,
-    )
-    fullest = max(summary.seen.hashes, key=len)
-    shard = Shard(summary.seen.hashes[fullest], summary.seen.rows_read, tuple(files))
-    header = new_header(kind, {**msgspec.to_builtins(own), **options}, [shard])
-    return ScoreState(header, pl.DataFrame(), summary=summary)
 
 
 def source_of(state: State) -> Source:

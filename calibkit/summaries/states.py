@@ -20,15 +20,16 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, 
 import msgspec
 import polars as pl
 
-from calibkit.errors import DataError, ModelError
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.explain import reading
 from calibkit.files.sinks import arrow_file
-from calibkit.files.streams import Scratch
 from calibkit.files.told import NOTHING, Noted, Told, together
+from calibkit.models.lineage import name_makers, record_makers
 from calibkit.models.model import Model, Provenance, canonical_text
 from calibkit.numerics.hashes import merge_hashes
 from calibkit.options.option import Options
-from calibkit.options.shared import FitOptions
+from calibkit.options.option import from_plain as options_from_plain
+from calibkit.options.shared import FitOptions, Threaded
 from calibkit.summaries.passes import merge_all
 from calibkit.version import __version__
 
@@ -45,8 +46,9 @@ VERSION: Final = 2
 #: What is said of states whose rows are not those of their headers.
 OTHER_SIZE: Final = "it has not as many rows as it says"
 OTHER_ROWS: Final = "its rows are not those that were written; make it again"
-#: Where a state is read from: its bytes, its file, or a file that nobody else knows.
-Stored = bytes | Path | Scratch
+#: Where a state is read from: its bytes, or its file.
+Stored = bytes | Path
+O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
 M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
 R_co = TypeVar("R_co", covariant=True)
@@ -130,9 +132,21 @@ class SummedState(State):
     def summed(self) -> Any:
         """Return the summary; raises `ModelError` where parts of the state contradict each other."""
 
+    def check(self) -> None:
+        """Raise `ModelError` for a state without a summary of its kind."""
+        try:
+            self.summed()
+        except UsageError as error:
+            raise ModelError(f"a damaged state: {error}", file=self.path) from None
+
     @abstractmethod
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
         """Return payload and table of the summary."""
+
+    @classmethod
+    def of(cls, kind: str, options: dict[str, Any], shard: Shard, summary: Any) -> State:
+        """Return the state of a shard, with the options that its header has."""
+        return cls(new_header(kind, options, [shard]), pl.DataFrame(), summary=summary)
 
     @classmethod
     def stored(cls, header: Header, data: Stored, path: str) -> State:
@@ -194,6 +208,17 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
         return msgspec.convert(_interned(value), kind)
     except msgspec.ValidationError as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def options_of(state: State, kind: type[O], threads: int | None = None) -> O:
+    """Return the options of the command that made a state.
+
+    Raises `ModelError` where it does not say them.
+    """
+    said = state.header.options
+    return options_from_plain(
+        said.get("asked", said.get("problem")), kind, state.path, threads=threads
+    )
 
 
 def _interned(value: Any) -> Any:
@@ -269,9 +294,8 @@ def opened(data: Stored, path: str) -> Iterator[Any]:
     from pyarrow import ipc
 
     try:
-        where = data.path if isinstance(data, Scratch) else data
-        own = isinstance(where, bytes)
-        with reading(path), pa.BufferReader(where) if own else pa.memory_map(str(where)) as file:
+        own = isinstance(data, bytes)
+        with reading(path), pa.BufferReader(data) if own else pa.memory_map(str(data)) as file:
             yield ipc.open_file(file)
     except ModelError:
         raise
@@ -328,6 +352,9 @@ class Fitted(Generic[M_co]):
     details: tuple[str, ...] = ()
 
 
+F = TypeVar("F", bound=Fitted[Any])
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a run would do: with the column of each role, the steps in words, after "would"."""
@@ -352,22 +379,43 @@ class Run(Protocol[O_contra, R_co]):
         """Return the result of the rows of a merged state."""
 
 
-class Fit(Run[O_contra, Fitted[M_co]], Protocol[O_contra, M_co]):
-    """How a model is fitted."""
+def recorded(fitted: F, source: Source) -> F:
+    """Return a fit of the rows of a source, whose model says which models made its columns."""
+    record_makers(fitted.model, source)
+    return fitted
 
 
-def provenance(
+def finished(fitted: F, state: State) -> F:
+    """Return a fit of the rows of a state, whose model says which models made its columns."""
+    makers = from_plain(state.header.options.get("makers"), dict[str, str], state.path)
+    name_makers(fitted.model, makers, state.header.text)
+    return fitted
+
+
+def files_named(options: Options, source: Source) -> tuple[str, ...]:
+    """Return the files that a state says it is of: none, unless a model is to name them."""
+    return tuple(source.paths) if getattr(options, "provenance", None) == "names" else ()
+
+
+def about(
+    model: type[Model],
     options: FitOptions,
-    shaped: Mapping[str, Any],
+    shaped: Sequence[str],
     rows: int,
     fingerprint: str,
     files: Sequence[str],
-) -> Provenance | None:
-    """Return what a model says of its origin, as much as the options allow.
+    **more: Any,
+) -> dict[str, Any]:
+    """Return what every model says of itself: kind, version, tags, and of its origin as far as asked.
 
-    That is what shaped it, how many rows were used, their hash, and the inputs they are from.
+    That is what shaped it (those options that are not None, and more), how many rows were used, their
+    hash, and the inputs they are from.
     """
-    if options.provenance == "none":
-        return None
-    named = list(files) if options.provenance == "names" else None
-    return Provenance(__version__, dict(shaped), rows, fingerprint, named)
+    origin = None
+    if options.provenance != "none":
+        values = ((name, getattr(options, name)) for name in shaped)
+        said = {name: value for name, value in values if value is not None} | more
+        named = list(files) if options.provenance == "names" else None
+        origin = Provenance(__version__, said, rows, fingerprint, named)
+    tags = dict(options.tags or {})
+    return {"kind": model.KIND, "version": model.VERSION, "tags": tags, "provenance": origin}

@@ -281,6 +281,9 @@ def test_dry_run_json_and_pipe(tmp_path: Path, invoke: Invoke) -> None:
     plan = invoke("calibrate", path, "--by", "uncertainty", "--dry-run", "--json").result()
     assert plan["columns"] == {"score": "score", "label": "label", "by": "uncertainty"}
     assert "choose a map" in plan["plan"][0]
+    for option in ("--by", "--groups", "--time"):
+        invoke("calibrate", path, option, "nowhere", "--dry-run").refused(2, f"for {option}")
+        invoke("calibrate", path, option, "score", "--dry-run").refused(2, "another role")
     piped = invoke("calibrate", path)
     as_json = invoke("calibrate", path, "--json")
     assert piped.stdout == as_json.stdout

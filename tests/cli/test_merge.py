@@ -96,6 +96,34 @@ def test_any_grouping_of_shards_gives_what_all_rows_give(
     assert merged.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "line", ["boundary --recall 0.5 --method exact --folds 0", "calibrate --method beta"]
+)
+def test_a_merged_fit_names_the_makers_that_a_fit_names(
+    line: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = simulate(200, seed=1).with_columns(site=pl.Series(["x", "y"] * 100))
+    note = {"score": "00000000000000aa", "weight": "00000000000000bb", "site": "00000000000000cc"}
+    rows, states = tmp_path / "rows.parquet", [tmp_path / "0.state", tmp_path / "1.state"]
+    command, *options = [*line.split(), *["--weight", "weight", "--by", "site", "-q", "-o"]]
+    metadata = {"calibkit.made_by": json.dumps(note)}
+    frame.write_parquet(rows, metadata=metadata)
+    for place, state in enumerate(states):
+        part = tmp_path / f"{place}.parquet"
+        frame[place::2].write_parquet(part, metadata=metadata)
+        assert invoke(command, part, "--partial", *options, state).code == 0
+    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
+    assert invoke(command, rows, *options, whole).code == 0
+    assert invoke("merge", *states, "-q", "-o", merged).code == 0
+    assert merged.read_bytes() == whole.read_bytes()
+    columns = json.loads(whole.read_bytes())["columns"]
+    assert {role: columns[role]["made_by"] for role in ("score", "weight", "by")} == {
+        "score": note["score"],
+        "weight": note["weight"],
+        "by": note["site"],
+    }
+
+
 @pytest.mark.parametrize("line", ["boundary --precision 0.5 --folds 0", "calibrate", "bin"])
 @pytest.mark.parametrize("more", ["--positive yes", "--weight weight"])
 def test_a_shard_may_lack_what_all_rows_have(

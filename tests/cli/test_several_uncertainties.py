@@ -225,6 +225,12 @@ def test_impossible_pairs(options: list[str], words: str, rows: Path, invoke: In
     assert done.code == 2 and words in done.stderr
 
 
+def test_a_plan_has_every_uncertainty(rows: Path, invoke: Invoke) -> None:
+    words = ("boundary", rows, "--precision 0.8 --uncertainty a,b --dry-run --json")
+    columns = invoke(*words).result()["columns"]
+    assert (columns["uncertainty"], columns["uncertainty_2"]) == ("a", "b")
+
+
 def test_text_among_the_uncertainties_is_bad_data(rows: Path, invoke: Invoke) -> None:
     done = invoke("boundary", rows, "--precision", 0.8, "--uncertainty", "a,segment")
     assert done.code == 3 and "segment" in done.stderr

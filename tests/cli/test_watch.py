@@ -246,6 +246,9 @@ def test_labels_that_are_missing(models: Path, invoke: Invoke, tmp_path: Path) -
     done.succeeded("nothing was added")
     found = json.loads(done.stdout)
     assert (found["period"], found["tests"][0]["estimate"]) == (None, None)
+    near = write(nights(1).rename({"label": "Label"}), tmp_path / "near.parquet")
+    words = (models / "boundary.json", near, "--state", tmp_path / "near.state")
+    assert content(invoke, *words)["rows"] == 300
 
 
 def test_merge_adds_states(

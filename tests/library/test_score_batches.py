@@ -403,7 +403,7 @@ def test_uncertainties_are_moved_down_to_edges_that_were_given(levels: int) -> N
     spread = np.linspace(0.05, 0.95, 2000, dtype=np.float32)
     frame = pl.DataFrame({"score": 0.5, "uncertainty": spread, "label": 1})
     reading = score_batches.Reading(
-        columns=frame.columns,
+        columns={name: name for name in frame.columns},
         read=partial(read_score_rows, options=OPTIONS, uncertainty=True),
         edges=tuple(edges.tolist()),
     )
@@ -422,7 +422,12 @@ def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
     summary = score_batches.summarise_scores(
         Source.from_frame(frame),
         score_batches.Reading(
-            columns=["score", "uncertainty", "label", "w"],
+            columns={
+                "score": "score",
+                "uncertainty": "uncertainty",
+                "label": "label",
+                "weight": "w",
+            },
             read=partial(read_score_rows, options=ColumnOptions(weight="w"), uncertainty=True),
         ),
         Room(1000),

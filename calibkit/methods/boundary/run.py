@@ -1,79 +1,79 @@
-"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``boundary`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 What a run may do instead (certify, fit segments, compare) is loaded where it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.rows import numeric_column, refuse_missing
-from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
 from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
-from calibkit.methods.boundary.problem.columns import QUANTILES, amounts_of, in_cells
+from calibkit.methods.boundary.problem.columns import (
+    QUANTILES,
+    amounts_of,
+    in_cells,
+    roles_of,
+    uncertainties,
+)
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.methods import plan as resolved
 from calibkit.methods.boundary.solvers.summary import count_over
-from calibkit.models.lineage import makers_of, model_hash, record_makers
+from calibkit.models.lineage import model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
-from calibkit.options.option import from_plain, plain
-from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_summary import rows_of_state, score_state, source_of
-from calibkit.summaries.states import Plan, State
-from calibkit.summaries.states import from_plain as texts_from_plain
+from calibkit.options.option import plain
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_summary import rows_of_state
+from calibkit.summaries.states import Plan, State, finished, options_of
+
+#: The options of columns that rows are dealt or set apart by.
+FOLLOWED: Final = ("groups", "time", "by")
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The rows of a run (or a grid of their counts), and those that judge it, if there are any.
 
-    `makers` has the hash of the model that made the column of a role, as the user says.
+    Where they are of a state there is no `source`.
     """
 
     data: ScoreRows | GridTable
-    test: ScoreRows | None
-    source: Source
-    makers: Mapping[str, str]
+    test: ScoreRows | None = None
+    source: Source | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user has to be told of the rows."""
         of_test = self.test.warnings if self.test is not None else ()
-        of_rows = self.data.warnings if isinstance(self.data, ScoreRows) else ()
-        return (*of_rows, *(f"--test: {remark}" for remark in of_test))
+        return (*self.data.warnings, *(f"--test: {remark}" for remark in of_test))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a summary says of the rows."""
-        return self.data.notes if isinstance(self.data, ScoreRows) else ()
+        return self.data.notes
 
     @property
     def details(self) -> tuple[str, ...]:
         """What is said of the rows to those who ask for more."""
-        if not isinstance(self.data, ScoreRows):
-            return ()
-        return (f"{self.data.rows:,} rows used of {self.data.rows_read:,} read",)
+        return self.data.details
 
 
 def inputs(options: BoundaryOptions, source: Source) -> Inputs:
     """Read the rows of a run, and those that judge it."""
     data = read_boundary_rows(options, source)
-    return Inputs(
-        data, read_test_rows(options, data, source.dialect.dtype), source, _makers(options)
-    )
+    return Inputs(data, read_test_rows(options, data, source.dialect.dtype), source)
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
@@ -86,9 +86,7 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
     data = read_boundary_rows(options, source)
     columns = {name: name for name in ("count", "positives")}
     if isinstance(data, ScoreRows):
-        columns = data.options.roles | options.target.value_columns
-        beside = {role: getattr(options, role) for role in ("by", "groups", "time")}
-        columns |= {role: name for role, name in beside.items() if name is not None}
+        columns = data.options.roles | _beside(options, source)
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certificate_steps
 
@@ -110,21 +108,15 @@ def state(options: BoundaryOptions, source: Source) -> State:
     """Return the state of the rows of a shard; rows that would judge the fit have no place in it."""
     if is_grid_table(source):
         raise UsageError("a grid is a summary already; --partial takes rows.")
-    reading = _reading(options, source)
-    summary = summarise_scores(source, reading, source.memory or memory_budget(None))
-    makers = makers_of(source, summary.options.roles, _makers(options))
-    asked = plain(replace(options, test=None, calibrator=None, threads=None))
-    files = source.paths if options.provenance == "names" else ()
-    return score_state("boundary", {"asked": asked, "makers": makers}, summary, files)
+    said, reading = {"asked": plain(options, "test", "calibrator")}, _reading(options, source)
+    return score_state("boundary", source, reading, options, said, _makers(options))
 
 
 def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     """Return the model of the rows of a merged state."""
-    said = state.header.options
-    options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
-    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
+    options = options_of(state, BoundaryOptions, threads)
     rows = _placed(rows_of_state(state, memory, _needs_each(options)), options)
-    return _told(options, Inputs(rows, None, source_of(state), makers))
+    return finished(_told(options, Inputs(rows)), state)
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:
@@ -171,7 +163,8 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
         counted = single.score, single.count, single.positive
         odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
     fitted = delivered(fitted, options, read.test)
-    record_makers(fitted.model, read.source, read.makers)
+    if read.source is not None:
+        record_makers(fitted.model, read.source, _makers(options))
     return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)
 
 
@@ -222,7 +215,7 @@ def read_test_rows(
     fitted_on = data.source if isinstance(data, ScoreRows) else None
     dialect = Dialect() if fitted_on is None else fitted_on.dialect
     source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
-    others = _others(replace(options, groups=None, time=None), source)
+    others = list(_beside(replace(options, groups=None, time=None), source).values())
     several = options.several
     rows = read_score_rows(source, columns, others=others, uncertainty=not several)
     fitted = data.cells if isinstance(data, ScoreRows) else None
@@ -232,7 +225,7 @@ def read_test_rows(
 def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:
     roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
     return Reading(
-        columns=[*roles.values(), *_others(options, source)],
+        columns=roles | _beside(options, source),
         read=partial(_read, options),
         levels=levels,
         strategy=options.strategy,
@@ -257,40 +250,33 @@ def _needs_each(options: BoundaryOptions) -> str | None:
     return options.target.worths or None
 
 
-def _others(options: BoundaryOptions, source: Source) -> list[str]:
-    """Return the columns that are read beside those of the roles."""
-    target = options.target
-    asked = dict.fromkeys(target.value_columns.values(), f"--{target.option}")
-    if target.value_column is not None:
-        asked[target.value_column] = "--value"
-    for option in ("groups", "time", "by"):
-        if (name := getattr(options, option)) is not None:
-            asked.setdefault(name, f"--{option}")
-    roles = resolve(source, options.columns, label=True, uncertainty=not options.several).roles
-    for name in options.several:
-        if name in asked or name in roles.values():
+def _beside(options: BoundaryOptions, source: Source) -> dict[str, str]:
+    """Return the columns that are read beside those of `resolve`, by role."""
+    target, several = options.target, options.several
+    found = target.value_columns
+    option = f"--{target.option}" if target.value_column is None else "--value"
+    source.require([*found.values()], option)
+    found |= columns_beside(source, options, *FOLLOWED)
+    roles = options.columns.roles if several else {}
+    for role, name in zip(roles_of(several), several, strict=True):
+        if name in {*found.values(), *roles.values()}:
             raise UsageError(
                 f"column {name!r} has two roles; name another --uncertainty.", column=name
             )
-        asked[name] = "--uncertainty"
-    for name, option in asked.items():
-        source.require([name], option)
-    source.as_dates([name for name in (options.time,) if name is not None])
-    return list(asked)
+        source.require([name], "--uncertainty")
+        found[role] = name
+    return found
 
 
 def _read(options: BoundaryOptions, source: Source) -> ScoreRows:
-    others, several = _others(options, source), options.several
+    beside, several = _beside(options, source), options.several
+    others = list(dict.fromkeys(beside.values()))
     rows = read_score_rows(source, options.columns, others=others, uncertainty=not several)
-    if source.whole or rows.others is None or rows.where is None:
+    if source.whole:
         return rows
     # What a fit would refuse later, when a row no longer knows its place.
     for name in options.target.value_columns.values():
-        amounts_of(rows.others[name], rows.where, "values" if options.target.bound else "costs")
-    for name in several:
-        numeric_column(rows.others[name], rows.where)
-    for name in filter(None, (options.groups, options.time)):
-        refuse_missing(rows.others[name], rows.where)
-    if options.by is not None:
-        read_segments(rows.others[options.by], rows.where)
+        amounts_of(rows.other(name), rows.finder, "values" if options.target.bound else "costs")
+    uncertainties(rows, several)
+    rows.refuse_absent({role: beside[role] for role in FOLLOWED if role in beside})
     return rows

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import ModelError, UsageError
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
 from calibkit.maps.logit_maps import (
@@ -26,8 +26,8 @@ from calibkit.numerics.hashes import folds_of_keys
 from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import AUTO, CalibrateOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.states import Fitted, State, provenance
+from calibkit.summaries.row_states import RowState, sources_of
+from calibkit.summaries.states import Fitted, State, about, finished, options_of
 
 Floats = NDArray[np.float64]
 
@@ -45,19 +45,20 @@ def fit(
     rows = read_rater_rows(source, _columns(options), memory)
     method, penalties = options.named, options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
-    shaped: dict[str, object] = {"method": method, "scale": options.scale}
+    more: dict[str, object] = {"method": method}
     if method == AUTO:
-        shaped["optimize"] = options.optimize or "log_loss"
+        more["optimize"] = options.optimize or "log_loss"
     if method not in ("temperature", "none"):
         chosen = "cv" if penalties is None else list(penalties)
-        shaped |= {"regularization": chosen, "seed": options.seed}
+        more |= {"regularization": chosen, "seed": options.seed}
     if method == AUTO:
         method, candidates = choose_class_map(rows, options)
     fitted = rows.fit_map(method, penalties, options.seed)
     stored = fitted.stored()
     model = CalibratorModel(
-        kind=CalibratorModel.KIND,
-        version=CalibratorModel.VERSION,
+        **about(
+            CalibratorModel, options, ["scale"], rows.rows, rows.hash, rows.source.paths, **more
+        ),
         columns={"probs": rows.column},
         method=method,
         clip=0.0,
@@ -81,8 +82,6 @@ def fit(
             iterations=fitted.iterations,
             converged=fitted.converged,
         ),
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
     return Fitted(model, (*rows.warnings, *_warnings(fitted)))
 
@@ -95,12 +94,7 @@ def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
 class ClassState(RowState):
     """Rows for ``calibrate --probs``."""
 
-    KIND = "calibrate --probs"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to fit, beside those of classes."""
-        options = _options(self)
-        return [] if options.counts else [options.label]
+    KIND, OPTIONS = "calibrate --probs", CalibrateOptions
 
 
 def state(options: CalibrateOptions, source: Source) -> State:
@@ -110,27 +104,13 @@ def state(options: CalibrateOptions, source: Source) -> State:
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
-    options = _options(state, threads)
-    return finished(state, options, lambda asked, rows, _: fit(asked, rows, memory))
-
-
-def _options(state: State, threads: int | None = None) -> CalibrateOptions:
     options = options_of(state, CalibrateOptions, threads)
-    if not options.of_classes:
-        raise ModelError("a damaged state: it is of scores", file=state.path)
-    return options
+    return finished(fit(options, sources_of(state)[0], memory), state)
 
 
 def _columns(options: CalibrateOptions) -> RaterOptions:
-    return RaterOptions(
-        probs=(options.pattern,),
-        counts=options.counts or None,
-        label=options.label,
-        scale=options.scale,
-        logits=True,
-        on_missing=options.on_missing,
-        unlabelled=options.unlabelled,
-    )
+    counts = options.counts or None
+    return options.part(RaterOptions, probs=(options.pattern,), counts=counts, logits=True)
 
 
 def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:

@@ -1,4 +1,4 @@
-"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``calibrate`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 Rows of scores become a tally, a map for all of them and for each segment, the model; rows of class
 probabilities are needed all at once, see `calibkit.methods.calibrators.classes`.
@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.remarks import of_tally
-from calibkit.columns.rows import Remark, refuse_missing
+from calibkit.columns.rows import Remark
 from calibkit.columns.segments import Segments, group_parts, read_segments, time_parts
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
@@ -32,23 +32,19 @@ from calibkit.maps.model import (
     ScoreMap,
 )
 from calibkit.methods.calibrators import classes
-from calibkit.models.lineage import makers_of, name_makers, record_makers
 from calibkit.models.model import Column
 from calibkit.numerics.hashes import random_parts
 from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.calibrate import AUTO, DEFAULTS, CalibrateOptions
-from calibkit.options.option import from_plain, plain
-from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.options.option import plain
+from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later
-from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
-from calibkit.summaries.score_summary import columns_of, rows_of_state, score_state
-from calibkit.summaries.states import Fitted, Plan, State, provenance
-from calibkit.summaries.states import from_plain as texts_from_plain
+from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_summary import columns_of, rows_of_state
+from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.metrics import expit, loss_sums
-
-KIND = "calibrate"
 
 #: A segment needs so many rows of each class for a map of its own.
 FEWEST_OF_A_CLASS: Final = 10
@@ -60,20 +56,10 @@ _NAMED: Final = 10
 
 def fit(options: CalibrateOptions, source: Source) -> Fitted[CalibratorModel]:
     """Return the model of all rows."""
-    _dated(options, source)
     if options.of_classes:
-        fitted = classes.fit(options, source, source.memory)
-    else:
-        fitted = fit_calibrator(calibration_rows(source, options, source.memory), options)
-    record_makers(fitted.model, source)
-    return fitted
-
-
-def _dated(options: CalibrateOptions, source: Source) -> None:
-    """Have the column of times, if there is one, read as dates where it is text."""
-    if options.time is not None:
-        source.require([options.time], "--time")
-        source.as_dates([options.time])
+        return recorded(classes.fit(options, source, source.memory), source)
+    rows = calibration_rows(source, options, source.memory)
+    return recorded(fit_calibrator(rows, options), source)
 
 
 def plan(options: CalibrateOptions, source: Source) -> Plan:
@@ -84,32 +70,22 @@ def plan(options: CalibrateOptions, source: Source) -> Plan:
 
 def state(options: CalibrateOptions, source: Source) -> State:
     """Return a summary of the scores of a shard; of class probabilities the rows."""
-    _dated(options, source)
     if options.of_classes:
         return classes.state(options, source)
-    summary = summarise_scores(
-        source, _reading(source, options), source.memory or memory_budget(None)
-    )
-    problem = plain(replace(options, threads=None))
-    makers = makers_of(source, summary.options.roles)
-    files = source.paths if options.provenance == "names" else ()
-    return score_state(KIND, {"problem": problem, "makers": makers}, summary, files)
+    said = {"problem": plain(options)}
+    return score_state("calibrate", source, _reading(source, options), options, said)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
     if isinstance(state, classes.ClassState):
         return classes.finish(state, memory, threads)
-    said = state.header.options
-    options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
+    options = options_of(state, CalibrateOptions, threads)
     rows = rows_of_state(state, memory, _needs_each(options))
     others = [] if rows.others is None else rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
-    fitted = fit_calibrator(rows, options)
-    makers = texts_from_plain(said.get("makers"), dict[str, str], state.path)
-    name_makers(fitted.model, makers, state.header.text)
-    return fitted
+    return finished(fit_calibrator(rows, options), state)
 
 
 def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRows:
@@ -118,24 +94,17 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     Prior shift needs no labels: a file without the label column will do.
     """
     clips, columns = options.out_of_range == "clip", options.columns
-    for option, name in (("by", options.by), ("groups", options.groups), ("time", options.time)):
-        if name is not None:
-            source.require([name], f"--{option}")
-            if name in (options.score, options.label, options.weight):
-                raise UsageError(f"--{option} {name} has another role already; name two columns.")
+    beside = _beside(source, options)
     rows = read_score_rows(
         source,
         replace(columns, scale="raw") if clips else columns,
         label=_labelled(source, options),
         uncertainty=False,
         finite_scores=True,
-        others=list(dict.fromkeys(options.segments)),
+        others=list(dict.fromkeys(beside.values())),
     )
-    if not source.whole:  # who later knows no places
-        if options.by is not None:
-            read_segments(rows.other(options.by), rows.finder)
-        for name in filter(None, (options.groups, options.time)):
-            refuse_missing(rows.other(name), rows.finder)
+    if not source.whole:
+        rows.refuse_absent(beside)
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
@@ -158,7 +127,7 @@ def calibration_rows(
 
 def _reading(source: Source, options: CalibrateOptions) -> Reading:
     return Reading(
-        columns=list(used_columns(source, options).values()),
+        columns=used_columns(source, options),
         read=partial(read_calibration_rows, options=options),
         needs_each=_needs_each(options),
         threads=options.workers,
@@ -174,16 +143,15 @@ def _needs_each(options: CalibrateOptions) -> str | None:
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
     """Return the column of each role that is read."""
     labelled = _labelled(source, options)
-    resolved = resolve(source, options.columns, label=labelled, uncertainty=False)
-    roles = {
-        "score": resolved.score,
-        "label": resolved.label if labelled else None,
-        "weight": resolved.weight,
-        SEGMENTS: options.by,
-        "groups": options.groups,
-        "time": options.time,
-    }
-    return {role: name for role, name in roles.items() if name is not None}
+    roles = resolve(source, options.columns, label=labelled, uncertainty=False).roles
+    if not labelled:
+        roles.pop("label")
+    return roles | _beside(source, options)
+
+
+def _beside(source: Source, options: CalibrateOptions) -> dict[str, str]:
+    taken = {name: f"--{role}" for role, name in options.columns.roles.items()}
+    return columns_beside(source, options, SEGMENTS, "groups", "time", taken=taken)
 
 
 def _labelled(source: Source, options: CalibrateOptions) -> bool:
@@ -211,25 +179,23 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
         warnings = (*warnings, *more)
     files = rows.source.paths if rows.source else []
+    shaped, more_said = _shaped(options)
+    origin = about(CalibratorModel, options, shaped, rows.rows, fingerprint(), files, **more_said)
     model = CalibratorModel(
-        kind=CalibratorModel.KIND,
-        version=SCORE_VERSION,
+        **{**origin, "version": SCORE_VERSION},
         columns=_columns(rows, options),
         method=asked.named,
         candidates=candidates,
         fit=_figures(points, total, rows),
         out_of_range=options.out_of_range or "error",
-        tags=dict(options.tags or {}),
         groups=groups,
         pooled_groups=shared,
-        provenance=provenance(options, _shaped(options, rows), rows.rows, fingerprint(), files),
         **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
     )
     if rows.label is not None:
         columns = tally.score, tally.count, tally.positive, int(rows.score.size)
         warnings = (*warnings, *of_tally(rows.options.score, rows.options.scale, *columns))
-    details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
-    return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), details)
+    return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), rows.details)
 
 
 @dataclass(frozen=True)
@@ -430,25 +396,14 @@ def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
     return {role: column for role, column in found.items() if column is not None}
 
 
-def _shaped(options: CalibrateOptions, rows: ScoreRows) -> dict[str, Any]:
-    """Return what shaped a model."""
-    shaped: dict[str, Any] = {
-        "method": options.named,
-        "clip": options.clip,
-        "out_of_range": options.out_of_range or "error",
-        "on_missing": rows.options.on_missing,
-        "unlabelled": rows.options.unlabelled,
-    }
+def _shaped(options: CalibrateOptions) -> tuple[list[str], dict[str, Any]]:
+    """Return the options that shape a model, and what stands for those that were not given."""
+    shaped = ["on_missing", "unlabelled", "groups", "time", "by"]
+    shaped += ["min_rows"] if options.by else []
+    shaped += ["interpolate"] if options.interpolate else []
+    shaped += ["seed"] if options.named == AUTO or options.split == "thirds" else []
     own = [name for name in options.entry.options if name in DEFAULTS]
-    shaped |= {name: getattr(options, name) or DEFAULTS[name] for name in own}
-    auto = options.named == AUTO
-    given = {
-        "interpolate": options.interpolate or None,
-        "optimize": (options.optimize or "log_loss") if auto else None,
-        "groups": options.groups,
-        "time": options.time,
-        "seed": options.seed if auto or options.split == "thirds" else None,
-        "by": options.by,
-        "min_rows": options.min_rows if options.by else None,
-    }
-    return shaped | {name: value for name, value in given.items() if value is not None}
+    more = {name: getattr(options, name) or DEFAULTS[name] for name in own}
+    more |= {"optimize": options.optimize or "log_loss"} if options.named == AUTO else {}
+    more |= {"method": options.named, "clip": options.clip}
+    return shaped, more | {"out_of_range": options.out_of_range or "error"}

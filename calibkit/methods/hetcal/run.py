@@ -1,4 +1,4 @@
-"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``hetcal`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 Which partition is settled by fitting each whole without the rows that judge it: the first of the good
 ones.  So the figures of all are of the same rows, and count what each fit chooses by itself, which it
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import resolve
+from calibkit.columns.columns import columns_beside, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.errors import UsageError
@@ -42,14 +42,14 @@ from calibkit.methods.hetcal.rows import (
     read_hetcal_rows,
 )
 from calibkit.methods.hetcal.trees import Features, feature_columns
-from calibkit.models.lineage import makers_in, record_makers
+from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.numerics.distributions import interval
 from calibkit.numerics.hashes import folds_of_keys, hash_text
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.row_states import Reading, RowState, finished, options_of, row_state
-from calibkit.summaries.states import Fitted, Plan, State, provenance
+from calibkit.summaries.row_states import Reading, RowState, row_state, sources_of
+from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels import leaves as kernels
 
 Floats = NDArray[np.float64]
@@ -68,6 +68,12 @@ BINS: Final = 10
 #: With which probability no cell of a calibrated model has a gap beyond chance.
 CONFIDENCE: Final = 0.95
 
+#: The options that shape a model.
+_SHAPED: Final = (
+    "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map", "precalibrate",
+    "clip", "max_bins", "groups", "time", "seed", "on_missing", "unlabelled",
+)  # fmt: skip
+
 _TRAIN = "--train"
 
 _TRAIN_IGNORED = (
@@ -83,29 +89,21 @@ _TRAIN_SCORED = (
 
 def fit(options: HetcalOptions, source: Source) -> Fitted[HetcalModel]:
     """Return the model of all rows."""
-    fitted = _fit(options, source, _train(options, source), source.memory)
-    record_makers(fitted.model, source)
-    return fitted
+    return recorded(_fit(options, source, _train(options, source), source.memory), source)
 
 
 def plan(options: HetcalOptions, source: Source) -> Plan:
     """Return what a fit would do."""
     grown: Any = options.train or "the same rows"
     said = grown if isinstance(grown, str) else ", ".join(grown)
-    beside = {role: getattr(options, role) for role in ("groups", "time")}
-    dealing = {role: name for role, name in beside.items() if name is not None}
-    return Plan(_roles(options, source, "feature ") | dealing, options.steps(said))
+    roles = _roles(options, source, "feature ") | _dealing(options, source)
+    return Plan(roles, options.steps(said))
 
 
 class HetcalState(RowState):
     """Rows to calibrate by parts."""
 
-    KIND = "hetcal"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to fit."""
-        options = options_of(self, HetcalOptions)
-        return Reader(options, tuple(map(Column, options.patterns))).used
+    KIND, OPTIONS = "hetcal", HetcalOptions
 
 
 def state(options: HetcalOptions, source: Source) -> State:
@@ -126,18 +124,13 @@ def state(options: HetcalOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
     """Return the model of the rows of a merged state."""
     options = options_of(state, HetcalOptions, threads)
-
-    def of(asked: HetcalOptions, rows: Source, train: Source | None) -> Fitted[HetcalModel]:
-        return _fit(asked, rows, train, memory)
-
-    return finished(state, options, of)
+    return finished(_fit(options, *sources_of(state), memory), state)
 
 
 def _reading(source: Source, options: HetcalOptions) -> Reading:
     """Return what a state holds of an input: also the columns that deal its rows to folds."""
     reader = Reader(options, feature_columns(source, options.patterns))
-    files = source.paths if options.provenance == "names" else ()
-    return Reading(source, reader.used, reader.check, files)
+    return Reading(source, reader.used, reader.check)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
@@ -154,15 +147,14 @@ def _train(options: HetcalOptions, source: Source) -> Source | None:
 
 def feature_names(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles."""
-    taken = {options.score: "--score", options.label: "--label"}
-    if options.weight is not None:
-        taken[options.weight] = "--weight"
-    for option, name in (("--groups", options.groups), ("--time", options.time)):
-        if name is not None:
-            source.require([name], option)
-            taken[name] = option
-    source.as_dates([name for name in (options.time,) if name is not None])
+    roles = options.columns.roles | _dealing(options, source)
+    taken = {name: f"--{role}" for role, name in roles.items()}
     return find_features(source, options.patterns, taken)
+
+
+def _dealing(options: HetcalOptions, source: Source) -> dict[str, str]:
+    """Return the columns that deal rows to folds."""
+    return columns_beside(source, options, "groups", "time")
 
 
 def _fit(
@@ -220,11 +212,11 @@ def fit_hetcal(
         checked = msgspec.structs.replace(checked, by_depth=found.checked.by_depth)
         found = replace(found, checked=checked)
     single = asked.partition == "tree"
-    shaped = _shaped(rows, train, options)
     files = [*rows.files, *(() if train is None else train.files)]
+    more = {} if train is None else {"train_data_hash": hash_text(train.totals.hash)}
+    fingerprint = hash_text(rows.totals.hash)
     model = HetcalModel(
-        kind=HetcalModel.KIND,
-        version=HetcalModel.VERSION,
+        **about(HetcalModel, options, _SHAPED, rows.count, fingerprint, files, **more),
         columns=_columns(rows),
         partition=asked.partition,
         criterion="log-loss" if asked.in_turn else options.criterion,
@@ -233,13 +225,11 @@ def fit_hetcal(
         pooled=Line(a=slope, b=intercept),
         clip=options.clip,
         fit=_figures(rows, after, train, options, found, (slope, intercept)),
-        tags=dict(options.tags or {}),
         candidates=candidates or msgspec.UNSET,
         tree=found.parts[0].tree if single else msgspec.UNSET,
         maps=found.parts[0].maps if single else msgspec.UNSET,
         partitions=msgspec.UNSET if single else found.parts,
         final=found.final or msgspec.UNSET,
-        provenance=provenance(options, shaped, rows.count, hash_text(rows.totals.hash), files),
     )
     return Fitted(model, tuple(warnings))
 
@@ -306,20 +296,6 @@ def _columns(rows: HetcalRows) -> dict[str, Column]:
     for place, column in enumerate(rows.features.columns, 1):
         columns[f"feature_{place}"] = column
     return columns
-
-
-def _shaped(rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions) -> dict[str, Any]:
-    """Return what shaped a model."""
-    names = (
-        "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
-        "precalibrate", "clip", "max_bins", "groups", "time", "seed",
-    )  # fmt: skip
-    values = ((name, getattr(options, name)) for name in names)
-    shaped = {name: value for name, value in values if value is not None}
-    shaped |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
-    if train is not None:
-        shaped["train_data_hash"] = hash_text(train.totals.hash)
-    return shaped
 
 
 def fit_partition(

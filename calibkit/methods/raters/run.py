@@ -1,4 +1,4 @@
-"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.states.Fit`.
+"""A fit of ``alpha-cal`` from its rows to its model: see `calibkit.summaries.states.Run`.
 
 How far apart raters are is the strength of a Dirichlet distribution: a row with class probabilities z
 gets the distribution Dirichlet(alpha0 z) over class probabilities.  Its mean stays z, and alpha0 says
@@ -25,7 +25,6 @@ from calibkit.maps.class_rows import LEAST_PROBABILITY, RaterOptions, used_roles
 from calibkit.maps.logit_maps import LogitMap, StoredRows, class_state, read_rater_rows
 from calibkit.methods.raters.application import LARGEST_LOG, log_strength, own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
-from calibkit.models.lineage import record_makers
 from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.solve import FLAT_OF_MANY, quasi_newton, rising_root
 from calibkit.numerics.votes import (
@@ -38,8 +37,8 @@ from calibkit.numerics.votes import (
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import in_order
-from calibkit.summaries.row_states import RowState, finished, options_of
-from calibkit.summaries.states import Fitted, Plan, State, provenance
+from calibkit.summaries.row_states import RowState, sources_of
+from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels.classes import (
     BLOCK_ROWS,
     NO_ROWS,
@@ -72,9 +71,7 @@ _BLOCK_ROWS: Final = 8192
 
 def fit(options: AlphaOptions, source: Source) -> Fitted[AlphaModel]:
     """Return the model of all rows."""
-    fitted = _fit(options, source, source.memory)
-    record_makers(fitted.model, source)
-    return fitted
+    return recorded(_fit(options, source, source.memory), source)
 
 
 def plan(options: AlphaOptions, source: Source) -> Plan:
@@ -86,12 +83,7 @@ def plan(options: AlphaOptions, source: Source) -> Plan:
 class AlphaState(RowState):
     """Rows for ``alpha-cal``."""
 
-    KIND = "alpha-cal"
-
-    def needed(self) -> list[str]:
-        """Return the columns without which there is nothing to fit, beside those of classes."""
-        patterns = options_of(self, AlphaOptions).patterns
-        return [name for name in patterns if name not in OWN_FEATURES]
+    KIND, OPTIONS = "alpha-cal", AlphaOptions
 
 
 def state(options: AlphaOptions, source: Source) -> State:
@@ -104,7 +96,7 @@ def state(options: AlphaOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[AlphaModel]:
     """Return the model of the rows of a merged state."""
     options = options_of(state, AlphaOptions, threads)
-    return finished(state, options, lambda asked, rows, _: _fit(asked, rows, memory))
+    return finished(_fit(options, sources_of(state)[0], memory), state)
 
 
 def _fit(options: AlphaOptions, source: Source, memory: Memory | None) -> Fitted[AlphaModel]:
@@ -114,13 +106,9 @@ def _fit(options: AlphaOptions, source: Source, memory: Memory | None) -> Fitted
 
 
 def _columns(options: AlphaOptions, features: AlphaFeatures) -> RaterOptions:
-    return RaterOptions(
-        probs=(options.pattern,),
-        counts=options.counts or "count_*",
-        scale=options.scale,
-        others=tuple(features) if isinstance(features, list) else (),
-        on_missing=options.on_missing,
-    )
+    others = tuple(features) if isinstance(features, list) else ()
+    counts = options.counts or "count_*"
+    return options.part(RaterOptions, probs=(options.pattern,), counts=counts, others=others)
 
 
 def feature_names(source: Source, patterns: Sequence[str]) -> AlphaFeatures:
@@ -187,13 +175,12 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     if several and options.disagreement_map == "isotonic":
         steps = _steps(rows, phi, several)
     constant = strength.weights.size == 0
-    names = ("map", "regularization", "disagreement_map", "seed")
-    shaped = {"features": named, **{name: getattr(options, name) for name in names}}
+    shaped = ("map", "regularization", "disagreement_map", "seed")
+    more: dict[str, object] = {"features": named}
     if options.map not in ("none", "temperature"):
-        shaped["map_regularization"] = options.penalties or "cv"
+        more["map_regularization"] = options.penalties or "cv"
     model = AlphaModel(
-        kind=AlphaModel.KIND,
-        version=AlphaModel.VERSION,
+        **about(AlphaModel, options, shaped, rows.rows, rows.hash, rows.source.paths, **more),
         columns={"probs": rows.column},
         classes=list(rows.classes),
         features=named,
@@ -212,8 +199,6 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
             disagreement_loss=_loss(rows, after) if several else None,
             disagreement_loss_before=_loss(rows, before) if several else None,
         ),
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
     return Fitted(model, (*rows.warnings, *_warnings(model.fit)))
 

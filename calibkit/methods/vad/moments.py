@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import (
-    NothingLeft,
     Remark,
     RowFinder,
     merge_remarks,
@@ -40,7 +40,7 @@ from calibkit.models.scales import measure
 from calibkit.numerics.hashes import data_hash, merge_hashes
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, nearest_float
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.passes import merge_all, work_through
+from calibkit.summaries.passes import Passes, merge_all
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit
 
@@ -325,15 +325,9 @@ def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
     # A pattern may match the column of another role; a name that was typed may not.
     taken = dict.fromkeys(options.names, "--members")
     for role in ("calibrated", "weight", "by"):
-        if (name := getattr(options, role)) is None:
-            continue
-        source.require([name], f"--{role}")
-        if name in taken:
-            raise UsageError(
-                f"column {name!r} is both {taken[name]} and --{role}; name two columns"
-            )
-        taken[name] = f"--{role}"
-        found.pop(name, None)
+        for name in columns_beside(source, options, role, taken=taken).values():
+            taken[name] = f"--{role}"
+            found.pop(name, None)
     return tuple(found)
 
 
@@ -366,19 +360,12 @@ def _summarised(source: Source, names: Sequence[str], options: VadOptions) -> Me
     def work(window: Source) -> MemberSummary:
         return _summary(window, columns, names, options)
 
-    found, dropped, remarks = None, 0, list[Remark]()
-    for part in work_through(options.workers, work, source.windows(columns, rows=size), columns):
-        if isinstance(part, NothingLeft):
-            dropped += part.rows or 0
-            remarks += part.remarks
-        else:
-            found = part if found is None else found.merge(part)
-    if found is None:
-        raise NothingLeft(source.parts[0].path, dropped, merge_remarks(remarks))
+    passes = Passes(source, columns, work, None, rows=size, threads=options.workers)
+    found = reduce(MemberSummary.merge, passes)
     counted = msgspec.structs.replace(
         found.counted,
-        remarks=merge_remarks((*found.counted.remarks, *remarks)),
-        rows_read=found.counted.rows_read + dropped,
+        remarks=merge_remarks((*found.counted.remarks, *passes.remarks)),
+        rows_read=found.counted.rows_read + passes.dropped,
     )
     return replace(found, counted=counted, files=tuple(source.paths), warnings=source.warnings)
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless
-from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
 from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel
 from calibkit.methods.vad.moments import (
@@ -34,9 +34,8 @@ from calibkit.methods.vad.moments import (
     need_members,
     read_vad_rows,
 )
-from calibkit.models.lineage import makers_in, name_makers, record_makers
+from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
-from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
@@ -46,9 +45,12 @@ from calibkit.summaries.states import (
     Shard,
     State,
     SummedState,
+    about,
+    files_named,
+    finished,
     from_plain,
-    new_header,
-    provenance,
+    options_of,
+    recorded,
 )
 
 _SEGMENT: Final = "segment"
@@ -62,9 +64,7 @@ _NUMBER = re.compile("-?[0-9a-f]{1,2000}")
 
 def fit(options: VadOptions, source: Source) -> Fitted[VadModel]:
     """Return the model of all rows."""
-    fitted = fit_vad(*read_vad_rows(source, options), options)
-    record_makers(fitted.model, source)
-    return fitted
+    return recorded(fit_vad(*read_vad_rows(source, options), options), source)
 
 
 def fit_vad(
@@ -89,16 +89,15 @@ def fit_vad(
             "the predictions vary; use vad without a calibrator",
             file=file,
         )
-    names = ["link", "replicates", "on_missing", *(["min_rows"] if options.by is not None else [])]
-    shaped: dict[str, Any] = {name: getattr(options, name) for name in names}
-    groups = None
+    shaped, groups, more = ["link", "replicates", "on_missing"], None, dict[str, Any]()
     if options.by is not None:
         groups = _groups(test.moments, None if train is None else train.moments, options.min_rows)
+        shaped.append("min_rows")
     if train is not None:
-        shaped |= {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
+        more = {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
+    counted = test.counted
     model = VadModel(
-        kind=VadModel.KIND,
-        version=VadModel.VERSION,
+        **about(VadModel, options, shaped, counted.rows, counted.hash, test.files, **more),
         columns=_columns_of(test.members, options),
         link=options.link,
         lambda_=pooled.lambda_,
@@ -108,11 +107,9 @@ def fit_vad(
         calibrator=None if options.map is None else options.map.as_dict(),
         groups=groups,
         fit=pooled.fit,
-        tags=dict(options.tags or {}),
-        provenance=provenance(options, shaped, test.counted.rows, test.counted.hash, test.files),
     )
     told = (*test.told(), *(() if train is None else train.told()), *_warnings(model))
-    details = (f"{test.counted.rows:,} rows used of {test.counted.rows_read:,} read",)
+    details = (f"{counted.rows:,} rows used of {counted.rows_read:,} read",)
     return Fitted(model, tuple(dict.fromkeys(told)), details=details)
 
 
@@ -200,23 +197,18 @@ def state(options: VadOptions, source: Source) -> State:
     columns = {role: own.name for role, own in _columns_of(test.members, options).items()}
     problem = Problem(
         **msgspec.structs.asdict(test.members),
-        asked=plain(replace(options, train_input=None, threads=None)),
+        asked=plain(options, "train_input"),
         train=train,
         makers=makers_in(source, columns),
     )
-    files = test.files if options.provenance == "names" else ()
-    shard = Shard(test.counted.hash, test.counted.rows_read, tuple(files))
-    header = new_header(VadModel.KIND, msgspec.to_builtins(problem), [shard])
-    return VadState(header, pl.DataFrame(), summary=test)
+    shard = Shard(test.counted.hash, test.counted.rows_read, files_named(options, source))
+    return VadState.of("vad", msgspec.to_builtins(problem), shard, test)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
     """Return the model of the rows of a merged state: its sums are all that a fit needs."""
     assert isinstance(state, VadState)
-    test, train, problem, options = state.rows_of()
-    fitted = fit_vad(test, train, options)
-    name_makers(fitted.model, problem.makers, state.header.text)
-    return fitted
+    return finished(fit_vad(*state.rows_of()), state)
 
 
 class Train(Members, frozen=True, kw_only=True):
@@ -237,13 +229,6 @@ class Problem(Members, frozen=True, kw_only=True):
 class VadState(SummedState):
     """A state of replicate predictions: the sums of `MemberSummary`."""
 
-    def check(self) -> None:
-        """Raise `ModelError` for a state that holds no sums of replicate predictions."""
-        try:
-            self.rows_of()
-        except UsageError as error:
-            raise ModelError(f"a damaged state: {error}") from None
-
     def summed(self) -> MemberSummary:
         """Return the sums that it holds; errors as `rows_of`."""
         return self.rows_of()[0]
@@ -253,13 +238,13 @@ class VadState(SummedState):
         summary: MemberSummary = self.summary
         return msgspec.to_builtins(summary.counted), _table(summary)
 
-    def rows_of(self) -> tuple[MemberSummary, MemberSummary | None, Problem, VadOptions]:
-        """Return what `fit_vad` needs, and what shapes the model.
+    def rows_of(self) -> tuple[MemberSummary, MemberSummary | None, VadOptions]:
+        """Return what `fit_vad` needs.
 
         Raises `ModelError` where parts of the state contradict each other.
         """
         problem = from_plain(self.header.options, Problem, self.path)
-        options = options_from_plain(problem.asked, VadOptions, self.path)
+        options = options_of(self, VadOptions)
         named = {name for shard in self.header.shards for name in shard.files}
         files = tuple(sorted(named)) or (self.path,)
         if self.summary is not None:
@@ -271,7 +256,7 @@ class VadState(SummedState):
         if other is not None:
             train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
         need_members(problem.names, options)
-        return test, train, problem, options
+        return test, train, options
 
 
 def _table(summary: MemberSummary) -> pl.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.columns import columns_beside
 from calibkit.columns.rows import (
     Remark,
     RowFinder,
@@ -50,7 +51,8 @@ _KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbe
 class Reading:
     """How rows are read, settled before any is.
 
-    `labelled` says whether there is a column of labels, `outlines` what is watched for drift.
+    `labelled` says whether there is a column of labels, `outlines` what is watched for drift; `columns`
+    are those that are read, by role.
     """
 
     options: WatchOptions
@@ -60,16 +62,7 @@ class Reading:
     calendar: Calendar
     labelled: bool
     outlines: dict[str, bins.Outline]
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The columns that are read, by role."""
-        options = self.options
-        named = {role: getattr(options, role) for role in ("weight", "period", "labelled_at")}
-        if self.labelled:
-            named = {"label": options.label, **named}
-        beside = {role: name for role, name in named.items() if name is not None}
-        return {**self.reads.needed, **beside}
+    columns: dict[str, str]
 
     def night(self, place: int, rows: int, total: int, **counted: Any) -> Night:
         """Return rows of a night, of which so many have a label, with the sum of their hashes."""
@@ -124,13 +117,12 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     key = "row-number" if _CHANCE in applier.added else None
     request = Request(columns=options.elsewhere, key=key)
     reads = applier.reads(source, request)
-    labelled = options.label in source.schema
     if not (options.drift and options.unlabelled == "drop"):
         beside = " (--unlabelled drop needs none)" if options.drift else ""
         source.require([options.label], f"--label{beside}")
-    for role in ("weight", "period", "labelled_at"):
-        if (name := getattr(options, role)) is not None:
-            source.require([name], f"--{role.replace('_', '-')}")
+    labelled = options.label in source.schema
+    columns = reads.needed | ({"label": options.label} if labelled else {})
+    columns |= columns_beside(source, options, "weight", "period", "labelled_at")
     check_makers(model, options.elsewhere, source)
     scale = model.columns["score"].scale
     if options.calibration and scale not in (None, "probability"):
@@ -141,7 +133,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
     calendar = _calendar(options, source)
-    return Reading(options, applier, request, reads, calendar, labelled, outlines)
+    return Reading(options, applier, request, reads, calendar, labelled, outlines, columns)
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:

@@ -7,6 +7,7 @@ model to keep, is its quantiles, the rows between them and the largest value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -107,12 +108,12 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
     return replace(rows, uncertainty=cell, cells=grid, level_edges=starts or None, notes=())
 
 
-def roles_of(grid: CellGrid) -> list[str]:
-    """Return the role of each column of a grid."""
-    return ["uncertainty", *(f"uncertainty_{k + 2}" for k in range(len(grid.names) - 1))]
+def roles_of(names: Sequence[str]) -> list[str]:
+    """Return the role of each of several uncertainties."""
+    return [f"uncertainty_{k}" if k > 1 else "uncertainty" for k in range(1, len(names) + 1)]
 
 
-def uncertainties(rows: ScoreRows, names: tuple[str, ...]) -> list[NDArray[Any]]:
+def uncertainties(rows: ScoreRows, names: Sequence[str]) -> list[NDArray[Any]]:
     """Return the columns of several uncertainties, checked."""
     return [numeric_column(rows.other(name), rows.finder) for name in names]
 

@@ -195,9 +195,7 @@ def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Colum
     }
     if rows.cells is not None:
         names = rows.cells.names
-        for role, name, one in zip(
-            roles_of(rows.cells), names, uncertainties(rows, names), strict=True
-        ):
+        for role, name, one in zip(roles_of(names), names, uncertainties(rows, names), strict=True):
             columns[role] = Column(name, dtype=str(one.dtype))
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
@@ -344,7 +342,8 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
     if rows.label is not None:
         used["label"] = rows.label
     if rows.cells is not None:
-        used |= zip(roles_of(rows.cells), uncertainties(rows, rows.cells.names), strict=True)
+        names = rows.cells.names
+        used |= zip(roles_of(names), uncertainties(rows, names), strict=True)
     elif rows.uncertainty is not None and planned.levels > 1:
         used["uncertainty"] = rows.uncertainty
     if rows.weight is not None:
