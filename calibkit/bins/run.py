@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from functools import cached_property, partial
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
@@ -22,8 +24,7 @@ from calibkit.summaries.states import Plan, State
 KIND = "bin"
 
 
-@dataclass(frozen=True)
-class Binned:
+class Binned(Struct, frozen=True, dict=True):
     """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid
@@ -59,7 +60,7 @@ def state(options: BinOptions, source: Source) -> State:
     """Return the state of the rows of a shard; errors as `grid_rows`."""
     reading = _reading(options, source)
     summary = summarise_scores(source, reading, source.memory or memory_budget(None))
-    return score_state(KIND, {"asked": plain(replace(options, threads=None))}, summary)
+    return score_state(KIND, {"asked": plain(dataclasses.replace(options, threads=None))}, summary)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Binned:
