@@ -5,9 +5,12 @@ What a run may do instead (certify, fit segments, compare) is loaded where it is
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
@@ -36,8 +39,7 @@ from calibkit.summaries.states import Plan, State
 from calibkit.summaries.states import from_plain as texts_from_plain
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """The rows of a run (or a grid of their counts), and those that judge it, if there are any.
 
     `makers` has the hash of the model that made the column of a role, as the user says.
@@ -113,7 +115,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
     reading = _reading(options, source)
     summary = summarise_scores(source, reading, source.memory or memory_budget(None))
     makers = makers_of(source, summary.options.roles, _makers(options))
-    asked = plain(replace(options, test=None, calibrator=None, threads=None))
+    asked = plain(dataclasses.replace(options, test=None, calibrator=None, threads=None))
     files = source.paths if options.provenance == "names" else ()
     return score_state("boundary", {"asked": asked, "makers": makers}, summary, files)
 
@@ -217,12 +219,12 @@ def read_test_rows(
     else:
         score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
         name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
-        columns = replace(options.columns, score=score.name, uncertainty=name)
+        columns = dataclasses.replace(options.columns, score=score.name, uncertainty=name)
         dtype = score.dtype or dtype
     fitted_on = data.source if isinstance(data, ScoreRows) else None
     dialect = Dialect() if fitted_on is None else fitted_on.dialect
     source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
-    others = _others(replace(options, groups=None, time=None), source)
+    others = _others(dataclasses.replace(options, groups=None, time=None), source)
     several = options.several
     rows = read_score_rows(source, columns, others=others, uncertainty=not several)
     fitted = data.cells if isinstance(data, ScoreRows) else None

@@ -11,13 +11,14 @@ recommendation systems", algorithm 1 (VAD) and section 6.2 (in tandem with a cal
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless
@@ -200,7 +201,7 @@ def state(options: VadOptions, source: Source) -> State:
     columns = {role: own.name for role, own in _columns_of(test.members, options).items()}
     problem = Problem(
         **msgspec.structs.asdict(test.members),
-        asked=plain(replace(options, train_input=None, threads=None)),
+        asked=plain(dataclasses.replace(options, train_input=None, threads=None)),
         train=train,
         makers=makers_in(source, columns),
     )

@@ -16,10 +16,11 @@ parabola at a level only the rising side is taken, and the other one made level.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
@@ -48,8 +49,7 @@ _STEP = 0.005
 _DENSE = 400
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Struct, frozen=True):
     """Boundaries from strict to lax, each selecting at least what the one before selects.
 
     `thresholds` has the shape (boundaries, levels): NaN selects nothing, -inf everything; `expected`
@@ -237,8 +237,7 @@ _BLOCK = 65_536
 TERMS = 6
 
 
-@dataclass(frozen=True)
-class CurvedSurface:
+class CurvedSurface(Struct, frozen=True):
     """A plain surface, a window of its highest values, and a surface with squares inside it.
 
     `scale` has the middle and the spread by which scores enter the squares.
