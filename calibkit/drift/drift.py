@@ -6,12 +6,13 @@ From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from calibkit.drift.figures import estimated, figures
 from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
@@ -54,7 +55,7 @@ KIND: Final = "drift"
 _COLUMNS: Final = ("boundary", "sum", "value")
 
 
-class DriftFile(msgspec.Struct):
+class DriftFile(Struct):
     """The content of ``drift.json``, for its schema; beside it are the headlines of `Drift.as_dict`."""
 
     rows: int
@@ -63,8 +64,7 @@ class DriftFile(msgspec.Struct):
     calibkit: str
 
 
-@dataclass(frozen=True, repr=False)
-class Drift(Shown):
+class Drift(Shown, Struct, frozen=True):
     """What a comparison found.
 
     Attributes

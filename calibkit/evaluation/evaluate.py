@@ -5,12 +5,13 @@ As a run it goes from rows, or from states of them, to metrics: see `calibkit.su
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.columns.remarks import of_weights
 from calibkit.errors import ModelError
@@ -179,7 +180,7 @@ def state(options: EvaluateOptions, source: Source) -> State:
     memory = source.memory or memory_budget(None)
     summary = summarise_scores(source, reading.reading_of(options, source), memory)
     table = reading.grid_of(options.grid)
-    left = replace(
+    left = dataclasses.replace(
         options, boundary=None, grid=None, grid_score=None, uncertainty=None, threads=None
     )
     problem = Problem(
