@@ -189,9 +189,8 @@ def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None
 
 def _refuse_in(folder: str, read: list[tuple[str | None, str]], suffixes: tuple[str, ...]) -> None:
     """Refuse a file besides the rows, such as the model, where an output of each input would be."""
-    from calibkit.files.paths import find_files
-
     from calibkit.files.formats import strip_suffixes
+    from calibkit.files.paths import find_files
 
     others = [name for kind, name in read if kind != "INPUT"]
     beside = {_identity(path): path for name in others for path in _files(name)}
