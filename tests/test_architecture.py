@@ -39,7 +39,7 @@ ALLOWED = {
     },
     "calibkit_kernels": {"numpy", "numba"},
 }
-HEAVY = {"numpy", "polars", "numba", "pyarrow", "msgspec", "matplotlib", "calibkit_kernels"}
+HEAVY = {"numpy", "polars", "numba", "pyarrow", "matplotlib", "calibkit_kernels"}
 #: Files are mostly short: a cap alone cuts files, not concepts.
 LONG, MOST_LONG_FILES, MOST_LINES = 400, 0.125, 650
 MOST_FUNCTION_LINES = 80

@@ -7,12 +7,13 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final, cast
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
@@ -37,8 +38,7 @@ _FEWEST_ROWS: Final = 2**10
 _COPIES: Final = 6
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """The rows with the added columns, and what the user should be told.
 
     `gaps` are the numbers in the inputs of those that lack a value, `chosen` says which rows of the
@@ -51,11 +51,10 @@ class Applied:
     chosen: NDArray[np.int64] | None = None
     added: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    made_by: dict[str, str] = field(default_factory=dict)
+    made_by: dict[str, str] = {}
 
 
-@dataclass(frozen=True)
-class Application:
+class Application(Struct, frozen=True):
     """A model about to be applied to a source, settled before any row is read.
 
     The columns of the input that are `kept` stay; those `added` have `places` among the columns that
@@ -70,7 +69,7 @@ class Application:
     kept: list[str]
     added: list[str]
     places: list[int]
-    made_by: dict[str, str] = field(default_factory=dict)
+    made_by: dict[str, str] = {}
     chosen: pl.Expr | None = None
 
     @property

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.apply.apply import Application
 from calibkit.bins.binning import grid_levels

@@ -8,11 +8,11 @@ classifier performance, sections 5.2 and C.8.)
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
@@ -51,8 +51,7 @@ GRID_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(Struct, frozen=True):
     """The uncertainty levels of a boundary or a grid."""
 
     minimum: float  # smaller values count as this one; -inf where rows have no uncertainty
@@ -108,8 +107,7 @@ def check_bins(uncertainty_bins: int, score_bins: int, *, has_uncertainty: bool)
         )
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """Counts over uncertainty bins (rows) and score bins (columns), 0 = lowest.
 
     One axis is binned first (the outer one, named first in `order`), the other within each of its
@@ -344,8 +342,7 @@ def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True)
-class GridTable:
+class GridTable(Struct, frozen=True):
     """A grid that was read from a table."""
 
     grid: Grid

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
@@ -20,8 +21,7 @@ from calibkit.summaries.score_summary import rows_of_state
 from calibkit.summaries.states import Plan, State, options_of
 
 
-@dataclass(frozen=True)
-class Binned:
+class Binned(Struct, frozen=True, dict=True):
     """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
@@ -35,15 +36,14 @@ _CALIBRATED = "calibrated"
 _ROLES = ("score", "uncertainty", "probs", "by")
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model of a bundle; `name` is null where its columns keep their names."""
 
     model: dict[str, Any]
     name: str | None = None
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A part of a bundle: a model with the name that was given, if one was.
 
     The `columns` that it adds have the bundle's name of each, by the model's own; those that it `reads`

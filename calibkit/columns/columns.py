@@ -6,12 +6,14 @@ columns together and drops rows as asked.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.rows import (
@@ -40,8 +42,7 @@ _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
 
 
-@dataclass(frozen=True)
-class CellGrid:
+class CellGrid(Struct, frozen=True):
     """Bins of several columns by their inner edges, rising, and the cells that they make."""
 
     names: tuple[str, ...]
@@ -67,8 +68,7 @@ class CellGrid:
         return found.astype(np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreRows:
+class ScoreRows(Struct, frozen=True, kw_only=True):
     """The columns of a score file, checked; None: not there, or not asked for.
 
     Scores and uncertainties are float32 where the column is, else float64 as weights are; labels are 0
@@ -98,7 +98,7 @@ class ScoreRows:
     moved: bool = False  # whether values are others than were read: coarser, or the edges of levels
     #: Those that are known already, by their roles in alphabetical order; if `moved`, of the rows as
     #: they were.
-    hashes: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = {}
 
     @property
     def source(self) -> Source | None:
@@ -263,7 +263,7 @@ def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
         source.require([column], option)
         _refuse_second(column, option, first)
         first[column] = option
-    return replace(options, uncertainty=name)
+    return dataclasses.replace(options, uncertainty=name)
 
 
 def columns_beside(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.rows import RowFinder, numeric_column, refuse_missing
@@ -17,8 +17,7 @@ from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """The columns that a pattern stands for, in natural order (`prob_2` before `prob_10`).
 
     Their keys are what the pattern's first ``*`` matched in each, else its index as text.  Where there

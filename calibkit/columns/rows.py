@@ -7,13 +7,13 @@ offend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn, cast
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.errors import FIRST_ROWS, DataError
@@ -25,8 +25,7 @@ from calibkit.models.model import Column
 Mask = NDArray[np.bool_] | pl.Series
 
 
-@dataclass(frozen=True)
-class RowFinder:
+class RowFinder(Struct, frozen=True):
     """Where the rows of a frame stand in the inputs, for messages.
 
     `kept` has the numbers of the rows in the inputs if some were dropped, less `start`; rows that were
@@ -112,7 +111,7 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
         )
 
 
-class Remark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Remark(Struct, frozen=True, forbid_unknown_fields=True):
     """Something the user has to be told about so many rows, or values."""
 
     before: str
@@ -150,8 +149,7 @@ class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rows:
+class Rows(Struct, frozen=True, kw_only=True):
     """Columns as read, after rows were dropped, for the reasons in `remarks`."""
 
     frame: pl.DataFrame

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.patterns import natural_key
@@ -15,8 +15,7 @@ from calibkit.columns.rows import RowFinder, is_text, refuse_missing
 Parts = NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class Segments:
+class Segments(Struct, frozen=True):
     """The segment of each row, as a place among the names of a column's values in natural order."""
 
     column: str

@@ -8,18 +8,17 @@ a sum below 2^53, else rounded to a unit of about 2^-61 of their total.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 T = TypeVar("T", int, float)
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """The weight of one unit of a tally's counts: a power of two, 1.0 for rows and integer weights.
 
     Where it is `exact` the counts stand for the weights without rounding.
@@ -47,8 +46,7 @@ _MOST_UNITS = 2**60
 _MOST_BITS = 62
 
 
-@dataclass(frozen=True)
-class ClassWeights:
+class ClassWeights(Struct, frozen=True):
     """How many units each unit of a positive and of a negative row counts as.
 
     They are integers where they stand for the base rate exactly; else floats, and products are rounded.

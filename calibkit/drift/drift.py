@@ -6,12 +6,12 @@ From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from calibkit.drift.figures import estimated, figures
 from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
@@ -59,7 +59,7 @@ _CERTIFIED = {"capacity": "selected_share"}
 _COLUMNS: Final = ("boundary", "sum", "value")
 
 
-class DriftFile(msgspec.Struct):
+class DriftFile(Struct):
     """The content of ``drift.json``, for its schema; beside it are the headlines of `Drift.as_dict`."""
 
     rows: int
@@ -68,8 +68,7 @@ class DriftFile(msgspec.Struct):
     calibkit: str
 
 
-@dataclass(frozen=True, repr=False)
-class Drift(Shown):
+class Drift(Shown, Struct, frozen=True):
     """What a comparison found.
 
     Attributes

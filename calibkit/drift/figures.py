@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.drift.rows import Counts, Sums, Watched, base_rate, cells, fitted_rows
@@ -150,8 +150,7 @@ def _filled(counts: Sequence[float]) -> tuple[Floats, NDArray[np.int64]]:
     return old[filled], np.minimum(place, filled.size - 1)
 
 
-@dataclass(frozen=True)
-class Stability:
+class Stability(Struct, frozen=True):
     """The index of one column, and what chance alone gives on average.
 
     `p_value` is the probability of shares that differ as much or more without drift, by Pearson's test
@@ -239,8 +238,7 @@ def chi_square_tail(x: float, free: int) -> float:
     return min(1.0, tail)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cells:
+class Cells(Struct, frozen=True, kw_only=True):
     """New rows that are alike, a cell an entry: how many (by weight), and their mean probability.
 
     `rank` is the place of the probability: cells of one rank are tied.  `selected` are those that the

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bundles.model import BundleApplier, BundleModel
@@ -58,8 +59,7 @@ _SPAN: Final = 4096
 _LEAST: Final = 1e-9
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """A column of the fitting rows, as the model knows it.
 
     `quantiles` are the smallest value and the inner edges of the bins (see `place_between`), `counts`
@@ -80,8 +80,7 @@ class Outline:
         return found
 
 
-@dataclass(frozen=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """A boundary whose rows are compared, with what it is called: its name in a bundle or `BOUNDARY`.
 
     `names` are the columns that it reads, `outline` are the fitting rows, both by role; `weight` is the
@@ -101,8 +100,7 @@ class Watched:
         return fitted is None or fitted.kind != "sampling"
 
 
-@dataclass(frozen=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """How rows are read and what is watched in them, settled before any is read.
 
     `calibrated` makes the probabilities of rows; None: their scores are some.
@@ -125,8 +123,7 @@ class Watch:
         return self.reads.needed | beside
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Sums over rows; each row counts as its weight."""
 
     #: Of each boundary by name: ``rows`` (of weight), ``squares`` (of weights), ``selected``,

@@ -12,10 +12,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+from msgspec import Struct
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.runtime.progress import tell
@@ -192,8 +193,7 @@ class DaskEngine:
         )
 
 
-@dataclass(frozen=True)
-class Results(Generic[R]):
+class Results(Struct, Generic[R], frozen=True):
     """The results of parts, on the workers until they are asked for."""
 
     engine: DaskEngine

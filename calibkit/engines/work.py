@@ -7,14 +7,17 @@ loading them takes as long as a worker needs for some million rows.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.engines.dask import LOCAL, DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
@@ -44,8 +47,7 @@ _FEWEST_ROWS: Final = 2**18
 _LARGE: Final = 1.25
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Some rows of a file that has so many: the number of the first, from 0, and how many they are."""
 
     first: int
@@ -53,8 +55,7 @@ class Stretch:
     of: int
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """A file of the inputs, or a part of one: the rows of a stretch; None: all.
 
     Its name is the one that the user gave it: for messages, and for models that name files; its path
@@ -67,8 +68,7 @@ class Shard:
     stretch: Stretch | None = None
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """How shards are opened; see `calibkit.files.sources.open_source`."""
 
     input_format: str | None
@@ -161,8 +161,7 @@ def size_to_cut(path: str, format_name: str | None) -> float:
     return 0
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """How many rows a file has, after how many it may be cut, and its certain decimal marks."""
 
     rows: int = 0
@@ -199,8 +198,7 @@ def stretches(cuts: Sequence[int], count: int) -> list[Stretch]:
     return [Stretch(first, end - first, rows) for first, end in pairwise(sorted(ends))]
 
 
-@dataclass(frozen=True)
-class StateTask:
+class StateTask(Struct, frozen=True):
     """The work on a shard whose result is a state.
 
     `make` returns the state of a source; it travels, so it is a function of a module with arguments.
@@ -272,7 +270,7 @@ def state_of_all(
         from calibkit.summaries.states import join_states
 
         room = inf if of_rows else task.opening.memory.entries
-        return replace(engine.reduce(join_states, states, room), path=shards[0].name)
+        return dataclasses.replace(engine.reduce(join_states, states, room), path=shards[0].name)
 
     work = divided(engine, shards, task.opening) if divide else shards
     try:
@@ -284,16 +282,14 @@ def state_of_all(
     return state(replace(task, opening=opening), shards)
 
 
-@dataclass(frozen=True)
-class Order(Shard):
+class Order(Shard, frozen=True):
     """A shard, the file that it becomes, and where to write this until all are there."""
 
     output: str = ""
     place: str = ""
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """What is known of a file that was written: its rows, added columns, warnings, how it was read."""
 
     rows: int
@@ -303,8 +299,7 @@ class Told:
     noted: Noted = NOTHING
 
 
-@dataclass(frozen=True)
-class ApplyTask:
+class ApplyTask(Struct, frozen=True):
     """The work on a shard whose result is a file: a model applied as options say."""
 
     model: Model

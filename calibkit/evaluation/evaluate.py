@@ -5,12 +5,12 @@ As a run it goes from rows, or from states of them, to metrics: see `calibkit.su
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.columns.remarks import of_weights
 from calibkit.evaluation import rows as reading

@@ -6,11 +6,11 @@ Slices are all rows, the top by a column, and the values of a column.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from calibkit.columns.segments import Segments
@@ -30,8 +30,7 @@ from calibkit.summaries.tally import count_rows
 _ALWAYS = ("count", "rows_used", "rows_two_raters")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluated:
+class Evaluated(Struct, frozen=True, kw_only=True):
     """What an evaluation found."""
 
     metrics: Metrics  # the content of metrics.json
@@ -51,14 +50,13 @@ class Evaluated:
         return self.metrics.to_json()
 
 
-@dataclass(kw_only=True)
-class Findings:
+class Findings(Struct, kw_only=True):
     """Metrics as they are found, slice by slice."""
 
     asked: EvaluateOptions
     metrics: Metrics = field(default_factory=lambda: Metrics(signature={}, rows=0, metrics={}))
-    ranges: dict[str, dict[str, dict[str, Range]]] = field(default_factory=dict)
-    drawn: list[pl.DataFrame] = field(default_factory=list)
+    ranges: dict[str, dict[str, dict[str, Range]]] = {}
+    drawn: list[pl.DataFrame] = []
 
     def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
         """Keep the metrics of a score in a slice; where that has too few rows, their number alone."""
@@ -132,8 +130,7 @@ class Findings:
 ALL = "all"
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """Some of the rows."""
 
     name: str  # ``all``, ``top:SHARE`` or ``COLUMN:VALUE``

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
@@ -48,8 +49,7 @@ BOUNDARY = "boundary"
 _SCORE = "score "
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluateRows:
+class EvaluateRows(Struct, frozen=True, kw_only=True):
     """The rows of an evaluation."""
 
     scores: dict[str, Floats]  # the scores by name, the baseline first

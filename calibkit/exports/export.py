@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import CheckError, ResourceError, UsageError, nearest
@@ -133,8 +134,7 @@ def export_model(
     return PRINTERS[dialect]().file(program, about, table)
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(Struct, frozen=True):
     """What a check found."""
 
     rows: int  # those of the file, and those made, compared in all columns

@@ -16,9 +16,9 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec.structs import replace
 from msgspec.structs import replace as with_fields
 
 from calibkit.errors import UsageError

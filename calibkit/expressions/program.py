@@ -9,10 +9,10 @@ from __future__ import annotations
 import graphlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -40,8 +40,7 @@ NEAR = 1e-13
 _NEAR = 256
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(Struct, frozen=True):
     """The scores that occur: all floats of a dtype from `low` to `high`."""
 
     single: bool
@@ -92,8 +91,7 @@ def first_reaching(function: Function, cuts: Sequence[float], scores: Scores) ->
     return np.where(above > highest, np.inf, found)
 
 
-@dataclass
-class Inverse:
+class Inverse(Struct):
     """A monotone function of a score, seen from the score.
 
     A database's logarithm may differ from ours in the last digit, and a row whose value lies exactly on
@@ -106,7 +104,7 @@ class Inverse:
     function: Function
     slope: float  # its sign says whether the function rises or falls; 0: it is constant
     scores: Scores  # those that occur
-    known: dict[float, float] = field(default_factory=dict)  # by knot, its score that `learn` found
+    known: dict[float, float] = {}  # by knot, its score that `learn` found
 
     def learn(self, knots: Sequence[float]) -> None:
         """Find the scores of knots; many at once take as long as one."""
@@ -133,41 +131,39 @@ class Inverse:
         return nodes.steps(self.x, places[::-1], list(values)[::-1], strict=True)
 
 
-@dataclass(frozen=True)
-class Rising:
+class Rising(Struct, frozen=True):
     """A column that rises with a score: of each segment the function, and the segment of a row."""
 
     segment: Ref | None
     inverses: tuple[Inverse, ...]
 
 
-@dataclass
-class Program:
+class Program(Struct):
     """What a model computes of a row."""
 
     #: Named values, each made of columns and of earlier ones; and their names by the values.
-    bindings: dict[str, Node] = field(default_factory=dict)
-    names: dict[tuple[Node, bool], Ref] = field(default_factory=dict)
+    bindings: dict[str, Node] = {}
+    names: dict[tuple[Node, bool], Ref] = {}
     #: The bindings whose missing values mean something: what is made of them need not be missing;
     #: and whether the next ones are such.
-    optional: set[str] = field(default_factory=set)
+    optional: set[str] = set()
     lenient: bool = False
-    outputs: dict[str, Node] = field(default_factory=dict)  # the columns to add
+    outputs: dict[str, Node] = {}  # the columns to add
     #: The bindings that hold a column of numbers of the table, and how the fit took it.
-    inputs: dict[str, Column] = field(default_factory=dict)
+    inputs: dict[str, Column] = {}
     #: The bindings without which a row has no result; whether this is part of a bundle.
-    needed: dict[str, None] = field(default_factory=dict)
+    needed: dict[str, None] = {}
     bundled: bool = False
     #: Columns that are not the table's but were added by an earlier part.
-    available: dict[str, Ref] = field(default_factory=dict)
+    available: dict[str, Ref] = {}
     #: Bindings that hold such a column into which logarithms or exponentials went, of which another
     #: machine may compute the last digits otherwise.
-    loose: set[str] = field(default_factory=set)
+    loose: set[str] = set()
     #: Whether the part written last copies numbers or does plain arithmetic, the same on every machine;
     #: and how its `calibrated` rises with a score of the table; the same of columns.
     exact: bool = False
     rising: Rising | None = None
-    inverses: dict[str, Rising] = field(default_factory=dict)
+    inverses: dict[str, Rising] = {}
 
     def bind(self, name: str, value: Node) -> Ref:
         """Give an expression a name (or one like it, if it is taken) and return what stands for it.

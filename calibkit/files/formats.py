@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.errors import UsageError, nearest
 
@@ -154,8 +156,7 @@ _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x1a")
 Mark = Literal[".", ","]
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """How text is written; None is told from the text."""
 
     delimiter: str | None = None  # one character

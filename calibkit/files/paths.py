@@ -10,9 +10,10 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from calibkit.errors import MissingFileError, UsageError, nearest
 from calibkit.files.explain import reading
@@ -30,15 +31,14 @@ SCHEMES: Final = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http")
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One file of the inputs."""
 
     path: str  # ``-`` is standard input
     format: str  # one of `calibkit.files.formats.FORMATS`
     relative: str = ""  # the path within the folder that was named; of a file the name alone
     #: The ``key=value`` folders between the folder that was named and the file.
-    keys: Mapping[str, str | None] = field(default_factory=dict)
+    keys: Mapping[str, str | None] = {}
 
 
 class Named(str):

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files import formats

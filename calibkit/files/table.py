@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import NoReturn
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.errors import DataError, nearest
 from calibkit.files.explain import reading
@@ -24,8 +25,7 @@ from calibkit.files.values import SETTLES_DECIMAL, UNSURE, exactly
 Schema = dict[str, pl.DataType]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """An input whose schema and number of rows are known."""
 
     part: Part
@@ -35,8 +35,8 @@ class Table:
     source: Path | str | bytes | None = None  # where they come from, to be kept and for `metadata`
     #: How columns are read, if not as `frame` holds them; and the text that some of them are read
     #: from: dates, and numbers with text for missing values, or written otherwise than here.
-    columns: Mapping[str, pl.Expr] = field(default_factory=dict)
-    texts: Mapping[str, pl.Expr] = field(default_factory=dict)
+    columns: Mapping[str, pl.Expr] = {}
+    texts: Mapping[str, pl.Expr] = {}
     undecided: object = None  # columns of text it is made of, for `calibkit.files.text.settled`
     told: Callable[[Collection[str]], Told | None] | None = None  # how columns of text were read
     remarks: tuple[str, ...] = ()  # what is unusual about how it is written

@@ -10,13 +10,13 @@ import csv
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.errors import DataError
 from calibkit.files import formats

@@ -6,15 +6,14 @@ And what users are told of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-import msgspec
+from msgspec import Struct
 
 from calibkit.errors import DataError
 from calibkit.files.formats import NULL_VALUES, YEAR_FIRST, Mark
 
 
-class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Told(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How the text of some rows was read, as far as other rows may have been read otherwise.
 
     Attributes
@@ -85,8 +84,7 @@ def together(parts: Iterable[tuple[str, Told | None]]) -> Told | None:
     return text
 
 
-@dataclass(frozen=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """What users are told of how inputs were read.
 
     `unusual` has, of files that are not written as calibkit writes them, the name and what is unusual;

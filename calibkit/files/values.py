@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from polars.selectors import by_name
 
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
@@ -35,8 +36,7 @@ UNSURE: Final = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 SETTLES_DECIMAL: Final = "say which mark is the decimal one: --decimal . or --decimal ,"
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """What all values of a column are."""
 
     kind: pl.DataType  # `pl.String` where they are text, `pl.Null` where there is none
@@ -237,8 +237,7 @@ _TEXT: Final = pl.col("text")
 _FIRST: Final = 64
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(Struct, frozen=True):
     """A way to write dates."""
 
     name: str  # its format
@@ -289,8 +288,7 @@ _DATES: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """A column of text that is to be one of dates: its name, and each input with its ``text``."""
 
     name: str

@@ -25,9 +25,11 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.paths import read_bytes
@@ -51,8 +53,7 @@ _SPECIAL = re.compile(r'[/<>"*]|^=')
 _QUOTED = 0xD800
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """One name of an address: the texts between its stars (one text: no star)."""
 
     texts: tuple[str, ...]
@@ -79,8 +80,7 @@ class Segment:
 ANY = Segment(("", ""))
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where a number stands in a result; `part` is one of `PARTS`, or empty."""
 
     segments: tuple[Segment, ...]
@@ -90,8 +90,7 @@ class Address:
         return "/".join(map(str, self.segments)) + (f".{self.part}" if self.part else "")
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """What makes a gate fail: a comparison that must not hold."""
 
     left: Address
@@ -185,8 +184,7 @@ Result = Shown | Mapping[str, Any] | str | os.PathLike[str]
 _ALL = Segment.of("all")
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A number that an address means; None where it is not defined."""
 
     place: Place
@@ -197,8 +195,7 @@ class Found:
         return address_text(self.place, self.part)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of an expression at one place."""
 
     expression: str  # as typed, in its shortest form
@@ -228,8 +225,7 @@ class Outcome:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(Struct, frozen=True, dict=True):
     """All numbers of one result."""
 
     kind: str  # ``metrics``, ``diff``, a model's kind, or ``result``

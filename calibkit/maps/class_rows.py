@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
@@ -26,8 +27,7 @@ LEAST_PROBABILITY: Final = 1e-12
 _SCALES: Final = ("probability", "logit")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RaterOptions:
+class RaterOptions(Struct, frozen=True, kw_only=True):
     """What the columns are called and how they are read.
 
     `probs` are patterns of class probabilities, one a predictor, or of logits (`scale`); `counts` is
@@ -45,8 +45,7 @@ class RaterOptions:
     unlabelled: str = "error"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RaterRows:
+class RaterRows(Struct, frozen=True, kw_only=True):
     """Rows with class probabilities and votes, at least one a row: rows x classes.
 
     `predictions` has probabilities that sum to 1, or logits, for each pattern; `remarks` say what was

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps
 from calibkit.expressions.program import Floats, Function, Inverse, Program, Scores
@@ -12,8 +13,7 @@ from calibkit.models.model import Column
 from calibkit_kernels.maps import LEAST
 
 
-@dataclass(frozen=True)
-class Maker:
+class Maker(Struct, frozen=True):
     """Writes the map of a method; its parameters depend on the segment.
 
     It has the score as the map takes it, and its column; the map of each segment, the last one that of

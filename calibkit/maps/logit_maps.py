@@ -10,12 +10,13 @@ The rows of a fit are arrays in one order, in memory or mapped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.patterns import match_columns, odd_length
@@ -64,8 +65,7 @@ FOLDS: Final = 3
 _MOST_CLASSES: Final = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredRows:
+class StoredRows(Struct, frozen=True, kw_only=True, dict=True):
     """Rows of one predictor for a fit, in an order that depends on nothing but the rows."""
 
     #: Rows x classes: probabilities or logits, as `scale` says, and votes; rows x further columns.
@@ -244,8 +244,7 @@ def _hashes(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     return np.concatenate([row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows])
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogitMap:
+class LogitMap(Struct, frozen=True, kw_only=True):
     """A fitted map z = softmax(W u + b) of logits u.
 
     `weights` are classes x classes, a diagonal as one number a class, or one number for a temperature;
@@ -354,8 +353,7 @@ class Likelihood(NamedTuple):
     products: Floats
 
 
-@dataclass(frozen=True)
-class VotedLogits:
+class VotedLogits(Struct, frozen=True):
     """Rows x classes of logits and votes, and which rows count (None: all)."""
 
     logits: Floats

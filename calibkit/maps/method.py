@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
@@ -31,8 +32,7 @@ Float64s = NDArray[np.float64]
 Writer = Callable[..., object]
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Struct, frozen=True, dict=True):
     """What a map is fitted on: distinct scores, from high to low, in the dtype of the input.
 
     `count` and `positive` are the rows and positive rows of each in units of weight; `scale` is
@@ -135,8 +135,7 @@ def _merged(own: Tally | Points, scale: str) -> Points:
     return Points(own.score[starts], count, positive, own.unit, scale)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a method found: the fields of its map, and what the user should be told, if anything.
 
     Lists of numbers may be arrays.
@@ -146,8 +145,7 @@ class Found:
     warning: str | None = None
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(Struct, frozen=True):
     """One method of calibration."""
 
     #: Takes points, options and the points of each part, if rows are dealt to parts; returns what

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from calibkit.errors import DataError
 from calibkit.maps import lines, steps
@@ -194,8 +194,7 @@ def first_good(table: Sequence[Candidate], measure: str) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class HeldOut:
+class HeldOut(Struct, frozen=True, dict=True):
     """The losses of a map on each point of each fold, fitted on the other folds.
 
     They have two rows, of a positive and of a negative row, as has what these weigh at each point; or

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Grid, grid_levels
@@ -25,8 +25,7 @@ Floats = NDArray[Any]
 Edges = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """The cell of each row, level by level: ``cell = level * columns + column``."""
 
     cell: NDArray[np.uint16]

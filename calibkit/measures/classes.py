@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import sqrt
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from calibkit.measures.reliability import SCHEMA
@@ -50,8 +51,7 @@ _OF_TWO_VOTES: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """A predictor beside the votes that judge it."""
 
     probabilities: Floats  # rows x classes: the prediction, of an ensemble the mean of its members
@@ -67,14 +67,13 @@ class Judged:
 
     def rows(self, kept: NDArray[np.int64]) -> Judged:
         """Return some of the rows."""
-        taken: dict[str, Any] = {
-            name: own[kept] for name, own in vars(self).items() if isinstance(own, np.ndarray)
-        }
-        return replace(self, **taken)
+        fields = asdict(self).items()
+        return replace(
+            self, **{name: own[kept] for name, own in fields if isinstance(own, np.ndarray)}
+        )
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Metrics of one predictor on some rows."""
 
     judged: Judged  # the predictor
@@ -83,9 +82,9 @@ class Measured:
     values: dict[str, float | int | None]
     #: For metrics with an interval: by how much each row moves the metric, times the number of rows
     #: it uses; NaN in rows that it does not use.
-    influence: dict[str, Floats] = field(default_factory=dict)
+    influence: dict[str, Floats] = {}
     #: Metrics that are the square root of another: the interval is that of the square.
-    roots: dict[str, str] = field(default_factory=dict)
+    roots: dict[str, str] = {}
 
     def put(
         self, name: str, each: Floats | None, moves: Floats | None, *, mean: bool = False
@@ -332,8 +331,7 @@ def vote_rows(
     return pl.DataFrame(found, schema=SCHEMA, orient="row")
 
 
-@dataclass(frozen=True)
-class Classes:
+class Classes(Struct, frozen=True):
     """One predictor in one slice."""
 
     #: The largest probability of each row, and whether its class is the label (of equal
@@ -361,8 +359,7 @@ def classes_of(
     )
 
 
-@dataclass(frozen=True)
-class ClassMetric:
+class ClassMetric(Struct, frozen=True):
     """A metric of class probabilities: the metric `score` of some of their views.
 
     `of`: ``top`` or ``chosen``, whose intervals serve, or ``each``, of which it is the mean or the sum.

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit, in_units
@@ -38,8 +38,7 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import Settings, stem
 
 
-@dataclass(frozen=True, kw_only=True)
-class Confusion:
+class Confusion(Struct, frozen=True, kw_only=True):
     """Decisions against labels in one slice."""
 
     name: str
@@ -47,7 +46,7 @@ class Confusion:
     cells: Cells  # rows, in units of weight; 0 / 0 is NaN
     sample: Sample  # the rows; `Sample.score` is the decision, 0 or 1
     unit: Unit = ROW  # what one unit is worth
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = Settings()
 
 
 def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Confusion:
@@ -176,8 +175,7 @@ SCHEMA: Final = pl.Schema({"threshold": pl.Float64, "model": pl.String, **_NUMBE
 _REPLICATES: Final = 1_000
 
 
-@dataclass(frozen=True)
-class Worth:
+class Worth(Struct, frozen=True):
     """What rows are worth at each threshold: flagged positives, flagged negatives, missed positives."""
 
     hit: Floats
@@ -190,8 +188,7 @@ NET_BENEFIT: Final = Worth(np.ones(THRESHOLDS.size), -_ODDS, np.zeros(THRESHOLDS
 COST: Final = Worth(np.zeros(THRESHOLDS.size), THRESHOLDS, 1.0 - THRESHOLDS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flagged:
+class Flagged(Struct, frozen=True, kw_only=True):
     """The rows of a model by cell: a row of cell k is flagged at each of the first k thresholds."""
 
     name: str  # what the model is called

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.measures.result import Interval
@@ -144,8 +144,7 @@ def class_contributions(cells: Sequence[float], sample: Sample) -> Float64s:
     return found
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """How far an interval reaches: by its confidence and the number of independent units.
 
     `units` None is so many that the normal law holds; with few groups Student's is wider.
@@ -170,8 +169,7 @@ class Level:
         return z + first / free + second / free**2 + third / free**3
 
 
-@dataclass(frozen=True, kw_only=True)
-class IntervalOptions:
+class IntervalOptions(Struct, frozen=True, kw_only=True):
     """What intervals are wanted: their confidence, and how replicates are drawn.
 
     Neither the number of threads nor the order of replicates shows in a result.

@@ -13,13 +13,13 @@ kernel smoothing, 2023, section 3).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.measures import views
@@ -109,8 +109,7 @@ def score_sum(view: View) -> float | None:
     return float(added(sums)[2])
 
 
-@dataclass(frozen=True)
-class Bins:
+class Bins(Struct, frozen=True):
     """Rows in bins of probability, from the lowest; together all rows."""
 
     low: Floats  # where each begins and ends: bin j is ``[low[j], high[j])``, the last closed

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
@@ -58,8 +58,7 @@ _MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
 Statistic = Callable[[Floats], Sequence[float]]
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """A metric on the cells themselves, and its mean and standard deviation over the replicates."""
 
     own: float
@@ -254,8 +253,7 @@ class _Smooth:
         return found
 
 
-@dataclass(frozen=True)
-class Units:
+class Units(Struct, frozen=True):
     """What is drawn together: records of rows, each in the unit it belongs to."""
 
     mean: Floats  # how often each unit is drawn in the mean

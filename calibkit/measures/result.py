@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from calibkit.models.model import Range, Shown, decode_as
 
@@ -19,14 +19,14 @@ Number = int | float | None
 Values = dict[str, dict[str, dict[str, Number]]]
 
 
-class Interval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Interval(Struct, frozen=True, forbid_unknown_fields=True):
     """A confidence interval; null ends where there is none."""
 
     low: float | None
     high: float | None
 
 
-class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Difference(Struct, frozen=True, forbid_unknown_fields=True):
     """How much larger a metric is for one score than for the baseline, with its interval."""
 
     value: float | None
@@ -34,7 +34,7 @@ class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: float | None = None
 
 
-class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Coarse(Struct, frozen=True, forbid_unknown_fields=True):
     """How coarse the scores were that metrics come from, and within what some of them lie for sure.
 
     Attributes
@@ -50,8 +50,7 @@ class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ranges: dict[str, dict[str, dict[str, Range]]]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One number; a difference has the part ``delta``, as in gate expressions."""
 
     score: str
@@ -73,7 +72,7 @@ class Line:
         return f"{self.metric}.{self.part}" if self.part else self.metric
 
 
-class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Metrics(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
     """What one evaluation found.
 
     Attributes

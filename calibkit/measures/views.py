@@ -9,12 +9,13 @@ To add one: the kernel, the function in the file of its family, and its line in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import accumulate
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit
@@ -31,8 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """The rows behind a view, in row order."""
 
     score: Floats  # float32 or float64 as read (logits and raw scores as they are); no NaN, no -0.0
@@ -51,12 +51,11 @@ class Sample:
 
     def rows_of(self, kept: NDArray[Any]) -> Sample:
         """Return some of the rows, by a mask or by their numbers."""
-        columns = {name: own for name, own in vars(self).items() if own is not None}
+        columns = {name: own for name, own in asdict(self).items() if own is not None}
         return Sample(**{name: own[kept] for name, own in columns.items()})
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True, dict=True):
     """One score in one slice."""
 
     #: The score and the slice, such as ``all`` or ``top:0.1``.
@@ -69,12 +68,11 @@ class View:
     #: The rows.  Two scores of one slice have the same rows in the same order.
     sample: Sample
     unit: Unit = ROW  # what one unit of `count` is worth
-    settings: Settings = field(default_factory=Settings)  # the options that shape metrics
+    settings: Settings = Settings()  # the options that shape metrics
     #: The share of positives among *all* rows, what `lift` compares with; None if there are none.
     base_rate: float | None = None
     #: The same slice under the baseline score, what `log_loss_reduction` compares with.
     baseline: View | None = None
-    memory: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
     @property
     def total(self) -> int:
@@ -90,6 +88,11 @@ class View:
     def negatives(self) -> int:
         """All negative rows, in units."""
         return self.total - self.positives
+
+    @cached_property
+    def memory(self) -> dict[tuple[Any, ...], Any]:
+        """What `once` has computed."""
+        return {}
 
     @cached_property
     def blocks(self) -> list[slice]:
@@ -170,8 +173,7 @@ How = Literal["delong", "influence", "wilson", "bootstrap"]
 Scale = Literal["identity", "log", "log1p", "logit"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(Struct, frozen=True, kw_only=True):
     """A metric of one score."""
 
     #: What computes it from a view; from a view and a bound where there are `bounds`.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
@@ -44,8 +44,7 @@ def footer(makers: Mapping[str, str]) -> dict[str, str]:
     return {KEY: canonical_text(dict(makers))} if makers else {}
 
 
-@dataclass(frozen=True)
-class Makers:
+class Makers(Struct, frozen=True):
     """Who made the columns of a source: of each of its files the path, and the hash of each column."""
 
     files: list[tuple[str, dict[str, str]]]
@@ -94,10 +93,10 @@ def record_makers(model: Model, source: Source, said: Mapping[str, str] | None =
 def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> None:
     """Write into a model which models made its columns, by their roles, and unusual text."""
     if model.provenance is not None and text is not None:
-        model.provenance = msgspec.structs.replace(model.provenance, text=text.unusual)
+        model.provenance = replace(model.provenance, text=text.unusual)
     for role, maker in makers.items():
         if role in model.columns:
-            model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
+            model.columns[role] = replace(model.columns[role], made_by=maker)
 
 
 def makers_in(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 #: Control characters but line feed and tab, and those that turn the direction of what follows.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table."""
 
     header: Sequence[str]
@@ -20,14 +20,13 @@ class Table:
     codes: tuple[int, ...] = ()  # columns of names as typed, which HTML shows as code
 
 
-@dataclass
-class Page:
+class Page(Struct):
     """What a view says of a result, in its order."""
 
     short: bool = False  # only as much as one screen has room for, `width` characters wide
     everything: bool = False  # all there is, in tables too that are cut elsewhere
     width: int = 80
-    parts: list[str | Table] = field(default_factory=list)  # empty lines part paragraphs
+    parts: list[str | Table] = []  # empty lines part paragraphs
 
     def say(self, *lines: str) -> None:
         """Add lines."""

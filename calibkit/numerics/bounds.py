@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+
+from msgspec import Struct
 
 from calibkit.errors import UsageError
 
@@ -19,8 +20,7 @@ MOST_DIGITS = 9
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """A decimal number ``numerator / denominator`` in lowest terms, both at most 10**9.
 
     `text` is its shortest decimal form: the same for ``0.9``, ``.90`` and ``9e-1``.

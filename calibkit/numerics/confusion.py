@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
@@ -27,8 +28,7 @@ _MOST = 10**9
 _STEP = 1e-20
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """Counts of a confusion matrix: whole numbers of one, or arrays of floats of several.
 
     `empty` is what 0 / 0 is: 0 where the best of several is sought, NaN where one is reported.
@@ -97,8 +97,7 @@ def _kappa(c: Cells) -> Any:
     return c.ratio(agree - chance, 1 - chance)
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """A share of rows: the cells above and below the line, and what a measure makes of the share."""
 
     above: str
@@ -106,8 +105,7 @@ class Share:
     value: Callable[[float], float] = float
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfusionMeasure:
+class ConfusionMeasure(Struct, frozen=True, kw_only=True):
     """A measure of a confusion matrix."""
 
     meaning: str  # what it says, in a sentence for readers who do not know its name

@@ -13,9 +13,9 @@ minimal algorithm for the multiple-choice knapsack problem, 1995).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit_kernels import knapsack as kernels
@@ -27,8 +27,7 @@ Floats = NDArray[np.float64]
 STATE_CAP = 4_000_000
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """Which choices are of interest: ``low <= rows * selected + hits * true_positives <= high``."""
 
     rows: float
@@ -37,8 +36,7 @@ class Window:
     high: float
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Struct, frozen=True):
     """The Pareto-optimal choices within a budget of loss, by falling true positives."""
 
     selected: Int64s

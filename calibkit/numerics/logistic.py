@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.numerics.solve import Sums, newton
@@ -34,8 +35,7 @@ _MANY: Final = 100_000
 _FEW: Final = 10_000
 
 
-@dataclass(frozen=True)
-class Logistic:
+class Logistic(Struct, frozen=True):
     """A fitted logistic regression."""
 
     slopes: tuple[float, ...]  # the factor of each feature, in the feature's own unit
@@ -45,8 +45,7 @@ class Logistic:
     iterations: int  # how many Newton steps were taken
 
 
-@dataclass(frozen=True)
-class RisingSpline:
+class RisingSpline(Struct, frozen=True):
     """A fitted spline."""
 
     #: `knots, logits, slopes`: where the slope bends, and the logit and its slope there.

@@ -6,10 +6,10 @@ The loop of Newton's method is `calibkit_kernels.newton`, which the leaves of tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit_kernels import newton as kernels
@@ -37,8 +37,7 @@ _MOST_STEPS = 1000
 _ROUNDING = 1e-14
 
 
-@dataclass(frozen=True)
-class Minimum:
+class Minimum(Struct, frozen=True):
     """Where a minimisation ended: the best point, and the function there."""
 
     point: Floats

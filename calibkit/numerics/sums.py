@@ -13,11 +13,11 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range
@@ -39,8 +39,7 @@ _MOST_ADDED = 1 << 30
 NO_FACTORS = np.empty(0, np.int64)
 
 
-@dataclass
-class ExactSum:
+class ExactSum(Struct):
     """A sum of float64 values and of products of two, without any rounding.
 
     Adding is commutative and associative to the last bit: the sum of the whole is the merged sum

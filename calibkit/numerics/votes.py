@@ -7,11 +7,11 @@ machine predictions in medical domain", sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit_kernels.classes import UNITS_PER_ONE, add_bin_sums
@@ -26,8 +26,7 @@ BINS = 15
 _BLOCK_CELLS = 2**18
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(Struct, frozen=True):
     """Predicted probabilities of events, beside the shares of raters for whom they happened."""
 
     #: `prediction, label`: rows x targets.
@@ -59,8 +58,7 @@ def _blocks(matrix: NDArray[Any]) -> Iterator[slice]:
         yield slice(start, start + rows)
 
 
-@dataclass(frozen=True)
-class BinSums:
+class BinSums(Struct, frozen=True):
     """Exact sums of targets by bin; every attribute is targets x bins, of Python integers.
 
     The sums are in units of 2^-60.
@@ -148,8 +146,7 @@ def disagreement_targets(phi: Floats, counts: Counts) -> Targets:
     return Targets(phi, disagreement_shares(counts), np.zeros_like(phi))
 
 
-@dataclass(frozen=True)
-class Losses:
+class Losses(Struct, frozen=True):
     """The losses of each target, one number a target; sums over classes are sums over targets.
 
     Attributes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from msgspec.structs import replace
 
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -350,7 +352,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     @property
     def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read; several uncertainties stand beside."""
-        alone = replace(self, uncertainty=None) if self.several else self
+        alone = dataclasses.replace(self, uncertainty=None) if self.several else self
         return alone.part(shared.ColumnOptions)
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options import shared
@@ -57,8 +59,7 @@ def one_pattern(probs: Names | None) -> str:
     return patterns[0]
 
 
-@dataclass(frozen=True)
-class ScoreMethod:
+class ScoreMethod(Struct, frozen=True):
     """What is known of a method that maps scores before it is loaded."""
 
     step: str  # what a fit does, in words

@@ -7,8 +7,9 @@ To add a metric: its function in `calibkit.measures` (of decisions: its entry in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from calibkit.errors import UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -113,8 +114,7 @@ def meaning(metric: str) -> str:
     return MEANINGS.get(stem(metric), "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """The options that shape metrics."""
 
     scale: str = "probability"  # or ``logit``, ``raw``
@@ -129,8 +129,7 @@ class Settings:
     threads: int = 1  # that may work; no result depends on it
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """A share of the rows, and how it was typed."""
 
     text: str

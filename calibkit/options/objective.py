@@ -6,7 +6,9 @@ With the totals of the rows it becomes a goal: `calibkit.methods.boundary.solver
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.errors import UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
@@ -26,16 +28,14 @@ _SIGNS = {"precision": ">=", "recall": ">=", "fpr": "<=", "capacity": "<="}
 GAPS = ("recall", "fpr")
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """How far a measure of segments, ``recall`` or ``fpr``, may lie apart."""
 
     measure: str
     most: Bound
 
 
-@dataclass(frozen=True)
-class Review:
+class Review(Struct, frozen=True):
     """Three-way decisions: precision binds what is blocked, recall that with what is reviewed."""
 
     #: The bounds, two of them or all; a capacity below 1 is a share of the rows.
@@ -82,8 +82,7 @@ class Review:
         return f"block, review or pass with {bounds}"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """What to reach: a figure within a bound, or the best value of a measure."""
 
     option: str  # one of `OPTIONS`, or `REVIEW`

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from inspect import get_annotations
+from dataclasses import MISSING, Field, dataclass, field, fields
+from inspect import get_annotations, signature
 from math import inf
 from numbers import Integral, Real
 from typing import (
@@ -19,6 +20,9 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -41,8 +45,7 @@ ROLES: Final = (
 _FOUND: Final[dict[Any, tuple[Option, ...]]] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Option:
+class Option(Struct, frozen=True, kw_only=True):
     """One option of a class: what `option` says of it, and what its field adds."""
 
     help: str  # what it does, in one or two sentences
@@ -157,9 +160,8 @@ class Options:
         """Refuse values that contradict each other; a subclass says which."""
 
     def part(self, kind: type[T], **others: Any) -> T:
-        """Return what another dataclass has too, in that class, but for some others."""
-        own: Any = kind
-        names = [field.name for field in fields(own) if hasattr(self, field.name)]
+        """Return what another class takes too, as one of that, but for some others."""
+        names = [name for name in signature(kind).parameters if hasattr(self, name)]
         return kind(**{name: getattr(self, name) for name in names} | others)
 
     def given(self) -> dict[str, Any]:
@@ -221,10 +223,8 @@ def plain(options: Any, *done: str) -> dict[str, Any]:
 
     A shard is `done` with some, and with the number of threads.
     """
-    import msgspec
-
-    left = replace(options, threads=None, **dict.fromkeys(done))
-    found: dict[str, Any] = msgspec.to_builtins(left.given())
+    left = dataclasses.replace(options, threads=None, **dict.fromkeys(done))
+    found: dict[str, Any] = to_builtins(left.given())
     return found
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
+
+from msgspec import Struct
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -40,8 +42,7 @@ LEAST, MOST = 2.5, 40.0
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """How a picture looks."""
 
     width: float | None = None  # in inches; None: what suits the kind

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import fit_grid
@@ -351,8 +352,7 @@ def gain_points(source: Source, options: RecallGainOptions) -> Points:
     return Points.of("recall-gain", frame, rows, rows=judged_on, interval=per_cent(confidence))
 
 
-@dataclass(frozen=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """A boundary on rows that it was not fitted on."""
 
     precision: float | None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
@@ -87,7 +88,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
     """
     _check_lines(options)
     spec, kind = options.judged, options.KIND
-    plain = replace(spec, decision=None, threshold=None, metrics=("count",))
+    plain = dataclasses.replace(spec, decision=None, threshold=None, metrics=("count",))
     rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
@@ -163,17 +164,21 @@ def visible(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
 
 def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
-    base = replace(spec, metrics=_RATES)
-    alone, spread = replace(base, threshold=None), options.uncertainty
+    base = dataclasses.replace(spec, metrics=_RATES)
+    alone, spread = dataclasses.replace(base, threshold=None), options.uncertainty
     wanted = [
-        (name, BOUNDARY, replace(alone, boundary=model, decision=None, uncertainty=spread))
+        (
+            name,
+            BOUNDARY,
+            dataclasses.replace(alone, boundary=model, decision=None, uncertainty=spread),
+        )
         for name, model in options.boundaries
     ]
     if base.decision is not None:
         wanted.append((base.decision, base.decision, alone))
     found: list[dict[str, Any]] = []
     if base.thresholds:
-        judged = evaluate(replace(base, decision=None), source).metrics
+        judged = evaluate(dataclasses.replace(base, decision=None), source).metrics
         for name, value in base.thresholds.items():
             values = style.with_ends(judged, name, ALL, _BOUNDED)
             found.append({"name": name, "curve": "decisions", "threshold": value, **values})
@@ -249,11 +254,13 @@ def worth_points(source: Source, options: CurveOptions) -> Points:
     _check_lines(options)
     kind, spec = options.KIND, options.judged
     refuse(spec, f"a {kind.replace('-', ' ')}")
-    base = replace(spec, metrics=("count",))
+    base = dataclasses.replace(spec, metrics=("count",))
     rows = read_evaluate_rows(base, source)
     found = []
     for name, model in options.boundaries:
-        own = replace(base, boundary=model, decision=None, uncertainty=options.uncertainty)
+        own = dataclasses.replace(
+            base, boundary=model, decision=None, uncertainty=options.uncertainty
+        )
         judged: Flagged = models_of(own, read_evaluate_rows(own, source))[0]
         found.append(replace(judged, name=name))
     found += models_of(base, rows)
@@ -296,7 +303,7 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
     A score is sure of a row by max(p, 1 - p), and says positive where p >= 1/2.
     """
     style.check_lines(options.names, "scores", "--score")
-    spec = replace(options.judged, metrics=("count",))
+    spec = dataclasses.replace(options.judged, metrics=("count",))
     refuse(spec, "a risk-coverage curve")
     rows = read_evaluate_rows(spec, source)
     table = pl.concat([pl.DataFrame(schema=_RISKS), *map(_risks, _views(rows, spec))])

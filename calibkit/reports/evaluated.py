@@ -6,14 +6,15 @@ the same findings.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
@@ -311,9 +312,10 @@ def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None
     own: dict[str, Any] = dict.fromkeys(("by", "grid", "groups")) | {"top": (), "intervals": False}
     own |= {"weight": column.name, "weight_kind": "sampling", "metrics": ("tp", "fp", "fn")}
     try:
-        values = evaluate(replace(options, **own), source).metrics.metrics[BOUNDARY][ALL]
+        judged = evaluate(dataclasses.replace(options, **own), source).metrics
     except CalibkitError as error:  # a value is missing or negative
         return [f"{column.name} is not summed: {error}"]
+    values = judged.metrics[BOUNDARY][ALL]
     found, wrong, missed = (float(values[name] or 0.0) for name in ("tp", "fp", "fn"))
     share = f" ({hundredths(found / (found + missed))} %)" if found + missed else ""
     return [

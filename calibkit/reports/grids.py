@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from calibkit.bins.binning import check_bins, fit_grid, grid_frame, is_grid_table, read_grid_table
@@ -38,8 +38,7 @@ _ROLES = ("score", "uncertainty")
 LEAST_ROWS = 25
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridCells:
+class GridCells(Struct, frozen=True, kw_only=True):
     """A grid as the table of its cells."""
 
     frame: pl.DataFrame  # as `calibkit.bins.binning.grid_frame`

@@ -10,10 +10,11 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from calibkit.models.page import Page, Table
 from calibkit.models.page import cell_text as plain_text
@@ -39,8 +40,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """A value with its interval: a table shows them in one cell."""
 
     value: float | None

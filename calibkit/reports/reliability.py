@@ -7,11 +7,12 @@ predictions in medical domain", figure 2 (b).
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.errors import DataError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
@@ -32,7 +33,7 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
     votes that of `calibkit.measures.classes.vote_rows` with ``classes``.
     """
     votes = options.counts is not None
-    spec = replace(options.judged, metrics=("rows_used" if votes else "count",))
+    spec = dataclasses.replace(options.judged, metrics=("rows_used" if votes else "count",))
     return of_evaluated(evaluate(spec, source, curves="classes" if votes else True), spec)
 
 
@@ -42,10 +43,10 @@ def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
     The table is that of `calibkit.measures.reliability.vote_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
     """
-    spec = replace(options.judged, metrics=("rows_two_raters",))
+    spec = dataclasses.replace(options.judged, metrics=("rows_two_raters",))
     found = evaluate(spec, source, curves=True)
     if options.alpha0 and found.curves is not None:
-        plain = evaluate(replace(spec, alpha0=None), source, curves=True)
+        plain = evaluate(dataclasses.replace(spec, alpha0=None), source, curves=True)
         assert plain.curves is not None  # the same rows have some
         strong = found.curves.with_columns(pl.col("score") + " with alpha0")
         found = replace(found, curves=pl.concat([strong, plain.curves]))

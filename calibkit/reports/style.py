@@ -16,13 +16,13 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import ArrayLike
 
 from calibkit.errors import DataError, UsageError
@@ -375,14 +375,13 @@ class AxesSheet(Sheet):
 MOST_LINES = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Points:
+class Points(Struct, frozen=True, kw_only=True):
     """What a picture shows."""
 
     kind: str  # a key of `calibkit.options.plot.KINDS`
     table: pl.DataFrame  # every number that is drawn
     #: What titles, axes and legends say besides, such as the name of a score.
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()  # what the user has to be told
     notes: tuple[str, ...] = ()  # what a summary should say
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 #: After so many kernels that it had to compile, a command lets others help; together at most so many.
 TELLING, MOST_PROCESSES = 3, 4
@@ -17,8 +18,7 @@ _hear: Callable[[int], None] | None = None
 _sharing: list[Any] = []
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """What was done about kernels; one is counted for each combination of types that it takes.
 
     Of all `kernels` some were `compiled` now, the others were found; the next process finds those

@@ -26,13 +26,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit, whole_units
@@ -76,7 +75,7 @@ _CUT_BITS: Final = 20
 _MOST_CUT: Final = 2**22
 
 
-class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Role(Struct, frozen=True, forbid_unknown_fields=True):
     """A column of counted rows, and how it may be cut: as `SCORE` or `SPREAD`, or (empty) not at all.
 
     A probability is resolved like log-odds.
@@ -134,8 +133,7 @@ class UnitError(Exception):
     """Weights that are no whole numbers of the unit that they are counted in."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True, dict=True):
     """A scale of cells that keeps some bits after the exponent where cells are fine.
 
     Probabilities, in [0, 1], are resolved like log-odds.
@@ -270,7 +268,7 @@ class NoRoomError(Exception):
     """The distinct rows have no room as they are."""
 
 
-class Room(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Room(Struct, frozen=True, forbid_unknown_fields=True):
     """How many distinct rows there is room for, and how many cells of a dense table."""
 
     most: int
@@ -283,8 +281,7 @@ class Room(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(memory.entries, cells)
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Struct, frozen=True, dict=True):
     """Counted rows.
 
     The frames have the columns of the roles of all rows, in any order, and `COUNT` (int64) beside them

@@ -17,6 +17,7 @@ from typing import IO, Any, ClassVar, Final
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from calibkit.columns.rows import NothingLeft
 from calibkit.files.explain import reading
@@ -57,8 +58,7 @@ _TRAIN: Final = "train "
 _BATCH: Final = 2**14
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What is read of an input: which columns, and what refuses values that the fit cannot use."""
 
     source: Source
@@ -109,7 +109,7 @@ def _plain(name: str, kind: pl.DataType) -> pl.Expr:
     return column.alias(name)
 
 
-class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Train(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Training rows, which all shards have to have in common."""
 
     columns: tuple[str, ...]
@@ -119,7 +119,7 @@ class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     files: tuple[str, ...]
 
 
-class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Options(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The options of every such state; `problem` are the command's own, `makers` of its columns."""
 
     problem: dict[str, Any]
@@ -128,14 +128,13 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     train: _Train | None
 
 
-class _Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Payload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Whether numbers were read from text, so that other shards may hold them in another type."""
 
     text: bool
 
 
-@dataclass(frozen=True)
-class StateFile:
+class StateFile(Struct, frozen=True):
     """A file with rows: what its own header says, where it is, and what messages call it."""
 
     header: Header

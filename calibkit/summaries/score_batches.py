@@ -7,11 +7,12 @@ be fitted, each of them standing for all rows that are equal to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
@@ -59,8 +60,7 @@ from calibkit.summaries.states import Shard, State, files_named
 DEALING: Final = ("groups", "time")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """How rows are read, by columns (of roles) and a reader of all or a window of them, and what for.
 
     The edges of so many uncertainty `levels`, cut by a strategy (``equal-mass`` or ``equal-width``),
@@ -76,7 +76,7 @@ class Reading:
     strategy: str = "equal-mass"
     edges: tuple[float, ...] = ()
     needs_each: str | None = None
-    others: Mapping[str, bool] = field(default_factory=dict)
+    others: Mapping[str, bool] = {}
     threads: int = 1
 
 
@@ -191,8 +191,7 @@ def level_edges(
     return np.unique([*np.concatenate(edges), low]).tolist(), error
 
 
-@dataclass
-class _Pass:
+class _Pass(Struct):
     """One pass over the rows, with uncertainties moved down to edges; see `_summarise`.
 
     Without room for rows that must stay `exactly` as they are it becomes `narrow`: uncertainties alone
@@ -208,7 +207,7 @@ class _Pass:
     narrow: bool = False
     seen: Seen | None = None
     last: ScoreRows | None = None
-    dtypes: dict[str, str] = field(default_factory=dict)
+    dtypes: dict[str, str] = {}
 
     def count(self, windows: Iterable[ScoreRows]) -> Counted:
         """Return the counted rows of all windows."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, cast
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import HASHED, ScoreRows
@@ -41,7 +42,7 @@ OTHER = "column "
 ROLES: Final = ("score", "uncertainty", "label", "weight")
 
 
-class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Seen(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is known of score rows besides the rows that are used."""
 
     rows_read: int
@@ -91,8 +92,7 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreSummary:
+class ScoreSummary(Struct, frozen=True, kw_only=True):
     """Score rows, counted."""
 
     #: The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
@@ -266,7 +266,7 @@ class Payload(Seen, frozen=True, forbid_unknown_fields=True, kw_only=True):
     room: Room
 
 
-class _Options(msgspec.Struct, frozen=True, kw_only=True):
+class _Options(Struct, frozen=True, kw_only=True):
     """The options that a summary has itself; those of the command stand beside them."""
 
     columns: dict[str, Any]

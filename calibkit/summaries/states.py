@@ -8,17 +8,19 @@ states may come from machines that nobody looks after.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.explain import reading
@@ -55,7 +57,7 @@ R_co = TypeVar("R_co", covariant=True)
 O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
 
 
-class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+class Shard(Struct, frozen=True, forbid_unknown_fields=True, order=True):
     """A part of the rows: a hash of its content, how many rows it has, and (if asked for) its files."""
 
     hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
@@ -63,7 +65,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True)
     files: tuple[str, ...] = ()
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Header(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a state says of itself: `payload` is the kind's own, `text` how text was read."""
 
     magic: str
@@ -75,7 +77,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     text: Told | None = None
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class State(ABC):
     """A state; each kind has a class of its own: see `calibkit.registry.methods.STATES`.
 
@@ -119,7 +121,7 @@ class State(ABC):
         return file.getvalue()
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class SummedState(State):
     """A state of sums, or of counts.
 
@@ -166,7 +168,7 @@ class SummedState(State):
         header, table = self.header, self.table
         if self.summary is not None:
             payload, table = self.packed()
-            header = msgspec.structs.replace(header, payload=payload)
+            header = replace(header, payload=payload)
         file.write(arrow_file(table, {KEY: canonical_text(header)}, compression))
 
 
@@ -237,8 +239,8 @@ def _interned(value: Any) -> Any:
 
 def read_so(state: State, text: Told | None, noted: Noted) -> State:
     """Return a state that says how the text of its rows was read, and what users are told of it."""
-    header = msgspec.structs.replace(state.header, text=text)
-    return replace(state, header=header, noted=noted)
+    header = replace(state.header, text=text)
+    return dataclasses.replace(state, header=header, noted=noted)
 
 
 def _merged(states: Sequence[State], shards: Sequence[Shard]) -> State:
@@ -338,8 +340,7 @@ def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Fitted(Generic[M_co]):
+class Fitted(Struct, Generic[M_co], frozen=True):
     """A fitted model, and what the user should be told.
 
     The columns of the model say which models made them, where that is known.  Warnings are told
@@ -355,8 +356,7 @@ class Fitted(Generic[M_co]):
 F = TypeVar("F", bound=Fitted[Any])
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a run would do: with the column of each role, the steps in words, after "would"."""
 
     columns: Mapping[str, str]

@@ -6,11 +6,12 @@ function of the *set* of rows, so no result depends on their order, their files 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
@@ -30,8 +31,7 @@ _NO_GAIN = np.empty(0, np.int64)
 _NO_SQUARES = np.empty((0, 2), np.int64)
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Struct, frozen=True):
     """The prefixes of each level that a boundary may choose, by falling score; counts are in units."""
 
     selected: Int64s  # strictly increasing within a level
@@ -40,7 +40,7 @@ class Points:
     offsets: Int64s  # level i has the points ``offsets[i]:ends[i]``
     ends: Int64s
     #: What the rows are worth; empty where the tally has no gains.
-    gain: Int64s = field(default_factory=lambda: _NO_GAIN)
+    gain: Int64s = _NO_GAIN
 
     @property
     def levels(self) -> int:
@@ -61,8 +61,7 @@ class Points:
         return int(self.gain[choice[choice >= 0]].sum()) if self.gain.size else 0
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(Struct, frozen=True, dict=True):
     """Distinct (score, level) pairs by falling score, then level, with counts in units of weight.
 
     The arrays are described in `calibkit_kernels.tally`.  `gain` is what the rows of each entry are
@@ -79,12 +78,12 @@ class Tally:
     positive: NDArray[Any]
     levels: int
     unit: Unit = ROW
-    part: NDArray[np.uint8] = field(default_factory=lambda: _NOT_DEALT)
-    gain: Int64s = field(default_factory=lambda: _NO_GAIN)
-    worth: Int64s = field(default_factory=lambda: _NO_GAIN)
+    part: NDArray[np.uint8] = _NOT_DEALT
+    gain: Int64s = _NO_GAIN
+    worth: Int64s = _NO_GAIN
     gain_unit: Unit = ROW
     classes: ClassWeights = AS_THEY_ARE
-    squares: Int64s = field(default_factory=lambda: _NO_SQUARES)
+    squares: Int64s = _NO_SQUARES
     square_unit: float = 1.0
 
     @cached_property

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.patterns import find_features, match_columns, natural_key
@@ -27,7 +26,7 @@ WARNING: Final = "warning"
 NOTE: Final = "note"
 
 
-class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     """One thing that was found.
 
     Attributes
@@ -59,7 +58,7 @@ def refused(level: str, check: str, message: str, error: DataError) -> Finding:
     return Finding(level, check, message, *place)
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A column that was looked at.
 
     Attributes
@@ -81,7 +80,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     high: float | None = None
 
 
-class Report(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Report(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
     """What a validation found.
 
     Attributes
@@ -164,8 +163,7 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
     return {role: columns for role, columns in found.items() if columns}
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(Struct, frozen=True):
     """A column without the rows that lack a value."""
 
     column: pl.Series

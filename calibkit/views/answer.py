@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from calibkit.numerics.bounds import score_limits
 
@@ -135,7 +136,7 @@ def rule(model: BoundaryModel) -> str:
     if model.review_thresholds:
         if model.levels > 1:
             return "Block or review rows by level."
-        reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+        reach = replace(model, score_thresholds=model.review_thresholds)
         block, review = (level_rows(one, [None])[0][-1] for one in (model, reach))
         if block == review:
             return f"Of each row: block if {block}; none needs a review."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -64,7 +65,7 @@ def _answer(model: BoundaryModel, page: Page) -> None:
             page.say("")
         if model.review_thresholds:
             header[-1:] = ["block if", "else review if"]
-            reach = msgspec.structs.replace(model, score_thresholds=model.review_thresholds)
+            reach = replace(model, score_thresholds=model.review_thresholds)
             table = [
                 [*row, also[-1]]
                 for row, also in zip(table, answer.level_rows(reach, rows), strict=True)

@@ -10,10 +10,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, TextIO
+
+from msgspec import Struct
 
 from calibkit.errors import DataError, UsageError
 from calibkit.files.formats import suffix_format
@@ -35,8 +36,7 @@ _KEPT_WHOLE = 30
 _NAMED = 3
 
 
-@dataclass
-class Console:
+class Console(Struct):
     """The voice of one command's run; made first thing, before any work."""
 
     output: str | None = None  # ``-o``: a file, ``-`` for standard output
@@ -50,10 +50,10 @@ class Console:
     output_format: str | None = None  # of a tabular result, whatever the suffix of `output`
     texts: Sequence[str] = ()  # suffixes of what a result can be written as, if more than JSON
     everything: bool = False  # on a terminal too a view prints all it has, not one screen
-    said: list[str] = field(default_factory=list, init=False)
-    per_input: bool = field(default=False, init=False)
-    _asides: list[list[str]] = field(default_factory=list, init=False)
-    _told: set[str] = field(default_factory=set, init=False)
+    said: list[str] = []
+    per_input: bool = False
+    _asides: list[list[str]] = []
+    _told: set[str] = set()
 
     def __post_init__(self) -> None:
         if self.quiet:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
+from msgspec import Struct
 
 from calibkit.errors import UsageError
 from calibkit.models.kinds import view_of
@@ -291,14 +292,13 @@ Write = Callable[["Transaction", str], None]
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """A result that is rows."""
 
     frames: Iterable[pl.DataFrame]
     added: Sequence[str]  # which of their columns the command added
     warnings: Sequence[str] = ()  # what the user should be told before they are written
-    metadata: dict[str, str] = field(default_factory=dict)  # for the footer of a Parquet file
+    metadata: dict[str, str] = {}  # for the footer of a Parquet file
 
 
 def applied(
@@ -441,8 +441,7 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
     console.wrote(f"{count.rows:,} rows{said}")
 
 
-@dataclass
-class Count:
+class Count(Struct):
     """Counts the rows of frames as they pass."""
 
     rows: int = 0

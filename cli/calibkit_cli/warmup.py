@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
+
+from msgspec.structs import asdict
 
 from calibkit.options.shared import Threaded
 from calibkit.runtime.kernels import compile_all, tell_of_compiling

@@ -6,11 +6,13 @@ their exact rates is itself evaluated.  Scores are probabilities that are wrong 
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from msgspec.structs import replace
 from pages import arguments, fill, paragraph, table
 from studies import monte_carlo
 
@@ -154,7 +156,11 @@ def threshold(population: Population) -> float:
 def true_differences(population: Population) -> dict[str, float]:
     """Return the differences from the baseline, from a million and a half rows drawn."""
     sums: dict[str, list[float]] = {name: [] for name in COMPARED}
-    big = replace(population, design="rows") if population.design == "sampling" else population
+    big = (
+        dataclasses.replace(population, design="rows")
+        if population.design == "sampling"
+        else population
+    )
     rng = np.random.default_rng(5)
     x, noise, shared = rng.normal(size=(3, 1_500_000))
     odds = big.level + 1.6 * x + big.spread * shared
@@ -178,7 +184,7 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
     taken = replace(sample, score=(sample.score >= threshold(population)).astype(np.uint8))
     confusion = confusion_of(taken, "d", "all", settings)
     found |= intervals(decisions.compute(confusion, DECISIONS), confusion, options)
-    true = truth(replace(population, rows=ROWS))
+    true = truth(dataclasses.replace(population, rows=ROWS))
     held = {}
     for name, interval in found.items():
         if interval.low is not None and interval.high is not None:
@@ -193,7 +199,7 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
         }
         for name, interval in differences(gaps, other, view, options).items():
             if interval.low is not None and interval.high is not None:
-                gap = true_differences(replace(population, rows=ROWS))[name]
+                gap = true_differences(dataclasses.replace(population, rows=ROWS))[name]
                 held[f"difference of {name}"] = inside(interval.low, interval.high, gap)
     return held
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from boundary_study import Gain, gain, mean, part
+from msgspec.structs import replace
 from pages import arguments, bullets, fill, sections, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
@@ -46,7 +48,7 @@ def _read(path: Path) -> ScoreRows:
 
 def _specification(bound: str, levels: int, **more: object) -> BoundaryOptions:
     options = BoundaryOptions(precision=bound, method="exact", uncertainty_bins=levels)
-    return replace(options, **more)  # type: ignore[arg-type]
+    return dataclasses.replace(options, **more)  # type: ignore[arg-type]
 
 
 def _judge(calib: ScoreRows, test: ScoreRows, bound: str) -> dict[int, list[Judged]]:

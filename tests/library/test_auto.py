@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
@@ -118,7 +119,7 @@ def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
     assert options["method"] == "auto"
     alone = BoundaryOptions(precision="0.7", method=found.method)
     if found.method == "exact":
-        alone = replace(alone, uncertainty_bins=found.levels)
+        alone = dataclasses.replace(alone, uncertainty_bins=found.levels)
     direct = fit_boundary(data, alone).model
     found.fit.candidates = msgspec.UNSET
     found.provenance = direct.provenance = None
@@ -173,7 +174,7 @@ def test_what_is_tried() -> None:
     assert names(replace(data, uncertainty=None)) == [("st", 1)]
     assert ("logistic", 100) not in names(data, score_bins=5)
     infinite = replace(data, score=np.where(data.score > 0.9, np.inf, data.score))
-    infinite = replace(infinite, options=replace(data.options, scale="raw"))
+    infinite = replace(infinite, options=dataclasses.replace(data.options, scale="raw"))
     assert ("logistic", 100) not in names(infinite)
     assert choose(infinite, precision="0.6").model.method in ("st", "exact")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import special, stats
 
 from calibkit.errors import UsageError

@@ -35,14 +35,15 @@ out before, unless all do.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
-import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, Levels, uncertainty_levels
@@ -84,8 +85,7 @@ G = TypeVar("G", bound=Goal)
 Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What candidates are fitted on, the best to use first, and what was seen of each."""
 
     ranked: tuple[Summary, ...]
@@ -108,7 +108,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
             model.fit.candidates = list(choice.seen)
         assert model.provenance is not None  # which names the method that was asked for
         asked = {**model.provenance.options, "method": AUTO}
-        model.provenance = msgspec.structs.replace(model.provenance, options=asked)
+        model.provenance = replace(model.provenance, options=asked)
         own = next(one for one in choice.ranked if one.planned.method.surface is None)
         return replace(fitted, summary=own)
     assert failure is not None
@@ -222,7 +222,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
     plans, refused = [], None
     for name, own in wanted:
         try:
-            plans.append(plan(replace(options.at_levels(own), method=name), data))
+            plans.append(plan(dataclasses.replace(options.at_levels(own), method=name), data))
         except UsageError as error:
             refused = error
     if refused is not None and not plans:
@@ -252,7 +252,7 @@ def _count_finely(
         places.append(np.searchsorted(levels.edges, starts, side="right").astype(np.uint16))
         tally = base.tally.coarser(places[-1], levels.count)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
-        origin = msgspec.structs.replace(base.origin, options=options)
+        origin = replace(base.origin, options=options)
         counted = replace(base, tally=tally, single=tally, levels=levels)
         summaries.append(replace(counted, planned=planned, origin=origin))
     return base, summaries, places
@@ -293,8 +293,7 @@ def _rank(judge: Judge, tried: list[Tried]) -> Choice:
     return Choice(tuple(tried[k].summary for k in order), tuple(seen))
 
 
-@dataclass(frozen=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """A candidate: what it is fitted on, and its cross-validation."""
 
     summary: Summary
@@ -473,8 +472,7 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
 # ---------------------------------------------------------------- at the bound
 
 
-@dataclass(frozen=True)
-class Margins:
+class Margins(Struct, frozen=True):
     """Where the rows of a deal lie beside the boundaries fitted without their folds."""
 
     bins: NDArray[np.int16]  # of each entry of the dealt tally; 0 and more where it is selected

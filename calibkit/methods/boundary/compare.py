@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import ScoreRows
@@ -34,8 +35,7 @@ _KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note
 _NOTES = {"st": "best single threshold", "logistic": "best cut of its surface"}
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """One method of a comparison; without a model the note says why it found none."""
 
     method: str
@@ -63,8 +63,7 @@ class Compared:
         return found
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """All methods that take the objective, those that meet the bound first."""
 
     options: BoundaryOptions

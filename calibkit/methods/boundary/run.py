@@ -5,9 +5,12 @@ What a run may do instead (certify, fit segments, compare) is loaded where it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
@@ -42,8 +45,7 @@ from calibkit.summaries.states import Plan, State, finished, options_of
 FOLLOWED: Final = ("groups", "time", "by")
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """The rows of a run (or a grid of their counts), and those that judge it, if there are any.
 
     Where they are of a state there is no `source`.
@@ -210,12 +212,12 @@ def read_test_rows(
     else:
         score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
         name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
-        columns = replace(options.columns, score=score.name, uncertainty=name)
+        columns = dataclasses.replace(options.columns, score=score.name, uncertainty=name)
         dtype = score.dtype or dtype
     fitted_on = data.source if isinstance(data, ScoreRows) else None
     dialect = Dialect() if fitted_on is None else fitted_on.dialect
     source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
-    others = list(_beside(replace(options, groups=None, time=None), source).values())
+    others = list(_beside(dataclasses.replace(options, groups=None, time=None), source).values())
     several = options.several
     rows = read_score_rows(source, columns, others=others, uncertainty=not several)
     fitted = data.cells if isinstance(data, ScoreRows) else None

@@ -7,12 +7,12 @@ it buys most.  With the bound on each segment, every segment is a fit of its own
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import replace
 from functools import partial
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, GridTable, Levels, uncertainty_levels
@@ -75,7 +75,9 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
             "out, or use --bound each."
         )
     split = split_rows(data, options)
-    alone = replace(options, by=None, bound="overall", min_group_positives=None, max_gap=None)
+    alone = dataclasses.replace(
+        options, by=None, bound="overall", min_group_positives=None, max_gap=None
+    )
     try:
         whole: BoundaryModel | None = choice.fit_rows(data, alone).model
     except InfeasibleError:
@@ -86,9 +88,11 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
         several = choice.LEVELS if options.levels is None else (options.levels,)
         single = "st" if options.max_gap is None else "exact"
-        wanted = [replace(options.at_levels(1), method=single)]
+        wanted = [dataclasses.replace(options.at_levels(1), method=single)]
         if data.uncertainty is not None and several != (1,):
-            wanted += [replace(options.at_levels(own), method="exact") for own in several]
+            wanted += [
+                dataclasses.replace(options.at_levels(own), method="exact") for own in several
+            ]
         fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in wanted]))
     elif options.auto_levels:
         fitted = choice.choose_levels(data, options, count)
@@ -99,7 +103,7 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     # Rows of no known segment are decided by the boundary of all rows.
     model = fitted.model
     rule, columns = whole.rule | {"method": model.method}, {**whole.columns, **model.columns}
-    return replace(fitted, model=msgspec.structs.replace(model, columns=columns, **rule))
+    return replace(fitted, model=replace(model, columns=columns, **rule))
 
 
 def split_rows(
@@ -165,7 +169,7 @@ def _fit_each(
     data: ScoreRows, options: BoundaryOptions, split: Stack, whole: BoundaryModel | None
 ) -> FittedBoundary:
     """Fit each segment by itself and put the boundaries side by side."""
-    alone = replace(options, by=None, bound="overall", min_group_positives=None)
+    alone = dataclasses.replace(options, by=None, bound="overall", min_group_positives=None)
     found: dict[str, FittedBoundary] = {}
     warnings: list[str] = []
     failure: InfeasibleError | None = None
@@ -234,8 +238,8 @@ def side_by_side(
     columns["by"] = Column(str(options.by))
     methods = {one.method for one in models}
     method = methods.pop() if len(methods) == 1 else AUTO
-    model = msgspec.structs.replace(model, method=method, columns=columns, groups=segments)
-    return msgspec.structs.replace(model, bound=options.bound, pooled=list(split.pooled))
+    model = replace(model, method=method, columns=columns, groups=segments)
+    return replace(model, bound=options.bound, pooled=list(split.pooled))
 
 
 # ---------------------------------------------------------------- figures of all of them
@@ -254,7 +258,7 @@ def judge_together(
     for all rows.
     """
     method = fits[0].model.method if options.method == AUTO else options.method
-    base = summarise(data, replace(options, method=method))
+    base = summarise(data, dataclasses.replace(options, method=method))
     _, goal = base.aim()
     seen = judge_rows(model, data, options.target, goal.of)
     counted = {name: getattr(seen, name) for name in parts.Figures.__struct_fields__}
@@ -273,7 +277,7 @@ def judge_together(
         certificate=None,
     )
     said = {**base.origin.options, "method": options.method}
-    model.provenance = msgspec.structs.replace(base.origin, options=said)
+    model.provenance = replace(base.origin, options=said)
     return goal
 
 

@@ -6,12 +6,14 @@ probabilities are needed all at once, see `calibkit.methods.calibrators.classes`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
@@ -97,7 +99,7 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     beside = _beside(source, options)
     rows = read_score_rows(
         source,
-        replace(columns, scale="raw") if clips else columns,
+        dataclasses.replace(columns, scale="raw") if clips else columns,
         label=_labelled(source, options),
         uncertainty=False,
         finite_scores=True,
@@ -108,7 +110,8 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
-    rows = replace(rows, score=score, options=replace(rows.options, scale=options.scale))
+    clipped = dataclasses.replace(rows.options, scale=options.scale)
+    rows = replace(rows, score=score, options=clipped)
     if not moved:
         return rows
     remark = Remark("", "score", "outside [0, 1] clipped (--out-of-range clip)", moved)
@@ -198,8 +201,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     return Fitted(model, (*rows.warnings, *warnings), (*rows.notes, *said), rows.details)
 
 
-@dataclass(frozen=True)
-class _Given:
+class _Given(Struct, frozen=True, dict=True):
     """The rows of a fit, which are counted, and dealt to parts."""
 
     rows: ScoreRows
@@ -331,7 +333,7 @@ def _by_segment(
             shared.append(name)
         else:
             figures = _figures(points, sums[-1], given.rows)
-            groups[name] = msgspec.structs.replace(made, fit=figures)
+            groups[name] = replace(made, fit=figures)
     if shared:
         named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
         count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
@@ -349,7 +351,7 @@ def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[flo
     map, and those of the scores where they are probabilities.
     """
     method, threads, score = METHODS[options.named], options.workers, points.score
-    raw = msgspec.structs.replace(one, clip=0.0)
+    raw = replace(one, clip=0.0)
     result = method.mapped(raw, score, points.scale, threads)[0]
     outputs = 0
     if one.clip > 0.0:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
@@ -47,8 +47,7 @@ _FEWEST: Final = 512
 Subsets = Callable[[int], Used]
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """When and how nodes are split: by a criterion of `calibkit_kernels.criteria`.
 
     `unit` is that of the sums, of scores and squared scores (`AUC`) or of gradients (`NEWTON`);

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
@@ -47,8 +48,7 @@ FEW_ROWS = 50_000
 _FEATURES = 3
 
 
-@dataclass
-class Steps:
+class Steps(Struct):
     """The partitions of one run in turn: a tree, and the map (a, b) of each of its nodes.
 
     `held_ends` and `losses` are, after each of them, the node of each row held out, and the loss of
@@ -57,9 +57,9 @@ class Steps:
     """
 
     score: Floats
-    parts: list[tuple[Tree, Maps]] = field(default_factory=list)
-    held_ends: list[NDArray[Any]] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
+    parts: list[tuple[Tree, Maps]] = []
+    held_ends: list[NDArray[Any]] = []
+    losses: list[float] = []
     best: int = 0
 
 

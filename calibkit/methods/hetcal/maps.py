@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.maps.method import Points, parts_of
@@ -41,8 +42,7 @@ STEPPED: Final = dict.fromkeys(
 )
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """A step function of the linear score, and its part in the average with the pooled map."""
 
     knots: Floats
@@ -50,8 +50,7 @@ class Steps:
     share: float
 
 
-@dataclass(frozen=True)
-class Maps:
+class Maps(Struct, frozen=True):
     """The maps of the leaves of one partition.
 
     `lines` are a and b of each leaf, or a, b and c of beta maps, shrunk; under step maps those of the
@@ -128,8 +127,7 @@ class Maps:
         return found
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """Partitions with their maps, and what made them; of the calibration rows probability and leaf.
 
     The leaf is that of the first partition.

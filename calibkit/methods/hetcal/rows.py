@@ -6,11 +6,12 @@ They are read twice: one pass says what the columns hold, the next one stores th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import DTypeLike, NDArray
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
@@ -59,8 +60,7 @@ MOST_ROWS: Final = 2**31
 _BLOCK = 1 << 16
 
 
-@dataclass(frozen=True)
-class Folds:
+class Folds(Struct, frozen=True, dict=True):
     """The part of each row, from 0, and how many parts are judged.
 
     `forward`: parts follow each other in time.  There is one more, the first is judged by nothing, and
@@ -102,8 +102,7 @@ class Folds:
         return np.isin(np.arange(256), parts)[self.part]
 
 
-@dataclass
-class Totals:
+class Totals(Struct):
     """What is known of all rows together, added up while they are read.
 
     `total` and `hits` are the weight of all rows and of the positive ones, in units; `clipped` is how
@@ -119,7 +118,7 @@ class Totals:
     hits: int = 0
     clipped: int = 0
     hash: int = 0
-    remarks: list[Remark] = field(default_factory=list)
+    remarks: list[Remark] = []
     weight: ExactSum = field(default_factory=ExactSum)
     top: int = -1075
     last: int = 1075
@@ -146,8 +145,7 @@ class Totals:
         return common_unit(self.rows, self.weight.fraction, self.top, self.last)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HetcalRows:
+class HetcalRows(Struct, frozen=True, kw_only=True):
     """Labelled rows with features, sorted by score and then by a hash of all that is used."""
 
     #: `score, mass`: the linear score (the logit of a probability, or the score as it is), and how
@@ -223,8 +221,7 @@ class HetcalRows:
         return self.made(lambda own: numbers[ends[own]], np.int32), int(numbers.max()) + 1
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """Rows as they were read, with their features by value."""
 
     data: ScoreRows
@@ -240,8 +237,7 @@ class Window:
         return row_hashes(used)
 
 
-@dataclass(frozen=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """How rows are read; `known` are features of other rows, whose categories and types they share."""
 
     options: HetcalOptions

@@ -7,11 +7,13 @@ does by folds of the rows that it learns from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from typing import Any, Final, Literal, Self
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import columns_beside, resolve
@@ -115,8 +117,10 @@ def state(options: HetcalOptions, source: Source) -> State:
         resolve(train, options.columns, label=True, uncertainty=False)
         train.require(names, f"{_TRAIN}: --features")
     ignored = _TRAIN if options.in_turn and options.train is not None else None
-    kept = replace(options, features=names, train=ignored)
-    grown = None if train is None else _reading(train, replace(kept, groups=None, time=None))
+    kept = dataclasses.replace(options, features=names, train=ignored)
+    grown = None
+    if train is not None:
+        grown = _reading(train, dataclasses.replace(kept, groups=None, time=None))
     rows = _reading(source, kept)
     return row_state(HetcalState, kept, makers, rows, grown)
 
@@ -166,7 +170,7 @@ def _fit(
 
     def read(part: Source, known: Features | None, prefix: str) -> HetcalRows:
         part.require(names, f"{prefix}--features")
-        asked = replace(options, groups=None, time=None) if prefix else options
+        asked = dataclasses.replace(options, groups=None, time=None) if prefix else options
         rows = read_hetcal_rows(part, asked, names, known=known, memory=memory)
         warnings.extend(f"{prefix}{remark}" for remark in rows.warnings)
         details.append(f"{prefix}{rows.count:,} rows used of {part.rows:,} read")
@@ -209,7 +213,7 @@ def fit_hetcal(
     found, after = fit_partition(rows, train, asked, folds, before)
     slope, intercept = pooled_line(after).tolist()
     if checked is not None and found.checked is not None:
-        checked = msgspec.structs.replace(checked, by_depth=found.checked.by_depth)
+        checked = replace(checked, by_depth=found.checked.by_depth)
         found = replace(found, checked=checked)
     single = asked.partition == "tree"
     files = [*rows.files, *(() if train is None else train.files)]
@@ -353,7 +357,7 @@ def choose_partition(
 def _asked(name: Name, options: HetcalOptions, train: HetcalRows | None) -> HetcalOptions | str:
     """Return the options of a candidate; in words why it is left out."""
     try:
-        asked = replace(options, partition=name, max_bins=options.bins)
+        asked = dataclasses.replace(options, partition=name, max_bins=options.bins)
     except UsageError as error:
         return str(error)
     return "--train takes no part in it" if asked.in_turn and train is not None else asked
@@ -366,8 +370,7 @@ def _together(found: list[HeldOut]) -> HeldOut:
     return HeldOut(**columns, times=1)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A fold: rows of which the others weigh nothing, their own folds, and their first map."""
 
     rows: HetcalRows

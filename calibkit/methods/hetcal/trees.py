@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.rows import RowFinder, as_single, is_text, missing_mask, numeric_column
@@ -42,8 +43,7 @@ _BLOCK: Final = 1 << 16
 _TREE_BLOCK: Final = 1 << 20
 
 
-@dataclass(frozen=True)
-class Bins:
+class Bins(Struct, frozen=True):
     """The bins of one feature; the code after the last bin is that of a missing value.
 
     `values` are those of the bins, rising (of categories their numbers); or the borders `between` bins:
@@ -132,8 +132,7 @@ def _midpoints(low: Floats, high: Floats) -> Floats:
     return np.where(middle < high, middle, low)
 
 
-@dataclass(frozen=True)
-class Features:
+class Features(Struct, frozen=True):
     """The features of some rows: what they are, and their categories in order, None for numbers.
 
     Rows are known by code: each feature has bins, and a code for each row.  Or by value, rows x
@@ -239,8 +238,7 @@ def _numbers(series: pl.Series, where: RowFinder) -> Floats:
     return numbers
 
 
-@dataclass
-class Node:
+class Node(Struct):
     """A node of a tree as it grows: the first two sums of its rows, its depth, and how they part.
 
     A leaf has the feature -1.  Values up to the cut go left (NaN: every value does), codes up to the
@@ -270,11 +268,10 @@ class Node:
         return left
 
 
-@dataclass
-class Tree:
+class Tree(Struct):
     """A grown tree; the first node is the root, a node's children stand after it."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[Node] = []
 
     def pruned(self, depth: int) -> Tree:
         """Return the tree cut off at a depth, its nodes numbered from the root, left before right."""
@@ -333,8 +330,7 @@ class Tree:
             spans[node.left], spans[node.right] = (low, low + size), (low + size, high)
 
 
-@dataclass(frozen=True)
-class Routes:
+class Routes(Struct, frozen=True):
     """A tree in arrays; see `calibkit_kernels.tree.route_rows`."""
 
     links: NDArray[np.int32]

@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.grow import Growth
@@ -194,8 +194,7 @@ class Cells:
         return self.score, places, cells, sums, lines
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """What is chosen from; one value each where the user chose."""
 
     depths: tuple[int, ...]
@@ -331,8 +330,7 @@ def _judge(
         linear[1, here] = maps[mine, 0] * score + maps[mine, 1]
 
 
-@dataclass(frozen=True)
-class _Tried:
+class _Tried(Struct, frozen=True):
     """A tree that is tried: where rows end, how often they were drawn, and part x node x 4 lines."""
 
     tree: Tree

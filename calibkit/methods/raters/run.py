@@ -8,14 +8,16 @@ al., "Diagnostic uncertainty calibration", appendix D.2.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from glob import escape
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.patterns import match_columns
@@ -89,7 +91,8 @@ class AlphaState(RowState):
 def state(options: AlphaOptions, source: Source) -> State:
     """Return the rows of a shard, with the features that patterns stand for there."""
     features = feature_names(source, options.patterns)
-    kept = replace(options, features=(features,) if isinstance(features, str) else features)
+    names = (features,) if isinstance(features, str) else features
+    kept = dataclasses.replace(options, features=names)
     return class_state(AlphaState, kept, source, _columns(options, features))
 
 
@@ -259,8 +262,7 @@ def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
     return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strength:
+class Strength(Struct, frozen=True, kw_only=True):
     """ln alpha0 = weights . features + intercept; no weights for a constant strength.
 
     `objective` is the minimised mean over rows of negative log-likelihood (without the multinomial
@@ -368,8 +370,7 @@ def standard(features: Floats) -> tuple[Floats, Floats]:
     return mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(Struct, frozen=True):
     """The mean cost of rows as a function of weights and intercept, with its gradient.
 
     Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of

@@ -6,16 +6,17 @@ The sums merge exactly.  With F the links of S members, lambda = 1 - E[var over 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from typing import Any, Final, cast
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import columns_beside
@@ -92,8 +93,7 @@ def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.
     return values if scale == "raw" else np.clip(values, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(Struct, frozen=True):
     """Sums over rows, without rounding: of parts of the rows, they merge into those of the whole."""
 
     #: How many replicates there are, and the first that enters the conditional variance.
@@ -204,7 +204,7 @@ def _spreads(links: NDArray[np.float64]) -> NDArray[np.float64]:
     return reduce(np.add, (np.square(own - mean) for own in links))
 
 
-class Members(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Members(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The replicates, first the one in service.
 
     `score_dtype` is the type of calibrated probabilities; None without any.
@@ -215,7 +215,7 @@ class Members(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     score_dtype: str | None = None
 
 
-class Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Counted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is known of rows besides their moments: how many were used and read, what was dropped.
 
     `hash` is the sum of the hashes of the rows over the columns used, each by its place; `twins` says
@@ -240,8 +240,7 @@ class Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemberSummary:
+class MemberSummary(Struct, frozen=True, kw_only=True):
     """Rows of replicate predictions, summed up.
 
     `moments` are the sums of each segment by its name, or of all rows under None; `files` and
@@ -304,7 +303,9 @@ def read_vad_rows(
     test = _summarised(source, names, options)
     if train is None:
         return test, None
-    own = replace(options, members=names, calibrated=None, calibrator=None, train_input=None)
+    own = dataclasses.replace(
+        options, members=names, calibrated=None, calibrator=None, train_input=None
+    )
     return test, _summarised(train, member_names(train, own), own)
 
 
@@ -362,7 +363,7 @@ def _summarised(source: Source, names: Sequence[str], options: VadOptions) -> Me
 
     passes = Passes(source, columns, work, None, rows=size, threads=options.workers)
     found = reduce(MemberSummary.merge, passes)
-    counted = msgspec.structs.replace(
+    counted = replace(
         found.counted,
         remarks=merge_remarks((*found.counted.remarks, *passes.remarks)),
         rows_read=found.counted.rows_read + passes.dropped,
@@ -402,7 +403,7 @@ def _summary(
     fixed, weight = used.get("fixed"), used.get("weight")
     if fixed is not None:
         predictions.append(fixed)
-        members = msgspec.structs.replace(members, score_dtype=str(fixed.dtype))
+        members = replace(members, score_dtype=str(fixed.dtype))
 
     def moments(own: NDArray[np.int64] | slice) -> Moments:
         mass = None if weight is None else weight[own]

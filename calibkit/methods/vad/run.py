@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.numerics.solve import rising_root
@@ -44,8 +44,7 @@ _RATES: Final[Floats] = np.exp2(2.0 - np.arange(19.0))
 _HIGHEST: Final = 690.0
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """A rate of the decisions on each night's rows, and what it is promised to be."""
 
     name: str  # ``precision`` or ``recall`` (at least the bound), or ``fpr`` (at most)
@@ -98,8 +97,7 @@ def night_logs(promise: Promise, cells: Cells) -> Floats | None:
     return found
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The capital against a promise over the nights."""
 
     logs: Floats  # the logarithm of the e-process after each night
@@ -164,8 +162,7 @@ def mixture(steps: Sequence[Floats | None], bets: int) -> Evidence:
     return Evidence(np.array(found), np.array(said).reshape(-1, bets), np.array(places, np.int64))
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A rate over all nights, with the ends of its confidence sequence; None of no row.
 
     `rows` is how many rows it is of, `low` and `high` hold at all times together.

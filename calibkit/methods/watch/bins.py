@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
@@ -140,8 +140,7 @@ _FIRST: Final[Floats] = np.array([10.0, 100.0, 1_000.0, 10_000.0])
 _KEPT: Final[Floats] = np.array([0.0, 0.5, 0.9, 1.0])
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """A column of the fitting rows: where bins begin, and how many of these rows each has."""
 
     edges: Floats

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import columns_beside
@@ -47,8 +47,7 @@ _UNLABELLED = ("without a label left out (--unlabelled drop)", "without a label,
 _KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """How rows are read, settled before any is.
 
     `labelled` says whether there is a column of labels, `outlines` what is watched for drift; `columns`
@@ -73,7 +72,7 @@ class Reading:
             scores=((0, 0, 0),) * (bins.BINS * self.options.calibration),
             drift=((0,) * bins.BINS,) * len(self.outlines),
         )
-        return msgspec.structs.replace(night, **counted)
+        return replace(night, **counted)
 
     def places(self, name: str | None, frame: pl.DataFrame, where: RowFinder) -> Places:
         """Return the place in time of each night of a column, 0 without one; refuse what is none."""
@@ -192,7 +191,7 @@ def _one(parts: list[Night]) -> Night:
     """Return the parts of a night as those of one shard."""
     night = parts[0].merge(*parts[1:])
     whole = Shard(merge_hashes(shard.data_hash for shard in night.shards), night.rows)
-    return msgspec.structs.replace(night, shards=(whole,))
+    return replace(night, shards=(whole,))
 
 
 def _counting(reading: Reading, frame: pl.DataFrame, remarks: list[Remark]) -> Places:

@@ -12,6 +12,7 @@ from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from calibkit.errors import ModelError
 from calibkit.files.told import Told, together
@@ -233,7 +234,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
                 known += night.seen
             else:
                 nights[len(self.nights) - 1] = self.nights[-1].merge(night)
-        return msgspec.structs.replace(self, nights=tuple(nights)), known, over
+        return replace(self, nights=tuple(nights)), known, over
 
     def _without_past(self, fresh: Sequence[Night]) -> tuple[list[Night], int]:
         """Return nights without drift on those that are over, and how many rows these had."""
@@ -244,7 +245,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             place = place_of(night.period)
             if begun is not None and (place < begun or place == begun < newest):
                 over += sum(night.drift[0])
-                night = msgspec.structs.replace(night, drift=((0,) * BINS,) * len(night.drift))
+                night = replace(night, drift=((0,) * BINS,) * len(night.drift))
             if night.seen:
                 found.append(night)
         return found, over
@@ -319,7 +320,7 @@ def merge_states(states: Sequence[tuple[str, WatchState]]) -> WatchState:
             like.append(night)
     merged = tuple(nights[place][0].merge(*nights[place][1:]) for place in sorted(nights))
     text = together((file, state.text) for file, state in states)
-    return msgspec.structs.replace(first, nights=merged, text=text)
+    return replace(first, nights=merged, text=text)
 
 
 def place_of(period: str | int) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.columns.rows import Remark
 from calibkit.errors import UsageError
@@ -69,7 +70,7 @@ HISTORY: Final = pl.Schema(
 )
 
 
-class Tested(msgspec.Struct, frozen=True, kw_only=True):
+class Tested(Struct, frozen=True, kw_only=True):
     """What became of one promise.
 
     Attributes
@@ -118,7 +119,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
         return value <= self.bound if self.name == "fpr" else value >= self.bound
 
 
-class Drifted(msgspec.Struct, frozen=True, kw_only=True):
+class Drifted(Struct, frozen=True, kw_only=True):
     """What is known of whether a column still looks as in the fitting rows.
 
     Attributes
@@ -145,7 +146,7 @@ class Drifted(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
 
-class WatchFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WatchFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of ``watch.json``; see `Watched`."""
 
     alarm: bool
@@ -159,8 +160,7 @@ class WatchFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     drift: tuple[Drifted, ...] = ()
 
 
-@dataclass(frozen=True, repr=False)
-class Watched(Shown):
+class Watched(Shown, Struct, frozen=True):
     """What a watch has found so far.
 
     Attributes
@@ -276,13 +276,13 @@ def watch(options: WatchOptions, source: Source) -> Watched:
         (night,) = nights
         known = bool(state.nights) and night.shards[0] in state.nights[-1].shards
         place = (state.last or 0) + (not known)
-        nights = (msgspec.structs.replace(night, period=place),)
+        nights = (replace(night, period=place),)
     late = options.labelled_at is not None or options.maturity is not None
     state, again, over = state.add(nights, late=late)
     if over:
         remarks = (*remarks, Remark("", "row", "of nights that are over left out of drift", over))
     text = together([(options.state, state.text), (source.parts[0].path, source.told)])
-    state = msgspec.structs.replace(state, text=text)
+    state = replace(state, text=text)
     return replace(judge(state), known=again, remarks=remarks, warnings=notes)
 
 
@@ -347,8 +347,7 @@ def _own(options: WatchOptions) -> dict[str, float]:
     return bounds
 
 
-@dataclass(frozen=True)
-class _Bet:
+class _Bet(Struct, frozen=True):
     """What is tested: the evidence against it, and its rate over some of the nights."""
 
     name: str

@@ -12,12 +12,13 @@ that the certificate says it assumes.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, uncertainty_levels
@@ -307,7 +308,7 @@ def _assembled(
     model = side_by_side(data, options, stack, found, None)
     parts = list(found.values())
     first = parts[0].model
-    plain = replace(_plain(options, first.method), by=options.by, bound=options.bound)
+    plain = dataclasses.replace(_plain(options, first.method), by=options.by, bound=options.bound)
     goal = judge_together(data, plain, model, parts, None)
     if options.bound == "overall":
         seen, met = model.fit.in_sample, []
@@ -334,7 +335,7 @@ def _assembled(
             in_sample=apart, cross_validated=None, without_limit=None, prices=[]
         )
         model.fit.bound_met &= apart <= float(gap.most)
-    model.provenance = msgspec.structs.replace(model.provenance, options=said)
+    model.provenance = replace(model.provenance, options=said)
     return FittedBoundary(model=model, warnings=(), goal=goal)
 
 
@@ -346,7 +347,7 @@ def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
     unset |= {"by": None, "bound": "overall", "min_group_positives": None, "max_gap": None}
     if method == CURVED:
         method = "exact" if options.several or options.target.review is not None else "logistic"
-    return replace(options.at_levels(None), method=method, **unset)
+    return dataclasses.replace(options.at_levels(None), method=method, **unset)
 
 
 def _fitted(
@@ -377,7 +378,7 @@ def _fitted(
     }
     said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
     said.pop("folds", None)
-    origin = msgspec.structs.replace(summary.origin, options=said)
+    origin = replace(summary.origin, options=said)
     summary = replace(summary, planned=planned, levels=shown, origin=origin)
     tally, goal = summary.aim()
     never = np.full(path.levels.count, np.nan)

@@ -7,10 +7,10 @@ of their own.  Which ones follow each other is a function of the part that fits 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.certificate.tests import Floats, Int64s
@@ -114,8 +114,7 @@ def alike(
     return found
 
 
-@dataclass(frozen=True)
-class Gaps:
+class Gaps(Struct, frozen=True, dict=True):
     """Tests that the rates of segments lie no further apart than a gap.
 
     Of every ordered pair of segments it is tested at the whole level that the rate of the one exceeds

@@ -6,11 +6,12 @@ Counts where rows are alike, else bets.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, check_bins
@@ -138,8 +139,7 @@ def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, N
     return replace(data, weight=None).only(index), index
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(Struct, frozen=True, dict=True):
     """Rows, and which of them fit; the others certify."""
 
     rows: ScoreRows
@@ -275,8 +275,7 @@ def sizes_of(rows: ScoreRows, options: BoundaryOptions) -> Sizes:
     return size
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """The path of a segment, and its rows: their places in the part that fits and in the other one."""
 
     segment: int
@@ -285,8 +284,7 @@ class Stretch:
     testing: Int64s
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True, dict=True):
     """What the rows say of one path, or of one over several segments.
 
     `stretches`: the segments; `split`, `options`: all rows, and what is certified of them; `limits`:

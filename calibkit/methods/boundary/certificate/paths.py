@@ -17,10 +17,11 @@ of the parabola at a level only the rising side is taken, and the other one made
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
@@ -49,8 +50,7 @@ _STEP = 0.005
 _DENSE = 400
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(Struct, frozen=True):
     """Boundaries from strict to lax, each selecting at least what the one before selects.
 
     `thresholds` has the shape (boundaries, levels): NaN selects nothing, -inf everything; `expected`
@@ -96,8 +96,7 @@ class Path:
         return np.cumsum(found[: self.size], axis=0)
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(Struct, frozen=True):
     """What is left of the scores at each level when rows were peeled off, and what is known of it.
 
     `lowest` has the lowest score of each level, inf where nothing is left.  Each row that is known
@@ -276,8 +275,7 @@ _BLOCK = 65_536
 TERMS = 6
 
 
-@dataclass(frozen=True)
-class CurvedSurface:
+class CurvedSurface(Struct, frozen=True):
     """A plain surface, a window of its highest values, and a surface with squares inside it.
 
     `scale` has the middle and the spread by which scores enter the squares, see `_squeezed`.

@@ -23,12 +23,12 @@ P. Bauer, "Multiple testing in clinical trials", Statistics in Medicine 10 (1991
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log, sqrt
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.numerics.bounds import Bound
@@ -80,8 +80,7 @@ class Test(Protocol):
         """Return whether the violation of the bound is rejected for a boundary."""
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """A figure (``precision``, ``recall``, ``fpr``, ``capacity``) that is certified against a bound."""
 
     name: str
@@ -131,8 +130,7 @@ class Quantity:
         return float(tail(hits, trials, float(self.bound), rest))
 
 
-@dataclass(frozen=True)
-class Binomials:
+class Binomials(Struct, frozen=True, dict=True):
     """Exact binomial tests of one figure.
 
     Hits and trials of each boundary are those that the fitting part lets one expect, and those that
@@ -173,8 +171,7 @@ class Binomials:
         return self.quantity.p_value(hits, trials) <= level
 
 
-@dataclass(frozen=True)
-class TwoBinomials:
+class TwoBinomials(Struct, frozen=True, dict=True):
     """Tests of a figure at another base rate: ``a recall + b false positive rate >= c``.
 
     Given the numbers of positive and of negative rows, the selected ones of either class are
@@ -249,8 +246,7 @@ def at_base_rate(quantity: Quantity, base_rate: Bound) -> tuple[tuple[float, flo
 # ---------------------------------------------------------------- bets
 
 
-@dataclass(frozen=True)
-class Units:
+class Units(Struct, frozen=True):
     """What rows pay, in the order of the bets."""
 
     first: Int64s  # the first boundary of the path that selects each row
@@ -309,8 +305,7 @@ def pays(
     return -sign * amount * bound, sign * amount * (1.0 - bound)
 
 
-@dataclass(frozen=True)
-class Bets:
+class Bets(Struct, frozen=True, dict=True):
     """Tests of one figure by betting, on the units of the part that tests.
 
     `places` is how many boundaries the path has, `level` the error probability of the first tests.
@@ -359,8 +354,7 @@ class Bets:
 # ---------------------------------------------------------------- sequences
 
 
-@dataclass
-class Chain:
+class Chain(Struct, dict=True):
     """Boundaries of one path in the order of their tests: each only if the one before is rejected.
 
     A test of several bounds rejects where those of all of them do: a boundary that violates one of
@@ -372,7 +366,7 @@ class Chain:
     strict_first: bool
     selected: Floats  # how many of the rows that test each boundary selects
     place: int = -1  # the last boundary that was rejected, -1 before any
-    _next: int = field(default=0, init=False)
+    _next: int = 0
 
     @cached_property
     def margins(self) -> Floats:

@@ -8,11 +8,12 @@ model to keep, is its quantiles, the rows between them and the largest value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import CellGrid, ScoreRows
@@ -36,8 +37,7 @@ _ROWS, _RARER = 60, 10
 QUANTILES = 20
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(Struct, frozen=True):
     """What each row adds when it is selected, in units, and the columns it comes from, by role.
 
     It is the value of a positive row, times its weight, and 0 for a negative one; with costs what a

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.summaries.tally import Points, Tally
@@ -14,8 +15,7 @@ from calibkit.summaries.tally import Points, Tally
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Surface:
+class Surface(Struct, frozen=True):
     """A logistic surface: ``intercept + score s + uncertainty u + product s u``.
 
     `ranks` has the u of each level.
@@ -33,8 +33,7 @@ class Surface:
         return np.column_stack((intercept, self.score + self.product * self.ranks))
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A boundary on a tally."""
 
     #: The lowest selected score of each level: NaN where nothing is selected, -inf for always.

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
 from typing import Self
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
@@ -33,8 +34,7 @@ Floats = NDArray[np.float64]
 TIE = 1e-12
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """What all rows hold, in units of weight.
 
     `row_units` is how many units a weight of 1 has, `classes` what the classes were reweighted by,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from calibkit.bins.binning import Grid, GridTable, Levels
 from calibkit.columns.columns import ScoreRows
@@ -34,8 +34,7 @@ from calibkit.summaries.states import Fitted
 from calibkit.summaries.tally import Tally
 
 
-@dataclass(frozen=True, kw_only=True)
-class FittedBoundary(Fitted[BoundaryModel]):
+class FittedBoundary(Fitted[BoundaryModel], frozen=True, kw_only=True):
     """A fitted boundary, what the user should be told, and its folds one by one."""
 
     goal: Goal  # that of all rows, in the units of the folds
@@ -80,7 +79,7 @@ def delivered(
     if options.provenance == "none":
         model.provenance = None
     elif options.provenance == "hash" and model.provenance is not None:
-        model.provenance = msgspec.structs.replace(model.provenance, files=None)
+        model.provenance = replace(model.provenance, files=None)
     if test is not None:
         figures.judge_test(model, test, options.target, fitted.goal.of)
     return fitted
@@ -181,7 +180,7 @@ def _of_rows(
     ceiling = prefixes.solve(points, goal.alone).ceiling
     low, high = sorted((value, ceiling))
     found = replace(found, ceiling=ceiling, proven=value == ceiling)
-    return found, msgspec.structs.replace(resolution, optimum=Range(low, high))
+    return found, replace(resolution, optimum=Range(low, high))
 
 
 def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:

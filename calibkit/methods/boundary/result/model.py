@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from calibkit.errors import ModelError
 from calibkit.methods.boundary.result import parts
@@ -145,7 +146,7 @@ class BoundaryModel(Model):
 
     def with_rule(self, rule: Mapping[str, Any]) -> BoundaryModel:
         """Return a model without groups that decides by another rule; what it lacks is unset."""
-        return msgspec.structs.replace(self, **_NO_RULE | dict(rule))
+        return replace(self, **_NO_RULE | dict(rule))
 
     def _check_rule(self) -> None:
         self._check_surface()

@@ -23,10 +23,10 @@ it had no part in.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Found

@@ -8,11 +8,11 @@ uncertainty estimates to improve classifier performance, sections 4 and 5).  Ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit
@@ -29,8 +29,7 @@ from calibkit_kernels.knapsack import UNREACHABLE
 Int64s = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Frontier:
+class Frontier(Struct, frozen=True):
     """Boundaries that no other boundary beats, by rising true positives."""
 
     #: `true_positives, selected`: totals in units of weight; both rise strictly.

@@ -17,10 +17,10 @@ import heapq
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Found, found_at
@@ -91,8 +91,7 @@ class WithinGap(Goal):
         return float(np.ptp(taken[held] / whole[held])) if held.any() else None
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """What can be selected of a segment, from nothing to all of it."""
 
     selected: Int64s  # rows and positive rows of each choice, both not falling

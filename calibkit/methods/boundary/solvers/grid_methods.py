@@ -14,9 +14,8 @@ selection of at least one row meets the bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
@@ -48,8 +47,7 @@ def common_unit(counts: Int64s) -> int:
     return int(np.gcd.reduce(counts.ravel())) or 1
 
 
-@dataclass(frozen=True)
-class LevelTables:
+class LevelTables(Struct, frozen=True):
     """The largest sum of gains for every sum of costs, level by level.
 
     `gains`, `costs`: one array a level: its choices, costs non-decreasing from 0; `values`: one array
@@ -90,8 +88,7 @@ def table_size(costs: list[Int64s]) -> tuple[int, int]:
     return steps, held
 
 
-@dataclass(frozen=True)
-class LevelPrefixes:
+class LevelPrefixes(Struct, frozen=True):
     """The prefixes of each level worth choosing: no other has as many positives in fewer rows.
 
     `take`: number of bins of each prefix, from 0; `hits`, `rows`: positive rows and all rows of each

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid, GridTable, check_bins
@@ -48,8 +50,7 @@ def classes_of(target: Target, totals: Totals) -> ClassWeights:
 # ---------------------------------------------------------------- methods
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(Struct, frozen=True):
     """A way to choose one threshold in each level; one of `choose` to `surface` is how.
 
     A method that has none of them finds the optimum.
@@ -176,8 +177,7 @@ def method(name: str, objective: str, worths: str = "") -> Method:
 # ---------------------------------------------------------------- plans
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Options with everything resolved: what the fit will do."""
 
     options: BoundaryOptions
@@ -277,4 +277,4 @@ def _plan_of_grid(options: BoundaryOptions, chosen: Method, grid: Grid) -> Plan:
         raise UsageError(
             f"--order is {options.order}, but the grid's is {grid.order}; leave it out."
         )
-    return Plan(replace(options, order=grid.order), chosen, levels, score_bins)
+    return Plan(dataclasses.replace(options, order=grid.order), chosen, levels, score_bins)

@@ -31,11 +31,12 @@ to the measure of the expected counts.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem import bounded
@@ -78,8 +79,7 @@ class Blocks(NamedTuple):
         return Blocks(*(array[order] for array in self))
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """A choice of one point per level, and what is known of it."""
 
     choice: Int64s  # -1 for none

@@ -6,11 +6,12 @@ the columns as scores.  Every method and the cross-validation work on the tally 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins import binning
@@ -42,8 +43,7 @@ from calibkit.summaries.tally import Tally, count_rows
 from calibkit.version import __version__
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """Segments with uncertainty levels of their own, as one problem over all of these."""
 
     names: tuple[str, ...]
@@ -57,8 +57,7 @@ class Stack:
         return slice(segment * own, (segment + 1) * own)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """What a fit takes from its data: what its method chooses from, and what is said of the rows."""
 
     planned: Plan

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem import bounded
@@ -177,8 +178,7 @@ class PrecisionAtRows(bounded.PrecisionAtRecall):
 # ---------------------------------------------------------------- pairs
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A point for block and one for review in each level, -1 for none, and what is known of them."""
 
     block: Int64s
@@ -396,8 +396,7 @@ def _losses(parts: _Parts, known: Pair, rate: float) -> tuple[_Losses, _Losses, 
     return *found, room
 
 
-@dataclass(frozen=True)
-class _States:
+class _States(Struct, frozen=True):
     """Choices of pairs so far, one row each: reviewed rows, slack, positives caught, and losses."""
 
     totals: Int64s
