@@ -32,6 +32,8 @@ import numpy as np
 from numba.core import config as numba_config
 from numba.core import serialize
 from numba.core.compiler import CompileResult
+from numba.core.environment import Environment
+from numba.core.runtime import nrtdynmod
 from numba.core.runtime.nrt import rtsys
 
 import calibkit_kernels
@@ -43,6 +45,7 @@ R = TypeVar("R")
 _CONFIG: Any = numba_config
 _COMPILED: Any = CompileResult
 _SERIALIZE: Any = serialize
+_RUNTIME: Any = nrtdynmod
 
 #: The processor, and its instructions, that any other of its kind can stand in for.
 _ANY_PROCESSOR = ("generic", "")
@@ -125,19 +128,9 @@ class _Cache:
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self.cache_path = FOLDER
 
-    def _file(self, signature: object, triple: str, *processor: str) -> str:
-        key = repr((signature, triple, *processor))
-        return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.kernel"
-
-    def _places(self, signature: object, target: Any) -> Iterator[Path]:
-        triple, *processor = target.codegen().magic_tuple()
-        yield _SHIPPED / self._file(signature, triple, *_ANY_PROCESSOR)
-        if FOLDER is not None:
-            yield Path(FOLDER, self._file(signature, triple, *processor))
-
     def kept(self, signature: object, target: object) -> bool:
         """Return whether what is compiled for a signature lies in one of the folders."""
-        return any(place.exists() for place in self._places(signature, target))
+        return any(place.exists() for place in _places(self._name, signature, target))
 
     def load_overload(self, signature: Iterable[object], target: object) -> object:
         """Return what was compiled for a signature, without loading the whole compiler first.
@@ -147,10 +140,10 @@ class _Cache:
         where it is needed after all.  What compiled code does need is the runtime that allocates
         arrays.
         """
-        for place in self._places(signature, target):
+        for place in _places(self._name, signature, target):
             with contextlib.suppress(Exception):  # whatever damage raises, compiling is the answer
                 content = place.read_bytes()
-                rtsys.initialize(target)
+                _start_runtime(target)
                 return _COMPILED._rebuild(target, *pickle.loads(content))
         if calibkit_kernels.before_compiling is not None:
             calibkit_kernels.before_compiling(next(_COUNT), line_of(self._name, signature))
@@ -158,21 +151,76 @@ class _Cache:
 
     def save_overload(self, signature: object, compiled: Any) -> None:
         """Keep what was compiled for a signature."""
-        if FOLDER is None or compiled.lifted or compiled.library.has_dynamic_globals:
+        if compiled.lifted or compiled.library.has_dynamic_globals:
             return
         with contextlib.suppress(Exception):
             parts = list(compiled._reduce())
             parts[6] = ""  # the source with its types, which nobody reads
-            place = Path(FOLDER, self._file(signature, *compiled.codegen.magic_tuple()))
-            spare = place.with_suffix(f".{uuid4().hex}")
-            try:
-                spare.write_bytes(_SERIALIZE.dumps(parts))
-                spare.replace(place)
-            finally:
-                spare.unlink(missing_ok=True)
+            parts[8] = tuple(map(_at_home, parts[8]))
+            _keep(self._name, signature, compiled.codegen, parts)
 
     def flush(self) -> None:
         """Forget what the user's cache keeps: numba's `recompile` asks for that."""
         for file in Path(FOLDER or os.devnull).glob(f"{self._name}-*"):
             with contextlib.suppress(OSError):
                 file.unlink()
+
+
+def _file(name: str, signature: object, triple: str, *processor: str) -> str:
+    key = repr((signature, triple, *processor))
+    return f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.kernel"
+
+
+def _places(name: str, signature: object, target: Any) -> Iterator[Path]:
+    triple, *processor = target.codegen().magic_tuple()
+    yield _SHIPPED / _file(name, signature, triple, *_ANY_PROCESSOR)
+    if FOLDER is not None:
+        yield Path(FOLDER, _file(name, signature, triple, *processor))
+
+
+def _keep(name: str, signature: object, codegen: Any, content: object) -> None:
+    if FOLDER is None:
+        return
+    place = Path(FOLDER, _file(name, signature, *codegen.magic_tuple()))
+    spare = place.with_suffix(f".{uuid4().hex}")
+    try:
+        spare.write_bytes(_SERIALIZE.dumps(content))
+        spare.replace(place)
+    finally:
+        spare.unlink(missing_ok=True)
+
+
+def _at_home(environment: Any) -> Any:
+    """Return what compiled code sees of a module as if that were this package.
+
+    A function of numba that it calls has one too.  Machine code looks up nothing in it, but loading
+    it would load that module, and with it what numba knows of arrays.
+    """
+    if environment.consts:
+        return environment
+    own: Any = Environment(vars(calibkit_kernels))
+    own.env_name = environment.env_name
+    return own
+
+
+def _start_runtime(target: object) -> None:
+    """Start the runtime that allocates arrays; what of it is to be compiled is kept as kernels are."""
+    compiling = _RUNTIME.compile_nrt_functions
+    _RUNTIME.compile_nrt_functions = _runtime
+    try:
+        rtsys.initialize(target)
+    finally:
+        _RUNTIME.compile_nrt_functions = compiling
+
+
+def _runtime(target: Any) -> object:
+    for place in _places("runtime", (), target):
+        with contextlib.suppress(Exception):
+            return target.codegen().unserialize_library(pickle.loads(place.read_bytes()))
+    module, library = _RUNTIME.create_nrt_module(target)
+    library.enable_object_caching()
+    library.add_ir_module(module)
+    library.finalize()
+    with contextlib.suppress(Exception):
+        _keep("runtime", (), target.codegen(), library.serialize_using_object_code())
+    return library

@@ -232,3 +232,33 @@ def test_a_kernel_from_the_cache_loads_no_compiler_and_hinders_none(
     assert loaded == "False"
     assert run(MIXED, **cache) == ["False", mixed]
     assert run(MIXED, XDG_CACHE_HOME=str(tmp_path / "other"))[1] == mixed
+
+
+#: A kernel that makes arrays, with values of a type each.
+ALLOCATING = """
+import sys
+import numpy as np
+from calibkit_kernels import sorting
+found = np.zeros((1, 2), np.int64)
+for kind in {kinds}:
+    count, none = np.array([3, 5], kind), np.zeros(0, np.uint16)
+    sorting.quantile_places(count, none, np.array([8]), False, found)
+    print(found.tolist(), "numba.np.arrayobj" in sys.modules)
+"""
+
+
+@compiled_only
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_was_compiled_is_loaded_without_the_compiler_and_goes_with_what_is_compiled(
+    tmp_path: Path, damaged: bool
+) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    first, both = (ALLOCATING.format(kinds=kinds) for kinds in (["u1"], ["u1", "i2"]))
+    assert run(first, **cache) == ["[[0, 1]] True"]
+    assert run(first, **cache) == ["[[0, 1]] False"]
+    (runtime,) = tmp_path.rglob("runtime-*.kernel")
+    if damaged:
+        runtime.write_bytes(b"garbage")
+    assert run(both, **cache) == ["[[0, 1]] False", "[[0, 1]] True"]
+    assert runtime.read_bytes() != b"garbage"
+    assert run(both, **cache) == ["[[0, 1]] False", "[[0, 1]] False"]
