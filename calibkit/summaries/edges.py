@@ -83,7 +83,7 @@ def order_statistics(values: Floats, ranks: Int64s, weight: Int64s = _NO_WEIGHT)
         # A rank within the gathered values: less what lies below in heads that were not gathered.
         ranks = ranks - np.cumsum(np.where(wanted, 0, counts))[heads]
     if not weight.size:
-        few: Floats = np.partition(values, np.unique(ranks))[ranks]
+        few: Floats = np.partition(values, ranks)[ranks]
         return few
     order = np.argsort(values)  # of equal values any comes first: only the value counts
     found: Floats = values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]

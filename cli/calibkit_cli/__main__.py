@@ -19,8 +19,6 @@ def main() -> None:
             return
         except (OSError, ValueError):  # `main` knows what to say of a closed or full output
             pass
-    # Where the system has large pages, polars takes them: its memory faults far less often.
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "thp:always")
     from calibkit_cli.main import main as run
 
     run()
