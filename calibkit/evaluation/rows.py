@@ -15,15 +15,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
+from calibkit.columns import rows as readers
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.rows import (
-    RowFinder,
-    label_column,
-    numeric_column,
-    refuse_missing,
-    score_column,
-)
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
@@ -225,19 +220,19 @@ def _decisions(options: EvaluateOptions, decision: Floats) -> dict[str, Floats]:
 
 def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
     """Return what is read beside the first score, by role, for the roles that there are."""
-    others, score = options.ranked[1:], partial(score_column, scale=options.scale)
+    others, score = options.ranked[1:], partial(readers.score_column, scale=options.scale)
 
     def reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
         """Return which values reach a threshold, compared as the column holds numbers."""
-        return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
+        return (readers.numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
 
     source.require(others, "--score")
     found = {_SCORE + name: _one(name, score) for name in others}
     made: dict[str, Callable[[pl.Series, RowFinder], Any]] = {
-        "top_by": partial(numeric_column, finite=False),
+        "top_by": partial(readers.numeric_column, finite=False),
         "by": _segments,
         "groups": _present,
-        "decision": lambda column, where: label_column(column, where)[0],
+        "decision": lambda column, where: readers.label_column(column, where)[0],
     }
     for role, named in columns_beside(source, options, *made).items():
         found[role.removesuffix("_by")] = _one(named, made[role])
@@ -258,7 +253,7 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
     """Return a column that has a value in every row."""
-    refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
+    readers.refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
     return column
 
 
@@ -328,8 +323,8 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         source.require([spread], "the grid's uncertainty (see --uncertainty)")
 
     def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
-        scores = numeric_column(frame[score], where, finite=False)
-        spreads = None if spread is None else numeric_column(frame[spread], where)
+        scores = readers.numeric_column(frame[score], where, finite=False)
+        spreads = None if spread is None else readers.numeric_column(frame[spread], where)
         return place(found.grid, scores, spreads).cell
 
     return [score] if spread is None else [score, spread], cells

@@ -18,15 +18,8 @@ from calibkit.bins.binning import is_grid_table
 from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
-from calibkit.options.plot import (
-    KINDS,
-    BinnedPlot,
-    JudgedPlot,
-    Look,
-    PlotOptions,
-    RegionsOptions,
-    WatchPlotOptions,
-)
+from calibkit.options import plot as kinds
+from calibkit.options.plot import KINDS, Look, PlotOptions
 from calibkit.reports import comparisons, curves, grids, heatmap, reliability
 from calibkit.reports.style import AxesSheet, Points, Sheet, need_matplotlib, settings, to_bytes
 
@@ -58,7 +51,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet]
 
 def opened(inputs: Sequence[str], options: PlotOptions) -> Source | None:
     """Return what a picture shows of inputs that are no rows: states of a watch; None for rows."""
-    return comparisons.nights_of(inputs) if isinstance(options, WatchPlotOptions) else None
+    return comparisons.nights_of(inputs) if isinstance(options, kinds.WatchPlotOptions) else None
 
 
 def points(source: Source, options: PlotOptions) -> Points:
@@ -68,13 +61,13 @@ def points(source: Source, options: PlotOptions) -> Points:
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
     """Return the column of each role that a picture reads."""
-    if isinstance(options, WatchPlotOptions):
+    if isinstance(options, kinds.WatchPlotOptions):
         return comparisons.night_columns(source)
-    if isinstance(options, RegionsOptions):
+    if isinstance(options, kinds.RegionsOptions):
         return heatmap.region_columns(source, options)
-    if isinstance(options, JudgedPlot):
+    if isinstance(options, kinds.JudgedPlot):
         return columns_used(options.judged, source)
-    assert isinstance(options, BinnedPlot)
+    assert isinstance(options, kinds.BinnedPlot)
     if is_grid_table(source):
         return {name: name for name in ("count", "positives", "mean_score")}
     found = resolve(source, options.columns, label=True, uncertainty=True)

@@ -21,9 +21,7 @@ from calibkit.options.validate import ValidateOptions
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second
 #: look; worth knowing.
-ERROR: Final = "error"
-WARNING: Final = "warning"
-NOTE: Final = "note"
+LEVELS: Final = ("error", "warning", "note")
 
 
 class Finding(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,10 +102,9 @@ class Report(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
     notes: int = 0
 
     def __post_init__(self) -> None:
-        order = (ERROR, WARNING, NOTE)
-        self.findings = sorted(self.findings, key=lambda one: order.index(one.level))
+        self.findings = sorted(self.findings, key=lambda one: LEVELS.index(one.level))
         self.errors, self.warnings, self.notes = (
-            sum(one.level == level for one in self.findings) for level in order
+            sum(one.level == level for one in self.findings) for level in LEVELS
         )
 
     @property
@@ -221,7 +218,13 @@ class Findings:
         return None
 
     def rows(
-        self, level: str, check: str, values: Values, offends: Mask, problem: str, advice: str = ""
+        self,
+        level: str,
+        check: str,
+        values: Values,
+        offends: Mask,
+        problem: str,
+        advice: str = "",
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
         if offends.any():
@@ -273,7 +276,7 @@ class Findings:
                 **finite,
             )
         )
-        level = (WARNING if dropped else ERROR) if needed else NOTE
+        level = ("warning" if dropped else "error") if needed else "note"
         advice = f"fill these rows, or leave them out by {option} drop" if needed else ""
         advice = f"left out by {option} drop" if dropped else advice
         if missing:
@@ -291,19 +294,19 @@ class Findings:
         values: Values,
         low: float = -np.inf,
         high: float = np.inf,
-        infinite: str = ERROR,
+        infinite: str = "error",
         advice: str = "",
     ) -> FloatArray | None:
         """Return values as numbers, after looking at type and range; None for other types."""
         column, where = values.column, values.where
-        array = self.attempt(ERROR, "type", lambda: numeric_column(column, where, finite=False))
+        array = self.attempt("error", "type", lambda: numeric_column(column, where, finite=False))
         if array is None:
             return None
         outside = (array < low) | (array > high)
         reach = f"[{low:g}, {high:g}{']' if np.isfinite(high) else ')'}"
-        self.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
+        self.rows("error", "range", values, outside, f"not in {reach}", advice)
         only = "only the order of these scores matters"
-        what = "correct these rows" if infinite == ERROR else only
+        what = "correct these rows" if infinite == "error" else only
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
 
@@ -313,5 +316,5 @@ class Findings:
         if column.len() < 2 or column.dtype.is_nested() or column.n_unique() > 1:
             return False
         said = f"the {role} is {column[0]} in all rows, so it separates none of them"
-        self.add(WARNING, "constant", said, column.name, column.len())
+        self.add("warning", "constant", said, column.name, column.len())
         return True
