@@ -36,13 +36,8 @@ ESTIMATED = "estimated"
 
 #: What stands at the top of the result too, before all metrics.
 HEADLINE = (
-    "selected_share",
-    "psi_score",
-    "psi_uncertainty",
-    "outside_range",
-    "missing_share",
-    "precision",
-    "recall",
+    *("selected_share", "psi_score", "psi_uncertainty", "outside_range", "missing_share"),
+    *("precision", "recall"),
 )
 
 #: What a certificate calls a quantity, as a metric.

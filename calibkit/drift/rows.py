@@ -369,12 +369,8 @@ def _sums(
         found[role] = group_fractions(heavy, outline.bins(values[role]), len(outline.counts))
         outside |= outline.outside(values[role])
     taken = chance * heavy
-    columns = {
-        "rows": heavy,
-        "squares": heavy * heavy,
-        "selected": taken,
-        "outside": outside * heavy,
-    }
+    columns = {"rows": heavy, "squares": heavy * heavy}
+    columns |= {"selected": taken, "outside": outside * heavy}
     if judged is not None:
         places, label = judged
         mass, taken = heavy[places], taken[places]

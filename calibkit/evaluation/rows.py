@@ -90,10 +90,7 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             found |= columns_beside(source, options, "label", "by")
             source.as_written([options.label])
         return found
-    columns = resolve(source, options.columns, label=True, uncertainty=False)
-    found = {"score": columns.score, "label": columns.label}
-    if columns.weight is not None:
-        found["weight"] = columns.weight
+    found = resolve(source, options.columns, label=True, uncertainty=False).roles
     beside: dict[str, list[str]] = {}
     for role, (one, _) in _beside(options, source).items():
         if role in options.thresholds:  # the score, once more
@@ -188,6 +185,9 @@ def rows_of(
     group: NDArray[np.int64] | None = None
     if options.groups is not None:  # the place among the distinct values: there may be millions
         group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    segments = None
+    if options.by is not None:
+        segments = read_segments(frame["by"].alias(options.by), rows.where)
     decisions = {} if decision is None else _decisions(options, decision)
     return EvaluateRows(
         scores=scores,
@@ -195,9 +195,7 @@ def rows_of(
         weight=weight,
         group=group,
         top=rows.score if options.tops and top is None else top,
-        segments=None
-        if options.by is None
-        else read_segments(frame["by"].alias(options.by), rows.where),
+        segments=segments,
         decisions=decisions | {name: column(name) for name in options.thresholds},
         cells=None if cell is None or shape is None else Cells(cell, *shape),
         base_rate=_base_rate(rows.label, weight),

@@ -35,7 +35,6 @@ Leaf = Callable[[int], Node]
 
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
-    request.refuse_key(model)
     rows = _Rows(program, model, request.column(model, "score"))
     parts = model.parts()
     leaf = program.bind("leaf", rows.tree(parts[0], nodes.Whole))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +30,7 @@ from calibkit.measures import cells
 from calibkit.measures.views import Sample
 from calibkit.methods.boundary.application import probabilities
 from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.watch.watch import HISTORY, are_states, merged
+from calibkit.methods.watch.watch import HISTORY
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.distributions import critical_value, interval
 from calibkit.options import plot as kinds
@@ -432,16 +431,6 @@ def draw_gain(shown: Points, sheet: Sheet) -> None:
     sheet.label(
         below, x=f"bound on precision ({shown.words['rows']})", y="precision − bound", share=0.4
     )
-
-
-def nights_of(files: Sequence[str]) -> Source | None:
-    """Return what states of a watch say of each night, as rows; None for files of another kind."""
-    if not are_states(files):
-        return None
-    table = merged(list(files)).history()
-    if not table.height:
-        raise UsageError(f"{files[0]}: no night has been counted yet; there is nothing to draw.")
-    return Source.from_frame(table, files[0])
 
 
 def night_columns(source: Source) -> dict[str, str]:

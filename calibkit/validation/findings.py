@@ -56,7 +56,7 @@ def refused(level: str, check: str, message: str, error: DataError) -> Finding:
     return Finding(level, check, message, *place)
 
 
-class Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Checked(Struct, frozen=True, forbid_unknown_fields=True):
     """A column that was looked at.
 
     Attributes
@@ -261,21 +261,14 @@ class Findings:
         present = np.ones(column.len(), bool) if absent is None else ~absent
         missing = int(np.count_nonzero(~present))
         kept = column if absent is None else column.filter(pl.Series(present))
-        ends = {"low": kept.min(), "high": kept.max()} if kept.dtype.is_numeric() else {}
-        finite = {
-            name: float(end) if isinstance(end, int | float) and np.isfinite(end) else None
-            for name, end in ends.items()
-        }
-        self.columns.append(
-            Checked(
-                role=role,
-                column=column.name,
-                dtype=str(column.dtype),
-                missing=missing,
-                distinct=None if kept.dtype.is_nested() else kept.n_unique(),
-                **finite,
-            )
-        )
+        ends = (kept.min(), kept.max()) if kept.dtype.is_numeric() else (None, None)
+        finite = [
+            float(end) if isinstance(end, int | float) and np.isfinite(end) else None
+            for end in ends
+        ]
+        distinct = None if kept.dtype.is_nested() else kept.n_unique()
+        looked = Checked(role, column.name, str(column.dtype), missing, distinct, *finite)
+        self.columns.append(looked)
         level = ("warning" if dropped else "error") if needed else "note"
         advice = f"fill these rows, or leave them out by {option} drop" if needed else ""
         advice = f"left out by {option} drop" if dropped else advice

@@ -55,13 +55,10 @@ class Reading(Struct, frozen=True):
 
     def night(self, place: int, rows: int, total: int, **counted: Any) -> Night:
         """Return rows of a night, of which so many have a label, with the sum of their hashes."""
-        night = Night(
-            period_at(place, self.calendar),
-            cells=(),
-            shards=(Shard(hash_text(total), rows),),
-            scores=((0, 0, 0),) * (bins.BINS * self.options.calibration),
-            drift=((0,) * bins.BINS,) * len(self.outlines),
-        )
+        scores = ((0, 0, 0),) * (bins.BINS * self.options.calibration)
+        drift = ((0,) * bins.BINS,) * len(self.outlines)
+        shards = (Shard(hash_text(total), rows),)
+        night = Night(period_at(place, self.calendar), (), shards, scores, drift=drift)
         return replace(night, **counted)
 
     def places(self, name: str | None, frame: pl.DataFrame, where: RowFinder) -> Places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, cast
@@ -211,7 +212,8 @@ class Watched(Shown, Struct, frozen=True):
         for bet, test in zip(_bets(self.state), self.tests, strict=True):
             at = bet.proof.passed(test.threshold)
             for place, night in enumerate(self.state.nights):
-                alone, all_ = bet.rate(slice(place, place + 1)), bet.rate(slice(place + 1))
+                alone = bet.rate(bet.nights[place : place + 1])
+                all_ = bet.rate(bet.nights[: place + 1])
                 refuted = at is not None and place >= at
                 proof = bets.capital(bet.proof.logs[place]), test.threshold, refuted
                 seen = alone.value, all_.rows, all_.value, all_.low, all_.high
@@ -232,12 +234,9 @@ class Watched(Shown, Struct, frozen=True):
             values[f"{one.name}_drift"] = one.moved
             for part in ("e_value", "threshold", "rows"):
                 values[f"{one.name}_drift_{part}"] = getattr(one, part)
-        return Metrics(
-            signature={},
-            rows=self.rows,
-            metrics={BOUNDARY: {ALL: values}},
-            intervals={BOUNDARY: {ALL: ends}},
-        )
+        named = {BOUNDARY: {ALL: values}}
+        intervals = {BOUNDARY: {ALL: ends}}
+        return Metrics(signature={}, rows=self.rows, metrics=named, intervals=intervals)
 
 
 def watch(options: WatchOptions, source: Source) -> Watched:
@@ -332,12 +331,13 @@ def _own(options: WatchOptions) -> dict[str, float]:
 
 
 class _Bet(Struct, frozen=True):
-    """What is tested: the evidence against it, and its rate over some of the nights."""
+    """What is tested: the evidence against it, what was counted, and the rate over some nights."""
 
     name: str
     bound: float
     proof: Evidence
-    rate: Callable[[slice], Estimate]
+    nights: Sequence[Any]
+    rate: Callable[[Sequence[Any]], Estimate]
 
 
 def _alpha(state: WatchState) -> float:
@@ -353,20 +353,16 @@ def _share(state: WatchState, shares: int) -> float:
 
 def _bets(state: WatchState) -> list[_Bet]:
     """Return all that is tested."""
-    alpha = _alpha(state)
+    alpha, found = _alpha(state), list[_Bet]()
     nights = [night.counts for night in state.nights]
-
-    def rate_of(promise: Promise) -> Callable[[slice], Estimate]:
-        return lambda some: bets.estimate(promise, nights[some], alpha)
-
-    found = [_Bet(p.name, p.bound, bets.evidence(p, nights), rate_of(p)) for p in state.tested]
+    for promise in state.tested:
+        rate = partial(bets.estimate, promise, alpha=alpha)
+        proof = bets.evidence(promise, nights)
+        found.append(_Bet(promise.name, promise.bound, proof, nights, rate))
     if state.calibration:
         scores = [night.scores for night in state.nights]
-
-        def calibration(some: slice) -> Estimate:
-            return bins.calibration_estimate(scores[some], alpha)
-
-        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), calibration))
+        rate = partial(bins.calibration_estimate, alpha=alpha)
+        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), scores, rate))
     return found
 
 
@@ -374,7 +370,7 @@ def judge(state: WatchState) -> Watched:
     """Return what a state says of its promises."""
     alpha, tested, tests = _alpha(state), _bets(state), list[Tested]()
     for bet in tested:
-        rate, said = bet.rate(slice(None)), _said(state, bet.name, bet.proof, alpha)
+        rate, said = bet.rate(bet.nights), _said(state, bet.name, bet.proof, alpha)
         own: dict[str, Any] = {"bound": bet.bound, "estimate": rate.value, "rows": rate.rows}
         tests.append(Tested(low=rate.low, high=rate.high, **own, **said))
     drift = _drifted(state)
