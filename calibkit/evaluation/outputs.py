@@ -12,7 +12,7 @@ import html
 import io
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -156,26 +156,10 @@ def _tabular(metrics: Metrics, scores: list[str]) -> str:
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
 
-class Judged(Protocol):
-    """What has metrics, and JSON of its own."""
-
-    @property
-    def metrics(self) -> Metrics:
-        """All numbers."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the user should be told."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON as plain dictionaries."""
-
-    def to_json(self) -> bytes:
-        """Return the JSON."""
-
-
-def content(found: Judged, output: str) -> bytes:
+def content(found: Any, output: str) -> bytes:
     """Return the content of an output file, in the format of its suffix; JSON to pipes and devices.
+
+    `found`: a result that has `metrics`, all its numbers, and JSON of its own by `to_json`.
 
     Raises `UsageError` for a suffix that none of them has.
     """
@@ -183,7 +167,8 @@ def content(found: Judged, output: str) -> bytes:
         if output.endswith(suffix):
             return write(found.metrics)
     if output.endswith(_JSON) or is_stream(output):
-        return found.to_json()
+        data: bytes = found.to_json()
+        return data
     raise UsageError(
         f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
     )

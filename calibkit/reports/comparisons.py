@@ -85,8 +85,7 @@ def lift_points(source: Source, options: kinds.AucLiftOptions) -> Points:
     table = pl.DataFrame(rows, schema=_LIFT_SCHEMA, orient="row")
     if table["lift"].count() == 0:
         raise undrawable(source, "no slice has rows of both classes, which an AUC needs")
-    interval = per_cent(spec.confidence, spec.intervals)
-    words = {"baseline": baseline, "by": spec.by or "", "interval": interval}
+    words = {"baseline": baseline, "by": spec.by or "", "interval": per_cent(spec.sure)}
     return Points.of("auc-lift", table, found, **words)
 
 
@@ -152,8 +151,8 @@ def bias_points(source: Source, options: kinds.BiasOptions) -> Points:
             "no share of the rows has a positive one and probabilities to compare with; take larger "
             "shares by --top, or name the --scale of the scores",
         )
-    interval = per_cent(spec.confidence, spec.intervals)
-    return Points.of("bias", table, found, by=spec.top_by or spec.ranked[0], interval=interval)
+    words = {"by": spec.top_by or spec.ranked[0], "interval": per_cent(spec.sure)}
+    return Points.of("bias", table, found, **words)
 
 
 def draw_bias(shown: Points, sheet: Sheet) -> None:
@@ -196,8 +195,7 @@ def dispersion_points(source: Source, options: kinds.DispersionOptions) -> Point
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
         raise undrawable(source, "no row has two votes, without which there is no dispersion loss")
-    interval = per_cent(spec.confidence, spec.intervals)
-    return Points.of("dispersion", table, found, interval=interval)
+    return Points.of("dispersion", table, found, interval=per_cent(spec.sure))
 
 
 def draw_dispersion(shown: Points, sheet: Sheet) -> None:

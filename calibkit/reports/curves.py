@@ -106,8 +106,8 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         _operating(source, spec, options),
         pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
-    said = style.per_cent(plain.confidence, plain.intervals)
-    return Points.of(kind, pl.concat(frames, how="diagonal"), rows, interval=said)
+    table = pl.concat(frames, how="diagonal")
+    return Points.of(kind, table, rows, interval=style.per_cent(plain.sure))
 
 
 def _check_lines(options: CurveOptions) -> None:
