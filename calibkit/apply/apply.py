@@ -154,14 +154,12 @@ class Application(Struct, frozen=True):
         source = self.source
         if self._too_many(lost):
             file, first = source.locate(rows)
-            raise DataError(
-                f"{file}: {lost} of {source.rows} rows lack a value (first: row "
+            said = (
+                f"{lost} of {source.rows} rows lack a value (first: row "
                 f"{', '.join(map(str, first))}), more than --max-missing {self.options.max_missing}; "
-                "fill these rows, or allow a larger share",
-                rows=lost,
-                file=file,
-                first_rows=first,
+                "fill these rows, or allow a larger share"
             )
+            raise DataError.of(file, said, rows=lost, first_rows=first)
         return [f"{lost} of {source.rows} rows lack a value: null in the added columns"]
 
 

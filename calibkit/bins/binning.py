@@ -38,16 +38,8 @@ MOST_CELLS = 50_000_000
 Int64s = NDArray[np.int64]
 #: The columns by which a table is recognised as a grid.
 GRID_COLUMNS = (
-    "uncertainty_bin",
-    "score_bin",
-    "uncertainty_low",
-    "uncertainty_high",
-    "score_low",
-    "score_high",
-    "count",
-    "positives",
-    "uncertainty_min",
-    "score_min",
+    *("uncertainty_bin", "score_bin", "uncertainty_low", "uncertainty_high", "score_low"),
+    *("score_high", "count", "positives", "uncertainty_min", "score_min"),
 )
 
 
@@ -136,14 +128,9 @@ class Grid(Struct, frozen=True):
         level, column = np.nonzero(self.total)
         order = np.lexsort((level, -column))
         level, column = level[order], column[order]
-        return Tally(
-            column.astype(np.float64),
-            level.astype(np.uint16),
-            self.total[level, column],
-            self.positive[level, column],
-            self.shape[0],
-            self.unit,
-        )
+        score, rows = column.astype(np.float64), self.total[level, column]
+        hits = self.positive[level, column]
+        return Tally(score, level.astype(np.uint16), rows, hits, self.shape[0], self.unit)
 
 
 def fit_grid(
@@ -409,17 +396,13 @@ def _grid(frame: pl.DataFrame, total: Int64s, positive: Int64s, unit: Unit) -> G
     shared = not _varies(score_edges, 0) and not _varies(score_min, 0)
     columns, levels = slice(None if score_first else 1), slice(1 if shared else None)
     lowest = uncertainty_min[0, columns]
-    return Grid(
-        total,
-        positive,
-        np.zeros(total.shape),
-        "score-uncertainty" if score_first else "uncertainty-score",
-        np.ascontiguousarray(uncertainty_edges.T[columns]),
-        np.ascontiguousarray(score_edges[levels]),
-        np.where(np.isnan(lowest), -np.inf, lowest) if total.shape[0] == 1 else lowest,
-        score_min[levels, 0],
-        unit,
-    )
+    if total.shape[0] == 1:
+        lowest = np.where(np.isnan(lowest), -np.inf, lowest)
+    order: Order = "score-uncertainty" if score_first else "uncertainty-score"
+    spread = np.ascontiguousarray(uncertainty_edges.T[columns])
+    edges, least = np.ascontiguousarray(score_edges[levels]), score_min[levels, 0]
+    sums = np.zeros(total.shape)
+    return Grid(total, positive, sums, order, spread, edges, lowest, least, unit)
 
 
 def _varies(values: Floats, axis: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -90,19 +91,8 @@ def _reading(options: BinOptions, source: Source) -> Reading:
 
 def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
     rows = replace(rows, level_edges=options.edges or None)
-    grid = fit_grid(
-        rows,
-        _bins(options, rows.options),
-        options.score_bins,
-        strategy=options.strategy,
-        order=options.order,
-        threads=options.workers,
-    )
-    return Binned(
-        grid,
-        columns=grid_columns(rows),
-        metadata=grid_metadata(grid, rows, options.strategy),
-        warnings=rows.warnings,
-        notes=rows.notes,
-        details=rows.details,
-    )
+    how: dict[str, Any] = {"strategy": options.strategy, "order": options.order}
+    levels = _bins(options, rows.options)
+    grid = fit_grid(rows, levels, options.score_bins, threads=options.workers, **how)
+    metadata = grid_metadata(grid, rows, options.strategy)
+    return Binned(grid, grid_columns(rows), metadata, rows.warnings, rows.notes, rows.details)

@@ -25,14 +25,7 @@ from calibkit.numerics.hashes import hash_text
 from calibkit.options.option import plain
 from calibkit.options.watch import DriftOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.states import (
-    Plan,
-    Shard,
-    State,
-    SummedState,
-    from_plain,
-    options_of,
-)
+from calibkit.summaries.states import Plan, Shard, State, SummedState, from_plain, options_of
 from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
@@ -43,13 +36,8 @@ ESTIMATED = "estimated"
 
 #: What stands at the top of the result too, before all metrics.
 HEADLINE = (
-    "selected_share",
-    "psi_score",
-    "psi_uncertainty",
-    "outside_range",
-    "missing_share",
-    "precision",
-    "recall",
+    *("selected_share", "psi_score", "psi_uncertainty", "outside_range", "missing_share"),
+    *("precision", "recall"),
 )
 
 #: What a certificate calls a quantity, as a metric.

@@ -111,20 +111,10 @@ def estimated(one: Watched, sums: Sums, options: DriftOptions) -> dict[str, Diff
     bins = place[places[:, 0]]
     known = known_rows * (old / np.array(counts).sum())[bins]
     own = exact_group_sums(rows, bins, old.size)[bins]
-    return estimate(
-        Cells(
-            rank=places[:, 1],
-            rows=rows,
-            probability=means / rows,
-            selected=places[:, 2] == 1,
-            known=known,
-            ratio=own / known,
-        ),
-        (known_rows, base_rate(source) or 0.5),
-        str(options.assumed),
-        Level(options.confidence),
-        independent=_independent(one, sums),
-    )
+    taken, basis = places[:, 2] == 1, (known_rows, base_rate(source) or 0.5)
+    alike = Cells(places[:, 1], rows, means / rows, taken, known, own / known)
+    level, independent = Level(options.confidence), _independent(one, sums)
+    return estimate(alike, basis, str(options.assumed), level, independent=independent)
 
 
 def _total(sums: Sums, name: str) -> float:
@@ -180,8 +170,11 @@ def stability(
     now = [max(count, _EMPTY * total / rows) / total for count in new]
     value = math.fsum((a - e) * math.log(a / e) for a, e in zip(now, old, strict=True))
     free = len(old) - 1
+    # Pearson's statistic of two samples, given the shares of their bins.
     plain = [count / total for count in new]
-    p_value = chi_square_tail(_pearson(plain, old, rows, fitted), free)
+    both = [(rows * a + fitted * e) / (rows + fitted) for a, e in zip(plain, old, strict=True)]
+    apart = math.fsum((a - e) ** 2 / b for a, e, b in zip(plain, old, both, strict=True))
+    p_value = chi_square_tail(apart * rows * fitted / (rows + fitted), free)
     # Of samples alike the slopes themselves are noise: their variances have a mean of 4 k c^2.
     sloped = _variance(now, old, rows) + _variance(old, now, fitted) - 4.0 * free * chance**2
     steep = max(4.0 * chance, sloped / max(value, free * chance)) if free else 0.0
@@ -202,13 +195,6 @@ def _ends(excess: float, flat: float, steep: float, confidence: float) -> tuple[
     half = math.sqrt(max(0.0, centre**2 - excess**2 + square * flat))
     low = centre - half if excess > 0.0 else 0.0
     return max(0.0, low), max(0.0, centre + half)
-
-
-def _pearson(now: Sequence[float], old: Sequence[float], rows: float, fitted: float) -> float:
-    """Return Pearson's statistic of two samples, given the shares of their bins."""
-    both = [(rows * a + fitted * e) / (rows + fitted) for a, e in zip(now, old, strict=True)]
-    apart = math.fsum((a - e) ** 2 / b for a, e, b in zip(now, old, both, strict=True))
-    return apart * rows * fitted / (rows + fitted)
 
 
 def _variance(own: Sequence[float], other: Sequence[float], rows: float) -> float:
@@ -238,7 +224,7 @@ def chi_square_tail(x: float, free: int) -> float:
     return min(1.0, tail)
 
 
-class Cells(Struct, frozen=True, kw_only=True):
+class Cells(Struct, frozen=True):
     """New rows that are alike, a cell an entry: how many (by weight), and their mean probability.
 
     `rank` is the place of the probability: cells of one rank are tied.  `selected` are those that the

@@ -15,14 +15,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bundles.model import BundleApplier, BundleModel
-from calibkit.columns.rows import (
-    RowFinder,
-    as_fitted,
-    label_column,
-    missing_mask,
-    present_in,
-    weight_column,
-)
+from calibkit.columns import rows as readers
+from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER, probabilities, spread_of
@@ -318,7 +312,7 @@ def count(watch: Watch, source: Source, *, hashed: bool = False) -> Counts:
     for window in source.windows(columns):
         frame, where = window.read(columns), RowFinder(window)
         read = frame.height
-        present = present_in([frame[name] for name in watch.reads.needed.values()])
+        present = readers.present_in([frame[name] for name in watch.reads.needed.values()])
         if present is not None:
             frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
         every: dict[str, Sums] = {one.name: {} for one in watch.watched}
@@ -339,13 +333,15 @@ def _labels(options: DriftOptions, frame: pl.DataFrame, where: RowFinder) -> Jud
     if options.label is None:
         return None
     column, places = frame[options.label], np.arange(frame.height)
-    absent = missing_mask(column, empty=True) if options.unlabelled == "drop" else None
+    absent = readers.missing_mask(column, empty=True) if options.unlabelled == "drop" else None
     if absent is not None:
         places = np.flatnonzero(~absent)
         column, where = column.gather(places), where.only(places)
     if not places.size:
         return places, np.empty(0, np.uint8)
-    return places, label_column(column, where, positive=options.positive, must_occur=False)[0]
+    return places, readers.label_column(column, where, positive=options.positive, must_occur=False)[
+        0
+    ]
 
 
 def _sums(
@@ -359,9 +355,9 @@ def _sums(
     """Return the sums over the rows of a window that a boundary sees."""
     model, heavy = one.model, np.ones(frame.height)
     if one.weight is not None:
-        heavy = weight_column(frame[one.weight], where)
+        heavy = readers.weight_column(frame[one.weight], where)
     values = {
-        role: as_fitted(model.columns[role], frame[name], where, finite=role != "score")
+        role: readers.as_fitted(model.columns[role], frame[name], where, finite=role != "score")
         for role, name in one.names.items()
     }
     by = model.columns.get("by")
@@ -373,12 +369,8 @@ def _sums(
         found[role] = group_fractions(heavy, outline.bins(values[role]), len(outline.counts))
         outside |= outline.outside(values[role])
     taken = chance * heavy
-    columns = {
-        "rows": heavy,
-        "squares": heavy * heavy,
-        "selected": taken,
-        "outside": outside * heavy,
-    }
+    columns = {"rows": heavy, "squares": heavy * heavy}
+    columns |= {"selected": taken, "outside": outside * heavy}
     if judged is not None:
         places, label = judged
         mass, taken = heavy[places], taken[places]

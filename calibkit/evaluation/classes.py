@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -113,6 +114,8 @@ def evaluate_votes(
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
+    said = {"intervals": options.intervals, "groups": bool(options.groups)}
+    said["weighted"] = options.rater_weight is not None
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         found = {
@@ -121,10 +124,13 @@ def evaluate_votes(
         }
         for name, one in found.items():
             values = _wanted(one.values, options.chosen)
-            _add(findings, name, part.name, one, values, small)
+            limits = partial(one.intervals, confidence=options.confidence)
+            findings.add(name, part.name, values, small, limits)
+            for metric in values:
+                findings.metrics.signature[metric] = measured.signature(metric, **said)
             if curves and not small:
-                own = (name, part.name, one.judged, options.sure)
-                findings.drawn.append(measured.vote_rows(*own, classes=curves == "classes"))
+                shown = (name, part.name, one.judged, options.sure)
+                findings.drawn.append(measured.vote_rows(*shown, classes=curves == "classes"))
             if name != baseline and not small:
                 names = [metric for metric in values if not metric.startswith("rows_")]
                 gaps = one.differences(found[baseline], names, options.sure)
@@ -152,26 +158,6 @@ def read_votes(
             rows.where.refuse(column, broken, "no whole number of rows", advice)
         rows = rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
     return rows, _predictors(rows, options)
-
-
-def _add(
-    findings: Findings,
-    name: str,
-    part: str,
-    found: measured.Measured,
-    values: dict[str, Number],
-    small: bool,
-) -> None:
-    """Keep the metrics of a predictor in a slice, with intervals and signatures."""
-    asked = findings.asked
-    findings.add(name, part, values, small)
-    said = {"groups": bool(asked.groups), "weighted": asked.rater_weight is not None}
-    for metric in values:
-        text = measured.signature(metric, intervals=asked.intervals, **said)
-        findings.metrics.signature[metric] = text
-    if asked.intervals:
-        limits = {} if small else found.intervals(values, asked.confidence)
-        findings.metrics.intervals.setdefault(name, {})[part] = limits
 
 
 def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, measured.Judged]:

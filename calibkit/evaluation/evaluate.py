@@ -92,7 +92,7 @@ def evaluate_rows(
             findings.drawn += [curve_rows(view, options.sure) for view in views]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
     found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
-    return replace(found, net_benefit=partial(decision_curves, options, rows)) if curves else found
+    return replace(found, net_benefit=partial(_net_benefit, options, rows)) if curves else found
 
 
 def _add_cells(
@@ -120,8 +120,7 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
     return found
 
 
-def decision_curves(options: EvaluateOptions, rows: EvaluateRows) -> pl.DataFrame:
-    """Return net benefit by threshold and model: see `calibkit.measures.decisions`."""
+def _net_benefit(options: EvaluateOptions, rows: EvaluateRows) -> pl.DataFrame:
     return decisions.curves(models_of(options, rows), NET_BENEFIT, options.sure, options.seed)
 
 

@@ -6,6 +6,7 @@ Slices are all rows, the top by a column, and the values of a column.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from calibkit.measures import metrics
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import IntervalOptions
 from calibkit.measures.metrics import signature
-from calibkit.measures.result import Coarse, Difference, Metrics, Number
+from calibkit.measures.result import Coarse, Difference, Interval, Metrics, Number
 from calibkit.measures.views import View, signed
 from calibkit.models.model import Range
 from calibkit.options.evaluate import EvaluateOptions
@@ -58,21 +59,29 @@ class Findings(Struct, kw_only=True):
     ranges: dict[str, dict[str, dict[str, Range]]] = {}
     drawn: list[pl.DataFrame] = []
 
-    def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
-        """Keep the metrics of a score in a slice; where that has too few rows, their number alone."""
-        kept = {
-            name: None if small and name not in _ALWAYS else value for name, value in values.items()
-        }
-        self.metrics.metrics.setdefault(score, {}).setdefault(part, {}).update(kept)
+    def add(
+        self,
+        score: str,
+        part: str,
+        values: Mapping[str, Number],
+        small: bool,
+        limits: Callable[[Mapping[str, Number]], dict[str, Interval]] | None = None,
+    ) -> None:
+        """Keep the metrics of a score in a slice; where that has too few rows, their number alone.
+
+        With intervals, if these are asked for and `limits` gives those of metrics.
+        """
+        kept = self.metrics.metrics.setdefault(score, {}).setdefault(part, {})
+        kept |= {n: None if small and n not in _ALWAYS else value for n, value in values.items()}
+        if limits and self.asked.intervals:
+            known = {name: value for name, value in kept.items() if value is not None}
+            self.metrics.intervals.setdefault(score, {})[part] = limits(known)
 
     def judge(self, data: View | Confusion, values: Mapping[str, Number], small: bool) -> None:
         """Keep the metrics of a score in a slice with their intervals, and their signatures."""
-        self.add(data.name, data.part, values, small)
+        limits = partial(metrics.intervals, data=data, options=self.options)
+        self.add(data.name, data.part, values, small, limits)
         asked, settings = self.asked.intervals, self.asked.settings
-        if asked:
-            kept = self.metrics.metrics[data.name][data.part]
-            found = metrics.intervals(kept, data, self.options)
-            self.metrics.intervals.setdefault(data.name, {})[data.part] = found
         for name in values:
             how = metrics.method(name, data, self.options) if asked else None
             decided = isinstance(data, Confusion)
@@ -105,11 +114,8 @@ class Findings(Struct, kw_only=True):
     @property
     def options(self) -> IntervalOptions:
         """What intervals are wanted."""
-        return IntervalOptions(
-            confidence=self.asked.confidence,
-            seed=self.asked.seed,
-            threads=self.asked.settings.threads,
-        )
+        asked, threads = self.asked, self.asked.settings.threads
+        return IntervalOptions(confidence=asked.confidence, seed=asked.seed, threads=threads)
 
     def evaluated(
         self,

@@ -12,7 +12,7 @@ import html
 import io
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from calibkit.errors import UsageError
 from calibkit.evaluation.findings import ALL
 from calibkit.files.formats import SEPARATORS, suffix_format
 from calibkit.files.paths import is_stream
-from calibkit.measures.result import Interval, Metrics, Number, alike
+from calibkit.measures.result import Metrics, Number, alike
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
 _PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)
@@ -34,6 +34,8 @@ _TEX = {
     ord("~"): r"\textasciitilde{}",
     ord("^"): r"\textasciicircum{}",
 }
+#: An interval in small print.
+_SPAN = "{{\\scriptsize[{}, {}]}}"
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
@@ -141,8 +143,10 @@ def _tabular(metrics: Metrics, scores: list[str]) -> str:
         called = score if part == ALL else f"{score}, {part}"
         block = blocks.setdefault(part, [])
         block.append(f"{' & '.join([_tex(called), *shown])} \\\\")
-        ends = metrics.intervals.get(score, {}).get(part, {})
-        spans = [_tex_span(ends.get(name)) for name in names]
+        spans = [
+            "" if own.low is None else _SPAN.format(_tex_number(own.low), _tex_number(own.high))
+            for own in (metrics.interval(score, part, name) for name in names)
+        ]
         if any(spans):
             block.append(f"{' & '.join(['', *spans])} \\\\")
     head = f"{' & '.join(['', *map(_tex, names)])} \\\\"
@@ -152,26 +156,10 @@ def _tabular(metrics: Metrics, scores: list[str]) -> str:
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
 
-class Judged(Protocol):
-    """What has metrics, and JSON of its own."""
-
-    @property
-    def metrics(self) -> Metrics:
-        """All numbers."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the user should be told."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON as plain dictionaries."""
-
-    def to_json(self) -> bytes:
-        """Return the JSON."""
-
-
-def content(found: Judged, output: str) -> bytes:
+def content(found: Any, output: str) -> bytes:
     """Return the content of an output file, in the format of its suffix; JSON to pipes and devices.
+
+    `found`: a result that has `metrics`, all its numbers, and JSON of its own by `to_json`.
 
     Raises `UsageError` for a suffix that none of them has.
     """
@@ -179,7 +167,8 @@ def content(found: Judged, output: str) -> bytes:
         if output.endswith(suffix):
             return write(found.metrics)
     if output.endswith(_JSON) or is_stream(output):
-        return found.to_json()
+        data: bytes = found.to_json()
+        return data
     raise UsageError(
         f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
     )
@@ -209,12 +198,6 @@ def _tex_number(value: Number) -> str:
     mantissa, _, power = text.partition("e")
     shown = mantissa.replace("-", "$-$")
     return f"{shown}$\\cdot10^{{{int(power)}}}$" if power else shown
-
-
-def _tex_span(own: Interval | None) -> str:
-    if own is None or own.low is None:
-        return ""
-    return f"{{\\scriptsize[{_tex_number(own.low)}, {_tex_number(own.high)}]}}"
 
 
 def _cell(text: str) -> str:

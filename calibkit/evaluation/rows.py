@@ -15,15 +15,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
+from calibkit.columns import rows as readers
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.rows import (
-    RowFinder,
-    label_column,
-    numeric_column,
-    refuse_missing,
-    score_column,
-)
+from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, ModelError, UsageError
@@ -95,10 +90,7 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
             found |= columns_beside(source, options, "label", "by")
             source.as_written([options.label])
         return found
-    columns = resolve(source, options.columns, label=True, uncertainty=False)
-    found = {"score": columns.score, "label": columns.label}
-    if columns.weight is not None:
-        found["weight"] = columns.weight
+    found = resolve(source, options.columns, label=True, uncertainty=False).roles
     beside: dict[str, list[str]] = {}
     for role, (one, _) in _beside(options, source).items():
         if role in options.thresholds:  # the score, once more
@@ -193,6 +185,9 @@ def rows_of(
     group: NDArray[np.int64] | None = None
     if options.groups is not None:  # the place among the distinct values: there may be millions
         group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    segments = None
+    if options.by is not None:
+        segments = read_segments(frame["by"].alias(options.by), rows.where)
     decisions = {} if decision is None else _decisions(options, decision)
     return EvaluateRows(
         scores=scores,
@@ -200,9 +195,7 @@ def rows_of(
         weight=weight,
         group=group,
         top=rows.score if options.tops and top is None else top,
-        segments=None
-        if options.by is None
-        else read_segments(frame["by"].alias(options.by), rows.where),
+        segments=segments,
         decisions=decisions | {name: column(name) for name in options.thresholds},
         cells=None if cell is None or shape is None else Cells(cell, *shape),
         base_rate=_base_rate(rows.label, weight),
@@ -225,19 +218,19 @@ def _decisions(options: EvaluateOptions, decision: Floats) -> dict[str, Floats]:
 
 def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
     """Return what is read beside the first score, by role, for the roles that there are."""
-    others, score = options.ranked[1:], partial(score_column, scale=options.scale)
+    others, score = options.ranked[1:], partial(readers.score_column, scale=options.scale)
 
     def reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
         """Return which values reach a threshold, compared as the column holds numbers."""
-        return (numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
+        return (readers.numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
 
     source.require(others, "--score")
     found = {_SCORE + name: _one(name, score) for name in others}
     made: dict[str, Callable[[pl.Series, RowFinder], Any]] = {
-        "top_by": partial(numeric_column, finite=False),
+        "top_by": partial(readers.numeric_column, finite=False),
         "by": _segments,
         "groups": _present,
-        "decision": lambda column, where: label_column(column, where)[0],
+        "decision": lambda column, where: readers.label_column(column, where)[0],
     }
     for role, named in columns_beside(source, options, *made).items():
         found[role.removesuffix("_by")] = _one(named, made[role])
@@ -258,7 +251,7 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
     """Return a column that has a value in every row."""
-    refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
+    readers.refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
     return column
 
 
@@ -328,8 +321,8 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         source.require([spread], "the grid's uncertainty (see --uncertainty)")
 
     def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
-        scores = numeric_column(frame[score], where, finite=False)
-        spreads = None if spread is None else numeric_column(frame[spread], where)
+        scores = readers.numeric_column(frame[score], where, finite=False)
+        spreads = None if spread is None else readers.numeric_column(frame[spread], where)
         return place(found.grid, scores, spreads).cell
 
     return [score] if spread is None else [score, spread], cells

@@ -76,20 +76,15 @@ class Request(applier.Request):
         """Return the column of a role."""
         return self.columns.get(role, model.columns[role].name)
 
-    def refuse_key(self, model: Model) -> None:
-        """Refuse a key or a seed for a model that decides nothing at random."""
-        if self.key is not None or self.seed is not None:
-            raise UsageError(
-                f"a model of kind {model.kind!r} is not stochastic; leave --key and --seed out."
-            )
-
 
 def program_of(model: Model, request: Request) -> Program:
-    """Return what a model computes; a kind that cannot be exported is refused."""
+    """Return what a model computes; a kind that cannot be exported and a needless key are refused."""
+    said = f"a model of kind {model.kind!r}"
     if model.kind not in KINDS:
-        raise UsageError(
-            f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, KINDS)}."
-        )
+        raise UsageError(f"{said} cannot be exported{nearest(model.kind, KINDS)}.")
+    keyed = request.key is not None or request.seed is not None
+    if keyed and model.kind not in ("boundary", "bundle"):  # which know whether they are
+        raise UsageError(f"{said} is not stochastic; leave --key and --seed out.")
     program = Program()
     program.finish(KINDS[model.kind].translate()(program, model, request))
     return program

@@ -14,15 +14,9 @@ from calibkit.expressions.nodes import MISSING, ONE, ZERO, Node, Number, Ref, li
 from calibkit.expressions.program import Floats, Inverse, Program, Scores
 from calibkit.maps.formulas import Maker
 from calibkit.maps.methods import METHODS
+from calibkit.methods.hetcal import model as hetcal
 from calibkit.methods.hetcal.maps import moved
-from calibkit.methods.hetcal.model import (
-    SCORE_FEATURE,
-    FirstMap,
-    HetcalModel,
-    LeafMap,
-    PartitionPart,
-    TreeNode,
-)
+from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
 from calibkit.models.model import Column
 
@@ -41,7 +35,6 @@ Leaf = Callable[[int], Node]
 
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
-    request.refuse_key(model)
     rows = _Rows(program, model, request.column(model, "score"))
     parts = model.parts()
     leaf = program.bind("leaf", rows.tree(parts[0], nodes.Whole))
@@ -115,7 +108,7 @@ class _Rows:
         self.inverse.learn(knots)
         self.score, self.linear = score, program.bind("linear", linear)
 
-    def tree(self, part: PartitionPart, at_leaf: Leaf) -> Node:
+    def tree(self, part: hetcal.PartitionPart, at_leaf: Leaf) -> Node:
         """Return what stands at the leaf of a row, nodes from the last to the first.
 
         The children of a node stand after it, so that they are written already.
@@ -142,7 +135,7 @@ class _Rows:
             )
         return found[0]
 
-    def _split(self, node: TreeNode, left: Node, right: Node) -> Node:
+    def _split(self, node: hetcal.TreeNode, left: Node, right: Node) -> Node:
         """Return the side of a row; rows without a value go on to the last one written."""
         missing_left = node.missing == "left"
         kept, other = (left, right) if missing_left else (right, left)
@@ -165,7 +158,7 @@ class _Rows:
         return when(feature > cut if missing_left else feature <= cut, other, kept)
 
 
-def _moved(program: Program, linear: Node, first: FirstMap | None) -> tuple[Node, float]:
+def _moved(program: Program, linear: Node, first: hetcal.FirstMap | None) -> tuple[Node, float]:
     """Return a linear score after what it goes through first, and a number of the sign of its slope."""
     if first is None or first.name == "none":
         return linear, 1.0
@@ -183,7 +176,7 @@ def _above(cut: float) -> float:
     return math.nextafter(cut, math.inf)
 
 
-def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
+def _leaf_maps(rows: _Rows, maps: Sequence[hetcal.LeafMap], leaf: Ref) -> Node:
     """Return the probability of a row under the map of its leaf."""
     program = rows.program
     pooled = rows.model.pooled
@@ -210,7 +203,7 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
     return share * step + (1.0 - share) * program.bind("whole", whole)
 
 
-def _in_turn(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
+def _in_turn(rows: _Rows, parts: Sequence[hetcal.PartitionPart]) -> Node:
     """Return the linear score after the steps of all partitions in turn."""
     score: Node = rows.linear
     for place, part in enumerate(parts):

@@ -34,7 +34,6 @@ def translate_calibrator(
     program: Program, model: CalibratorModel, request: Request
 ) -> dict[str, Node]:
     """Return `calibrated`, of venn-abers with its limits; of classes `calibrated_<class>`."""
-    request.refuse_key(model)
     if model.classes is not msgspec.UNSET:
         assert isinstance(model.classes, list)
         needed, prediction = _read_classes(program, model, model.classes, request)
@@ -159,7 +158,6 @@ def _softmax(program: Program, logits: Sequence[Node]) -> list[Ref]:
 
 def translate_vad(program: Program, model: VadModel, request: Request) -> dict[str, Node]:
     """Return `calibrated`."""
-    request.refuse_key(model)
     column, name = model.columns["score"], request.column(model, "score")
     scale = column.measure
     if model.calibrator is None:
@@ -193,7 +191,6 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
 
 def translate_alpha(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
     """Return what `AlphaApplier` adds, by the names of the columns."""
-    request.refuse_key(model)
     needed, prediction = _read_classes(program, model, model.classes, request)
     probabilities = prediction
     if model.logit_map is not None:

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
-from msgspec.structs import replace as with_fields
 
 from calibkit.errors import UsageError
 from calibkit.exports.printer import Printer
@@ -247,7 +246,7 @@ def _tabled(program: Program, longest: int) -> Program:
             if index is not None:
                 index = made.bind("index" if _table(index, longest) is None else "steps", index)
                 waiting.append(index.name)
-            made.bindings[name] = with_fields(table, x=x, index=index)
+            made.bindings[name] = replace(table, x=x, index=index)
     return made
 
 
@@ -269,7 +268,7 @@ def _table(node: Node, longest: int) -> Table | None:
         values.append(tuple(value.levels()))
     if not all(values) or sum(map(len, knots)) <= longest:
         return None
-    index = with_fields(node, values=tuple(Number(float(place)) for place in range(len(values))))
+    index = replace(node, values=tuple(Number(float(place)) for place in range(len(values))))
     return Table(index, first.x, tuple(knots), tuple(values), first.strict)
 
 

@@ -99,15 +99,17 @@ class Metrics(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
     differences: dict[str, dict[str, dict[str, Difference]]] = {}
     resolution: Coarse | msgspec.UnsetType = msgspec.UNSET
 
+    def interval(self, score: str, part: str, metric: str) -> Interval:
+        """Return the interval of a metric; its ends are None where it has none."""
+        return self.intervals.get(score, {}).get(part, {}).get(metric, Interval(None, None))
+
     def lines(self) -> Iterator[Line]:
         """Yield all numbers with their intervals, differences last."""
         for score, slices in self.metrics.items():
             for part, values in slices.items():
-                bounds = self.intervals.get(score, {}).get(part, {})
                 for name, value in values.items():
-                    own = bounds.get(name)
-                    ends = (None, None) if own is None else (own.low, own.high)
-                    yield Line(score, part, name, "", value, *ends)
+                    own = self.interval(score, part, name)
+                    yield Line(score, part, name, "", value, own.low, own.high)
         for pair, compared in self.differences.items():
             for part, found in compared.items():
                 for name, gap in found.items():

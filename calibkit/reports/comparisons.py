@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,33 +30,15 @@ from calibkit.measures import cells
 from calibkit.measures.views import Sample
 from calibkit.methods.boundary.application import probabilities
 from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.watch.watch import HISTORY, are_states, merged
+from calibkit.methods.watch.watch import HISTORY
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.distributions import critical_value, interval
+from calibkit.options import plot as kinds
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import decimals
 from calibkit.options.metrics import Settings
-from calibkit.options.plot import (
-    AucLiftOptions,
-    BiasOptions,
-    DispersionOptions,
-    EceAtOptions,
-    RecallGainOptions,
-    WatchPlotOptions,
-)
-from calibkit.reports.style import (
-    Points,
-    Sheet,
-    aside,
-    check_lines,
-    ends_of,
-    in_per_cent,
-    per_cent,
-    schema,
-    shown_name,
-    undrawable,
-    with_ends,
-)
+from calibkit.reports import style
+from calibkit.reports.style import Points, Sheet, check_lines, ends_of, per_cent, undrawable
 from calibkit.views.answer import alert_counts
 
 #: From this many runs on, a box says more than the points alone.
@@ -71,17 +52,17 @@ _LOSSES = ("calibration_loss", "dispersion_loss", "epistemic_loss")
 _ECES = ("ece_at", "cumulative_ece_at")
 _GAINED = ("precision", "baseline_precision", "gain")
 
-_LIFT_SCHEMA = schema("score slice", "rows", "auc_baseline", "auc", "lift", "low", "high")
-_BIAS_SCHEMA = schema("score", "top", "count", "positives", *_BIASES, *ends_of(_BIASES))
-_LOSS_SCHEMA = schema("name", *_LOSSES, *ends_of(_LOSSES))
-_ECE_SCHEMA = schema("score", "score_bin", *_ECES, *ends_of(_ECES)) | {"score_bin": pl.Int64}
-_GAIN_SCHEMA = schema(
+_LIFT_SCHEMA = style.schema("score slice", "rows", "auc_baseline", "auc", "lift", "low", "high")
+_BIAS_SCHEMA = style.schema("score", "top", "count", "positives", *_BIASES, *ends_of(_BIASES))
+_LOSS_SCHEMA = style.schema("name", *_LOSSES, *ends_of(_LOSSES))
+_ECE_SCHEMA = style.schema("score", "score_bin", *_ECES, *ends_of(_ECES)) | {"score_bin": pl.Int64}
+_GAIN_SCHEMA = style.schema(
     *("method", "bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain"),
     *ends_of(_GAINED),
 )
 
 
-def lift_points(source: Source, options: AucLiftOptions) -> Points:
+def lift_points(source: Source, options: kinds.AucLiftOptions) -> Points:
     """Return AUC / AUC of the baseline - 1 for each score, on all rows and on each slice.
 
     ``low`` and ``high`` are those of the paired difference over the AUC of the baseline, which is
@@ -104,8 +85,7 @@ def lift_points(source: Source, options: AucLiftOptions) -> Points:
     table = pl.DataFrame(rows, schema=_LIFT_SCHEMA, orient="row")
     if table["lift"].count() == 0:
         raise undrawable(source, "no slice has rows of both classes, which an AUC needs")
-    interval = per_cent(spec.confidence, spec.intervals)
-    words = {"baseline": baseline, "by": spec.by or "", "interval": interval}
+    words = {"baseline": baseline, "by": spec.by or "", "interval": per_cent(spec.sure)}
     return Points.of("auc-lift", table, found, **words)
 
 
@@ -133,10 +113,10 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
     panel.set_xlim(-0.6, len(series) - 0.4)
     each = max(6, sheet.fitting(0.8 * sheet.size[0] / len(series)))
     names = [own["score"][0] for own in series]
-    said = ["\n".join(textwrap.wrap(shown_name(name), each)) or name for name in names]
+    said = ["\n".join(textwrap.wrap(style.shown_name(name), each)) or name for name in names]
     panel.set_xticks(range(len(names)), said)
     panel.grid(visible=False, axis="x")
-    panel.yaxis.set_major_formatter(in_per_cent)
+    panel.yaxis.set_major_formatter(style.in_per_cent)
     words = shown.words
     over = f"one point a value of {words['by']}" if runs.height else "all rows"
     if not runs.height and "interval" in words:
@@ -144,7 +124,7 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, x=over, y=f"AUC lift over {words['baseline']}")
 
 
-def bias_points(source: Source, options: BiasOptions) -> Points:
+def bias_points(source: Source, options: kinds.BiasOptions) -> Points:
     """Return calibration bias and ECE of each score among the top shares of the rows.
 
     The rows of a share are chosen by one score (``--top-by``, else the baseline), the same for all.
@@ -156,7 +136,11 @@ def bias_points(source: Source, options: BiasOptions) -> Points:
     found = evaluate(spec, source)
     tops = [(one.bound.numerator / one.bound.denominator, one.text) for one in spec.tops]
     rows = [
-        {"score": score, "top": top, **with_ends(found.metrics, score, f"top:{text}", _BIASES)}
+        {
+            "score": score,
+            "top": top,
+            **style.with_ends(found.metrics, score, f"top:{text}", _BIASES),
+        }
         for score in spec.ranked
         for top, text in sorted(tops)
     ]
@@ -167,8 +151,8 @@ def bias_points(source: Source, options: BiasOptions) -> Points:
             "no share of the rows has a positive one and probabilities to compare with; take larger "
             "shares by --top, or name the --scale of the scores",
         )
-    interval = per_cent(spec.confidence, spec.intervals)
-    return Points.of("bias", table, found, by=spec.top_by or spec.ranked[0], interval=interval)
+    words = {"by": spec.top_by or spec.ranked[0], "interval": per_cent(spec.sure)}
+    return Points.of("bias", table, found, **words)
 
 
 def draw_bias(shown: Points, sheet: Sheet) -> None:
@@ -180,7 +164,7 @@ def draw_bias(shown: Points, sheet: Sheet) -> None:
     wide = most / least > 20
     for place, own in enumerate(series):
         # Side by side, so that intervals at one share do not hide each other.
-        off = aside(place, len(series))
+        off = style.aside(place, len(series))
         x = own["top"] * (1 + 4 * off) if wide else own["top"] + off * (most - least)
         for panel, name in zip((above, below), _BIASES, strict=True):
             sheet.series(panel, place, x, own[name])
@@ -189,13 +173,13 @@ def draw_bias(shown: Points, sheet: Sheet) -> None:
     if wide:
         below.set_xscale("log")
     for axis in (above.yaxis, below.yaxis, below.xaxis):
-        axis.set_major_formatter(in_per_cent)
+        axis.set_major_formatter(style.in_per_cent)
     below.set_ylim(bottom=0)
     sheet.label(above, y=f"calibration bias{shown.interval}", share=0.6)
     sheet.label(below, x=f"share of rows with the highest {shown.words['by']}", y="ECE", share=0.4)
 
 
-def dispersion_points(source: Source, options: DispersionOptions) -> Points:
+def dispersion_points(source: Source, options: kinds.DispersionOptions) -> Points:
     """Return calibration, dispersion and epistemic loss of each predictor, with intervals.
 
     Mimori, Sasada, Matsui, Sato, "Diagnostic uncertainty calibration: towards reliable machine
@@ -204,13 +188,14 @@ def dispersion_points(source: Source, options: DispersionOptions) -> Points:
     spec = replace(options.judged, metrics=_LOSSES)
     found = evaluate(spec, source)
     metrics = found.metrics
-    rows = [{"name": name, **with_ends(metrics, name, ALL, _LOSSES)} for name in metrics.metrics]
+    rows = [
+        {"name": name, **style.with_ends(metrics, name, ALL, _LOSSES)} for name in metrics.metrics
+    ]
     table = pl.DataFrame(rows, schema=_LOSS_SCHEMA)
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
         raise undrawable(source, "no row has two votes, without which there is no dispersion loss")
-    interval = per_cent(spec.confidence, spec.intervals)
-    return Points.of("dispersion", table, found, interval=interval)
+    return Points.of("dispersion", table, found, interval=per_cent(spec.sure))
 
 
 def draw_dispersion(shown: Points, sheet: Sheet) -> None:
@@ -237,7 +222,7 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, x=x, y=y)
 
 
-def ece_points(source: Source, options: EceAtOptions) -> Points:
+def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
     """Return ECE@j and cumulative ECE@j of each score for every score bin j, with intervals.
 
     There are none of weighted rows.
@@ -300,7 +285,7 @@ def draw_ece(shown: Points, sheet: Sheet) -> None:
     sheet.label(below, x=f"score bin j of {shown.words['grid']}", y="cumulative ECE@j", share=0.5)
 
 
-def gain_points(source: Source, options: RecallGainOptions) -> Points:
+def gain_points(source: Source, options: kinds.RecallGainOptions) -> Points:
     """Return recall and precision of each method at each bound, beside the best single threshold's.
 
     They are those on the rows of ``test``, else the cross-validated ones, and null where a method
@@ -362,7 +347,11 @@ class _Judged(Struct, frozen=True):
 
 
 def _judged(
-    rows: ScoreRows, held: ScoreRows | None, options: RecallGainOptions, name: str, bound: Bound
+    rows: ScoreRows,
+    held: ScoreRows | None,
+    options: kinds.RecallGainOptions,
+    name: str,
+    bound: Bound,
 ) -> _Judged | None:
     """Return precision and recall of a method at a bound, None where it finds no boundary.
 
@@ -425,7 +414,7 @@ def draw_gain(shown: Points, sheet: Sheet) -> None:
     for place, own in enumerate(series):
         for panel, name in ((above, "gain"), (below, "miss")):
             known = own.filter(pl.col(name).is_not_null())
-            x = known["bound"] + aside(place, len(series)) * wide
+            x = known["bound"] + style.aside(place, len(series)) * wide
             sheet.series(panel, place, x, known[name])
             sheet.whiskers(panel, place, x, known, name)
         sheet.entry(own["method"][0], **sheet.line(place))
@@ -442,23 +431,13 @@ def draw_gain(shown: Points, sheet: Sheet) -> None:
     )
 
 
-def nights_of(files: Sequence[str]) -> Source | None:
-    """Return what states of a watch say of each night, as rows; None for files of another kind."""
-    if not are_states(files):
-        return None
-    table = merged(list(files)).history()
-    if not table.height:
-        raise UsageError(f"{files[0]}: no night has been counted yet; there is nothing to draw.")
-    return Source.from_frame(table, files[0])
-
-
 def night_columns(source: Source) -> dict[str, str]:
     """Return the columns of the nights; `UsageError` where one is missing."""
     source.require(list(HISTORY), "plot watch, which draws states of a watch")
     return {name: name for name in HISTORY}
 
 
-def watch_points(source: Source, options: WatchPlotOptions) -> Points:
+def watch_points(source: Source, options: kinds.WatchPlotOptions) -> Points:
     """Return the nights of a watch as `calibkit.methods.watch.watch.Watched.history` has them."""
     table = source.read(list(night_columns(source))).cast(HISTORY)
     first = table.row(0, named=True)["period"]

@@ -106,13 +106,22 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         _operating(source, spec, options),
         pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
-    said = style.per_cent(plain.confidence, plain.intervals)
-    return Points.of(kind, pl.concat(frames, how="diagonal"), rows, interval=said)
+    table = pl.concat(frames, how="diagonal")
+    return Points.of(kind, table, rows, interval=style.per_cent(plain.sure))
 
 
 def _check_lines(options: CurveOptions) -> None:
     style.check_lines(options.names, "scores", "--score")
     style.check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+
+
+def _of_boundaries(
+    spec: EvaluateOptions, options: CurveOptions
+) -> Iterator[tuple[str, EvaluateOptions]]:
+    """Yield what judges each boundary alone, with its name."""
+    for name, model in options.boundaries:
+        spread = options.uncertainty
+        yield name, dataclasses.replace(spec, boundary=model, decision=None, uncertainty=spread)
 
 
 def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
@@ -165,15 +174,8 @@ def visible(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
 def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
     base = dataclasses.replace(spec, metrics=_RATES)
-    alone, spread = dataclasses.replace(base, threshold=None), options.uncertainty
-    wanted = [
-        (
-            name,
-            BOUNDARY,
-            dataclasses.replace(alone, boundary=model, decision=None, uncertainty=spread),
-        )
-        for name, model in options.boundaries
-    ]
+    alone = dataclasses.replace(base, threshold=None)
+    wanted = [(name, BOUNDARY, own) for name, own in _of_boundaries(alone, options)]
     if base.decision is not None:
         wanted.append((base.decision, base.decision, alone))
     found: list[dict[str, Any]] = []
@@ -257,10 +259,7 @@ def worth_points(source: Source, options: CurveOptions) -> Points:
     base = dataclasses.replace(spec, metrics=("count",))
     rows = read_evaluate_rows(base, source)
     found = []
-    for name, model in options.boundaries:
-        own = dataclasses.replace(
-            base, boundary=model, decision=None, uncertainty=options.uncertainty
-        )
+    for name, own in _of_boundaries(base, options):
         judged: Flagged = models_of(own, read_evaluate_rows(own, source))[0]
         found.append(replace(judged, name=name))
     found += models_of(base, rows)

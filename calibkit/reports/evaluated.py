@@ -280,9 +280,9 @@ def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
     lines = []
     for score, slices in metrics.metrics.items():
         values = slices[ALL]
-        if any(values.get(name) is None for name in ("tp", "fp", "fn", "tn")):
+        if any(values.get(name) is None for name in _CONFUSION):
             continue
-        tp, fp, fn, tn = (float(values[name] or 0) for name in ("tp", "fp", "fn", "tn"))
+        tp, fp, fn, tn = (float(values[name] or 0) for name in _CONFUSION)
         rows, alerts = tp + fp + fn + tn, tp + fp
         said = f"{score}: {number(alerts)} of {number(rows)} rows raise an alert"
         said += f", {1000 * alerts / rows:,.3g} of a thousand." if rows else "."

@@ -32,13 +32,11 @@ _NEAR = 0.1
 #: Probabilities that are named, those first that have to be.
 _NAMED = (0.5, 0.1, 0.9, 0.01, 0.99, 0.001, 0.999, 0.0001, 0.9999, 1e-05, 0.99999, 1e-06)
 
-_ROLES = ("score", "uncertainty")
-
 #: Rows that a cell should have on average, where the user names no number of bins.
 LEAST_ROWS = 25
 
 
-class GridCells(Struct, frozen=True, kw_only=True):
+class GridCells(Struct, frozen=True):
     """A grid as the table of its cells."""
 
     frame: pl.DataFrame  # as `calibkit.bins.binning.grid_frame`
@@ -67,13 +65,12 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
             )
         places = ["uncertainty_bin", "score_bin"]
         means = source.read([*places, "mean_score"]).sort(places)["mean_score"].cast(pl.Float64)
-        frame, score, spread = grid_frame(table.grid), *map(table.columns.get, _ROLES)
-        assert score is not None  # every table has one
+        frame, score = grid_frame(table.grid), table.columns["score"]
+        spread = table.columns.get("uncertainty")
         named = spread.name if spread is not None and table.grid.shape[0] > 1 else ""
         axis = _axis_of(options, frame, score.measure)
         words = {"score": score.name, "scale": score.measure, "uncertainty": named, "axis": axis}
-        whole = table.grid.unit.size == 1.0
-        return GridCells(frame=frame.with_columns(means), rows=None, whole=whole, words=words)
+        return GridCells(frame.with_columns(means), None, table.grid.unit.size == 1.0, words)
     rows = read_score_rows(source, options.columns, positive_must_occur=False)
     uncertain = rows.uncertainty is not None
     bins = options.uncertainty_bins or (levels if uncertain else 1)
@@ -84,19 +81,10 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
     axis = _axis_of(options, grid_frame(grid), scale)
     if axis == "logit" and options.strategy is None:  # else the few positives would share a bin
         grid = fit_grid(rows, bins, width, strategy="equal-odds", threads=options.workers)
-    return GridCells(
-        frame=grid_frame(grid),
-        rows=rows,
-        whole=grid.unit.size == 1.0 and not options.columns.sampled,
-        words={
-            "score": rows.options.score,
-            "scale": scale,
-            "axis": axis,
-            "uncertainty": rows.options.uncertainty or "",
-        },
-        warnings=rows.warnings,
-        notes=rows.notes,
-    )
+    words = {"score": rows.options.score, "scale": scale, "axis": axis}
+    words["uncertainty"] = rows.options.uncertainty or ""
+    whole = grid.unit.size == 1.0 and not options.columns.sampled
+    return GridCells(grid_frame(grid), rows, whole, words, rows.warnings, rows.notes)
 
 
 def level_ends(frame: pl.DataFrame) -> Floats:

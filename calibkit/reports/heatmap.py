@@ -266,20 +266,13 @@ def _regions(name: str, model: BoundaryModel, ranks: Ranks) -> pl.DataFrame:
                 by_chance = (start, np.inf if np.isnan(end) else end)
                 found.append((f"{name}, by chance", *own, *by_chance))
     rows = [
-        {
-            "kind": "boundary",
-            "name": said,
-            "score_low": start,
-            "score_high": end,
-            "uncertainty_low": low,
-            "uncertainty_high": high,
-            "rank_low": ranks(low, name),
-            "rank_high": ranks(high, name),
-        }
+        ("boundary", said, low, high, ranks(low, name), ranks(high, name), start, end)
         for said, low, high, start, end in found
         if low < high and not np.isnan(start)
     ]
-    return pl.DataFrame(rows or [{"kind": "boundary", "name": name}])
+    return pl.DataFrame(
+        rows or [("boundary", name, *[None] * 6)], _HEATMAP.names()[:8], orient="row"
+    )
 
 
 def outline(

@@ -37,16 +37,9 @@ if TYPE_CHECKING:
 #: Black stands last: the frame is black too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (5, 1.5, 1, 1.5)),
-    (0, (1, 1.2)),
-    (0, (8, 2)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (2, 2)),
-    (0, (8, 2, 2, 2)),
-)
+#: Lengths of strokes and gaps, in widths of the line.
+_STROKES = ((5, 1.5), (5, 1.5, 1, 1.5), (1, 1.2), (8, 2), (3, 1, 1, 1, 1, 1), (2, 2), (8, 2, 2, 2))
+DASHES: tuple[Any, ...] = ("-", *((0, strokes) for strokes in _STROKES))
 
 #: Dots an inch of a PNG.
 DPI = 200
@@ -80,6 +73,7 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
     # Smaller pictures have smaller letters, down to what can be read in print.
     letters = min(10.0, max(6.5, 4.0 + 0.9 * min(size[0], 1.35 * size[1])))
     ink, ground = ("#E8E8E8", _DARK) if look.dark else ("#1A1A1A", _LIGHT)
+    ground = "none" if look.transparent else ground
     faint = "#4A4D55" if look.dark else "#D9D9D9"
     own: dict[str, Any] = {
         "font.family": ["DejaVu Sans"],
@@ -91,9 +85,7 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
         **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), ink),
         **dict.fromkeys(("xtick.color", "ytick.color"), ink),
         "text.parse_math": False,
-        **dict.fromkeys(
-            ("axes.facecolor", "figure.facecolor"), "none" if look.transparent else ground
-        ),
+        **dict.fromkeys(("axes.facecolor", "figure.facecolor"), ground),
         "axes.grid": True,
         "axes.axisbelow": True,
         "axes.spines.top": False,
@@ -201,16 +193,14 @@ class Sheet:
     ) -> None:
         """Draw the known intervals of line `place` (see `ends_of`), `look` over its own look."""
         look = {"color": self.line(place)["color"], "lw": 1.0} | look
-        at, low, high = _known(x, of, name)
-        panel.vlines(at, low, high, **look)
+        panel.vlines(*_known(x, of, name), **look)
 
     def band(
         self, panel: Axes, place: int, x: ArrayLike, of: pl.DataFrame, name: str = "", **look: Any
     ) -> None:
         """Shade the known intervals along line `place` (see `ends_of`)."""
         look = {"color": self.line(place)["color"], "alpha": 0.15, "lw": 0} | look
-        at, low, high = _known(x, of, name)
-        panel.fill_between(at, low, high, **look)
+        panel.fill_between(*_known(x, of, name), **look)
 
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
@@ -263,11 +253,11 @@ def aside(place: int, count: int) -> float:
     return (place - (count - 1) / 2) * 0.012
 
 
-def _known(x: ArrayLike, of: pl.DataFrame, name: str) -> list[np.ndarray]:
+def _known(x: ArrayLike, of: pl.DataFrame, name: str) -> tuple[Any, Any, Any]:
     """Return the places and ends of the intervals that are known."""
     low, high = (of[end] for end in ends_of([name]))
     known = (low.is_not_null() & high.is_not_null()).to_numpy()
-    return [np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy())]
+    return np.asarray(x)[known], low.to_numpy()[known], high.to_numpy()[known]
 
 
 def with_room(ticks: Iterable[tuple[float, str]], gap: float) -> tuple[list[float], list[str]]:
@@ -432,11 +422,10 @@ def with_ends(
     metrics: Metrics, score: str, part: str, names: Sequence[str]
 ) -> dict[str, Number | None]:
     """Return the metrics of a score in a slice, and the intervals that `names` have there."""
-    limits = metrics.intervals.get(score, {}).get(part, {})
     found = dict(metrics.metrics[score][part])
     for name in names:
-        if name in limits:
-            found |= {f"{name}_low": limits[name].low, f"{name}_high": limits[name].high}
+        own = metrics.interval(score, part, name)
+        found |= {f"{name}_low": own.low, f"{name}_high": own.high}
     return found
 
 

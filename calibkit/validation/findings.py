@@ -21,9 +21,7 @@ from calibkit.options.validate import ValidateOptions
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second
 #: look; worth knowing.
-ERROR: Final = "error"
-WARNING: Final = "warning"
-NOTE: Final = "note"
+LEVELS: Final = ("error", "warning", "note")
 
 
 class Finding(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,7 +56,7 @@ def refused(level: str, check: str, message: str, error: DataError) -> Finding:
     return Finding(level, check, message, *place)
 
 
-class Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Checked(Struct, frozen=True, forbid_unknown_fields=True):
     """A column that was looked at.
 
     Attributes
@@ -104,10 +102,9 @@ class Report(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
     notes: int = 0
 
     def __post_init__(self) -> None:
-        order = (ERROR, WARNING, NOTE)
-        self.findings = sorted(self.findings, key=lambda one: order.index(one.level))
+        self.findings = sorted(self.findings, key=lambda one: LEVELS.index(one.level))
         self.errors, self.warnings, self.notes = (
-            sum(one.level == level for one in self.findings) for level in order
+            sum(one.level == level for one in self.findings) for level in LEVELS
         )
 
     @property
@@ -221,7 +218,13 @@ class Findings:
         return None
 
     def rows(
-        self, level: str, check: str, values: Values, offends: Mask, problem: str, advice: str = ""
+        self,
+        level: str,
+        check: str,
+        values: Values,
+        offends: Mask,
+        problem: str,
+        advice: str = "",
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
         if offends.any():
@@ -258,22 +261,15 @@ class Findings:
         present = np.ones(column.len(), bool) if absent is None else ~absent
         missing = int(np.count_nonzero(~present))
         kept = column if absent is None else column.filter(pl.Series(present))
-        ends = {"low": kept.min(), "high": kept.max()} if kept.dtype.is_numeric() else {}
-        finite = {
-            name: float(end) if isinstance(end, int | float) and np.isfinite(end) else None
-            for name, end in ends.items()
-        }
-        self.columns.append(
-            Checked(
-                role=role,
-                column=column.name,
-                dtype=str(column.dtype),
-                missing=missing,
-                distinct=None if kept.dtype.is_nested() else kept.n_unique(),
-                **finite,
-            )
-        )
-        level = (WARNING if dropped else ERROR) if needed else NOTE
+        ends = (kept.min(), kept.max()) if kept.dtype.is_numeric() else (None, None)
+        finite = [
+            float(end) if isinstance(end, int | float) and np.isfinite(end) else None
+            for end in ends
+        ]
+        distinct = None if kept.dtype.is_nested() else kept.n_unique()
+        looked = Checked(role, column.name, str(column.dtype), missing, distinct, *finite)
+        self.columns.append(looked)
+        level = ("warning" if dropped else "error") if needed else "note"
         advice = f"fill these rows, or leave them out by {option} drop" if needed else ""
         advice = f"left out by {option} drop" if dropped else advice
         if missing:
@@ -291,19 +287,19 @@ class Findings:
         values: Values,
         low: float = -np.inf,
         high: float = np.inf,
-        infinite: str = ERROR,
+        infinite: str = "error",
         advice: str = "",
     ) -> FloatArray | None:
         """Return values as numbers, after looking at type and range; None for other types."""
         column, where = values.column, values.where
-        array = self.attempt(ERROR, "type", lambda: numeric_column(column, where, finite=False))
+        array = self.attempt("error", "type", lambda: numeric_column(column, where, finite=False))
         if array is None:
             return None
         outside = (array < low) | (array > high)
         reach = f"[{low:g}, {high:g}{']' if np.isfinite(high) else ')'}"
-        self.rows(ERROR, "range", values, outside, f"not in {reach}", advice)
+        self.rows("error", "range", values, outside, f"not in {reach}", advice)
         only = "only the order of these scores matters"
-        what = "correct these rows" if infinite == ERROR else only
+        what = "correct these rows" if infinite == "error" else only
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
 
@@ -313,5 +309,5 @@ class Findings:
         if column.len() < 2 or column.dtype.is_nested() or column.n_unique() > 1:
             return False
         said = f"the {role} is {column[0]} in all rows, so it separates none of them"
-        self.add(WARNING, "constant", said, column.name, column.len())
+        self.add("warning", "constant", said, column.name, column.len())
         return True

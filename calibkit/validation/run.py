@@ -17,17 +17,7 @@ from calibkit.files.sources import Source
 from calibkit.maps.class_rows import class_codes, read_predictions
 from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
-from calibkit.validation.findings import (
-    COUNTS,
-    ERROR,
-    NOTE,
-    PROBS,
-    WARNING,
-    Findings,
-    Report,
-    Values,
-    refused,
-)
+from calibkit.validation.findings import COUNTS, PROBS, Findings, Report, Values, refused
 
 #: A score that so large a share of the rows has, of at least so many, is worth a word.
 _MANY_TIES, _ENOUGH = 0.5, 20
@@ -48,7 +38,7 @@ _MANY = 0.1
 
 def unreadable(error: DataError, files: Sequence[str]) -> Report:
     """Return the report on inputs that cannot even be read as rows."""
-    finding = refused(ERROR, "file", error.message, error)
+    finding = refused("error", "file", error.message, error)
     return Report(rows=0, files=list(files), columns=[], findings=[finding])
 
 
@@ -59,7 +49,7 @@ def validate(options: ValidateOptions, source: Source) -> Report:
     """
     findings = Findings(options, source)
     for remark in source.warnings:
-        findings.add(WARNING, "file", remark)
+        findings.add("warning", "file", remark)
     for check in _CHECKS:
         check(findings)
     return Report(
@@ -73,7 +63,7 @@ def _scores(findings: Findings) -> None:
     ends = 0.0, 100.0 if scale == "percent" else 1.0
     low, high = ends if measure(scale) == "probability" else (-np.inf, np.inf)
     for role in ("score", "member"):
-        infinite = ERROR if role == "member" else WARNING
+        infinite = "error" if role == "member" else "warning"
         for values in findings.of(role):
             advice = _guess(values) if scale == "probability" else ""
             array = findings.numbers(values, low, high, infinite, advice)
@@ -92,7 +82,7 @@ def _scores(findings: Findings) -> None:
             same = first.setdefault(findings.score[name].tobytes(), name)
             if same != name:
                 said = f"the same as column {same!r} in all rows: no replicate of it"
-                findings.add(WARNING, "duplicates", said, name)
+                findings.add("warning", "duplicates", said, name)
 
 
 def _guess(values: Values) -> str:
@@ -117,19 +107,19 @@ def _ties(findings: Findings, name: str, array: FloatArray) -> None:
     distinct, counts = np.unique(array, return_counts=True)
     if distinct.size == 2:
         said = f"two scores only, {distinct[0]:g} and {distinct[1]:g}: is this a decision?"
-        findings.add(WARNING, "ties", said, name, array.size)
+        findings.add("warning", "ties", said, name, array.size)
     elif distinct.size > 2 and counts.max() >= _MANY_TIES * array.size:
         most = int(counts.argmax())
         said = (
             f"{counts[most] / array.size:.1%} of the rows share the score {distinct[most]:g}: no "
             "threshold separates them"
         )
-        findings.add(WARNING, "ties", said, name, int(counts[most]))
+        findings.add("warning", "ties", said, name, int(counts[most]))
 
 
 def _remark(findings: Findings, check: str, column: str, said: str | None) -> None:
     if said is not None:
-        findings.add(WARNING, check, said.removeprefix("column '': "), column)
+        findings.add("warning", check, said.removeprefix("column '': "), column)
 
 
 def _labels(findings: Findings) -> None:
@@ -142,7 +132,7 @@ def _labels(findings: Findings) -> None:
             continue
         column, where = values.column, values.where
         read = findings.attempt(
-            ERROR, "labels", partial(label_column, column, where, positive=options.positive)
+            "error", "labels", partial(label_column, column, where, positive=options.positive)
         )
         if read is None:
             continue
@@ -153,7 +143,7 @@ def _labels(findings: Findings) -> None:
                 f"all rows are {'positive' if hits else 'negative'}: both classes are needed; name "
                 "the positive one by --positive"
             )
-            findings.add(ERROR, "classes", said, name, column.len())
+            findings.add("error", "classes", said, name, column.len())
 
 
 def _ranking(findings: Findings) -> None:
@@ -183,23 +173,23 @@ def _weights(findings: Findings) -> None:
         if array is None or not np.isfinite(array).all() or array.min() < 0:
             continue
         column, where = values.column, values.where
-        if findings.attempt(ERROR, "range", partial(weight_column, column, where)) is None:
+        if findings.attempt("error", "range", partial(weight_column, column, where)) is None:
             continue
         light = int(np.count_nonzero(array == 0))
         if light:
             said = "rows of weight 0 count for nothing"
-            findings.add(NOTE, "weights", said, column.name, light)
+            findings.add("note", "weights", said, column.name, light)
         share = 1.0 / float((array / array.max()).sum())
         if share > _HEAVY and array.size >= remarks.FEWEST:
             said = f"one row has {share:.0%} of the weight: it decides the result"
-            findings.add(WARNING, "weights", said, column.name, 1)
+            findings.add("warning", "weights", said, column.name, 1)
 
 
 def _segments(findings: Findings) -> None:
     """Look at the values of ``--by``: present in every row, each with both classes."""
     for values in findings.of("by", empty=True):
         findings.constant(values, "segment")
-        _one_class(findings, values, WARNING, "a fit of its own needs both")
+        _one_class(findings, values, "warning", "a fit of its own needs both")
 
 
 def _groups(findings: Findings) -> None:
@@ -210,15 +200,15 @@ def _groups(findings: Findings) -> None:
         name, count = values.column.name, sizes.height
         if count < _FEWEST_GROUPS:
             said = f"{count} group{'s' if count > 1 else ''} only: too few for folds"
-            findings.add(WARNING, "groups", said, name)
+            findings.add("warning", "groups", said, name)
         elif largest > _LARGEST_GROUP:
             said = f"one group has {largest:.0%} of the rows: folds will be uneven"
-            findings.add(WARNING, "groups", said, name)
+            findings.add("warning", "groups", said, name)
         elif count == values.column.len():
             said = "every row has a group of its own: the same as no groups"
-            findings.add(NOTE, "groups", said, name)
+            findings.add("note", "groups", said, name)
         else:
-            _one_class(findings, values, NOTE, "folds keep each of them whole")
+            _one_class(findings, values, "note", "folds keep each of them whole")
 
 
 def _one_class(findings: Findings, values: Values, level: str, why: str) -> None:
@@ -247,11 +237,11 @@ def _time(findings: Findings) -> None:
         try:
             findings.source.as_dates([name])
         except DataError as error:
-            findings.found.append(refused(ERROR, "type", error.message, error))
+            findings.found.append(refused("error", "type", error.message, error))
     for values in findings.of("time", empty=True):
         if values.column.dtype.is_nested():
             said = f"{values.column.dtype} has no order: name numbers, dates or text"
-            findings.add(ERROR, "type", said, values.column.name)
+            findings.add("error", "type", said, values.column.name)
         else:
             findings.constant(values, "time")
 
@@ -276,7 +266,7 @@ def _classes(findings: Findings) -> None:
             try:
                 votes = patterns.paired(first, votes, ("--probs", "--counts"))
             except UsageError as error:
-                findings.add(ERROR, "pairs", error.message)
+                findings.add("error", "pairs", error.message)
         _votes(findings, votes)
 
 
@@ -304,7 +294,7 @@ def _probabilities(findings: Findings, matched: patterns.Matched) -> int:
     rows, where = found
     scale = "logit" if findings.options.scale == "logit" else "probability"
     matrix = findings.attempt(
-        ERROR, "probabilities", lambda: read_predictions(rows, matched, where, scale)
+        "error", "probabilities", lambda: read_predictions(rows, matched, where, scale)
     )
     if matrix is not None:
         return int(matrix.shape[1])
@@ -317,7 +307,7 @@ def _votes(findings: Findings, matched: patterns.Matched) -> None:
     if found is None:
         return
     rows, where = found
-    matrix = findings.attempt(ERROR, "type", lambda: patterns.read_matrix(rows, matched, where))
+    matrix = findings.attempt("error", "type", lambda: patterns.read_matrix(rows, matched, where))
     if matrix is None:
         return
     wrong = (matrix < 0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)
@@ -326,12 +316,12 @@ def _votes(findings: Findings, matched: patterns.Matched) -> None:
         name = matched.pattern if matched.nested else matched.columns[place]
         one = Values(pl.Series(name, matrix[:, place]), where, every)
         problem, advice = "not a number of votes", "votes are whole numbers from 0 up"
-        findings.rows(ERROR, "votes", one, wrong[:, place], problem, advice)
+        findings.rows("error", "votes", one, wrong[:, place], problem, advice)
     total, odd = matrix.sum(axis=1), wrong.any(axis=1)
     shown = Values(pl.Series(matched.pattern, total), where, every)
     for count, level, said in (
-        (0, WARNING, "no vote: left out"),
-        (1, NOTE, "one vote only: it says nothing about how much raters agree"),
+        (0, "warning", "no vote: left out"),
+        (1, "note", "one vote only: it says nothing about how much raters agree"),
     ):
         findings.rows(level, "votes", shown, (total == count) & ~odd, said)
 
@@ -341,14 +331,14 @@ def _classes_of_labels(findings: Findings, classes: Sequence[str]) -> None:
     column = findings.frame[findings.roles["label"][0]]
     where = RowFinder(findings.source, np.flatnonzero(~column.is_null().to_numpy()))
     codes = findings.attempt(
-        ERROR, "labels", lambda: class_codes(column.drop_nulls(), classes, where)
+        "error", "labels", lambda: class_codes(column.drop_nulls(), classes, where)
     )
     if codes is None:
         return
     absent = [name for place, name in enumerate(classes) if not (codes == place).any()]
     if absent:
         said = f"no row has the class {', '.join(absent[:_NAMED])}"
-        findings.add(WARNING, "classes", said, column.name)
+        findings.add("warning", "classes", said, column.name)
 
 
 def _features(findings: Findings) -> None:
@@ -359,10 +349,10 @@ def _features(findings: Findings) -> None:
             continue
         if kind.is_nested():
             said = f"{kind} is no feature: name numbers, text or categories"
-            findings.add(ERROR, "type", said, name)
+            findings.add("error", "type", said, name)
         elif size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
             said = "nearly every row has a text of its own: an identifier is no feature"
-            findings.add(WARNING, "constant", said, name)
+            findings.add("warning", "constant", said, name)
 
 
 def _duplicates(findings: Findings) -> None:
@@ -381,7 +371,7 @@ def _duplicates(findings: Findings) -> None:
     if not count:
         return
     file, places = source.locate(np.flatnonzero(again)[:FIRST_ROWS].tolist())
-    level = WARNING if whole.width > findings.frame.width else NOTE
+    level = "warning" if whole.width > findings.frame.width else "note"
     said = f"{count} row{'s' if count > 1 else ''} equal to an earlier one in all {whole.width} columns"
     findings.add(level, "duplicates", said, None, count, file, places)
 

@@ -18,13 +18,12 @@ def lines(found: Drift) -> list[str]:
     """Return a line a boundary: whether its scores and uncertainties moved beyond chance."""
     lines = []
     for name, slices in found.metrics.metrics.items():
-        own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
-        moved = []
+        own, moved = slices[ALL], []
         for role in ("score", "uncertainty"):
-            value, low = own[f"psi_{role}"], bounds.get(f"psi_{role}")
-            if value is not None and low is not None:
-                more = "more than chance" if low.low else "no more than chance"
-                expected = own[f"psi_{role}_expected"]
+            value, expected = own[f"psi_{role}"], own[f"psi_{role}_expected"]
+            if value is not None:
+                low = found.metrics.interval(name, ALL, f"psi_{role}").low
+                more = "more than chance" if low else "no more than chance"
                 moved.append(f"{role} PSI {value:.4f} ({more}, which gives {expected:.4f})")
         lines.append(f"{name}: {', '.join(moved) if moved else 'no row has all values'}.")
         lines += _certificate_lines(found, name)
@@ -36,18 +35,18 @@ def view(found: Drift, page: Page) -> None:
     """Print what was found of each boundary."""
     page.say(*lines(found))
     for name, slices in found.metrics.metrics.items():
-        own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
+        own = slices[ALL]
         rows: list[list[object]] = []
         for metric, value in own.items():
             if metric.endswith(_BESIDE):
                 continue
-            ends = bounds.get(metric)
+            ends = found.metrics.interval(name, ALL, metric)
             at_fit = slices[FIT].get(metric, own.get(f"{metric}_expected"))
-            limits = (None, None) if ends is None else (ends.low, ends.high)
-            rows.append([metric, value, *limits, at_fit, slices.get(CERTIFICATE, {}).get(metric)])
+            certified = slices.get(CERTIFICATE, {}).get(metric)
+            rows.append([metric, value, ends.low, ends.high, at_fit, certified])
         for metric, value in slices.get(ESTIMATED, {}).items():
-            own_ends = found.metrics.intervals[name][ESTIMATED][metric]
-            rows.append([f"{metric} (estimated)", value, own_ends.low, own_ends.high, None, None])
+            ends = found.metrics.interval(name, ESTIMATED, metric)
+            rows.append([f"{metric} (estimated)", value, ends.low, ends.high, None, None])
         header = [name, "now", "low", "high", "expected", "certified"]
         kept = 6 if CERTIFICATE in slices else 5
         page.say("")
@@ -84,8 +83,8 @@ def _certificate_lines(found: Drift, name: str) -> list[str]:
     lines = []
     for one in sure.all:
         metric = certified_as(one)
-        ends = found.metrics.intervals[name][ALL].get(metric)
-        if ends is None or ends.low is None or ends.high is None:
+        ends = found.metrics.interval(name, ALL, metric)
+        if ends.low is None or ends.high is None:
             continue
         lower = one.side == "lower"
         refuted = ends.high < one.bound if lower else ends.low > one.bound

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,11 +17,8 @@ from .lines import Annotate, Results, Voice
 from .runs import Write, deliver, write_each
 
 if TYPE_CHECKING:
-    from calibkit.evaluation.outputs import Judged
     from calibkit.files.sources import Source
     from calibkit.gates.figures import Expression, Outcome
-
-J = TypeVar("J", bound="Judged")
 
 GATE_FAILED = 1
 
@@ -77,7 +74,7 @@ def settle(judged: Sequence[tuple[str | None, Outcome]]) -> None:
 def judge(
     console: Console,
     source: Source,
-    find: Callable[[Source], J],
+    find: Callable[[Source], Any],
     *,
     tell: Callable[..., None],
     gates: Gated,
@@ -86,7 +83,8 @@ def judge(
 ) -> None:
     """Judge all inputs together, or (``-o DIR/``) each by itself; the rest as of `deliver`.
 
-    `tell` gets the console, what was found and, where that is of one file among others, its name.
+    What is found has `metrics`.  `tell` gets the console, what was found and, where that is of one
+    file among others, its name.
     """
     if not console.per_input:
         found = find(source)
@@ -202,9 +200,14 @@ def diff(line: DiffLine) -> None:
 
 def _view(compared: dict[str, Any], metrics: bool, console: Console) -> None:
     """Print the comparison as a table; of models only what differs."""
+    from calibkit.gates.figures import values
+
+    cells: dict[tuple[str, ...], dict[str, Any]] = {}
+    for (*path, side), value in values(compared):
+        cells.setdefault(tuple(path), {})[side] = value
     rows = [
-        [*(path if metrics else ["/".join(path)]), cell["a"], cell["b"], cell["delta"]]
-        for path, cell in _cells(compared)
+        [*(path if metrics else ["/".join(path)]), *map(cell.get, ("a", "b", "delta"))]
+        for path, cell in cells.items()
         if metrics or cell["a"] != cell["b"]
     ]
     header = [*(["score", "slice", "metric"] if metrics else ["path"]), "a", "b", "b - a"]
@@ -212,13 +215,3 @@ def _view(compared: dict[str, Any], metrics: bool, console: Console) -> None:
         console.table(header, rows)
     else:
         console.say("No differences.")
-
-
-def _cells(
-    compared: dict[str, Any], path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    for name, inner in compared.items():
-        if set(inner) == {"a", "b", "delta"} and not isinstance(inner["a"], dict):
-            yield (*path, name), inner
-        else:
-            yield from _cells(inner, (*path, name))

@@ -64,15 +64,11 @@ def calibration_counts(
     return found
 
 
-def _directions() -> NDArray[np.float64]:
-    """Return on which side each bet is of each bin."""
-    alone = np.eye(BINS)
-    steep = np.array([[-1.0] * cut + [1.0] * (BINS - cut) for cut in range(1, BINS)])
-    found = np.concatenate([alone, np.ones((1, BINS)), steep])
-    return np.concatenate([found, -found])
-
-
-_SIDES: Final = _directions()
+#: The higher bins against the lower ones, at every border.
+_STEEP: Final = [[-1.0] * cut + [1.0] * (BINS - cut) for cut in range(1, BINS)]
+#: On which side each bet is of each bin: of it alone, of all, or of the higher against the lower.
+_UP: Final[Floats] = np.concatenate([np.eye(BINS), np.ones((1, BINS)), _STEEP])
+_SIDES: Final = np.concatenate([_UP, -_UP])
 
 
 def calibration_logs(bins: Sequence[Bin]) -> Floats | None:
@@ -121,8 +117,7 @@ def moved_odds(nights: Sequence[Sequence[Bin]], threshold: float) -> float | Non
 
     def moved(rows: Floats, sums: Floats, log_factor: float) -> Floats:
         mean = np.clip(sums * UNIT / np.maximum(rows, 1.0), UNIT, 1.0 - UNIT)
-        found: Floats = rows / (1.0 + (1.0 / mean - 1.0) * math.exp(-log_factor))
-        return found
+        return rows / (1.0 + (1.0 / mean - 1.0) * math.exp(-log_factor))
 
     found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0)
     after = []

@@ -11,19 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.columns import rows as readers
 from calibkit.columns.columns import columns_beside
-from calibkit.columns.rows import (
-    Remark,
-    RowFinder,
-    as_fitted,
-    is_text,
-    label_column,
-    merge_remarks,
-    missing_mask,
-    present_in,
-    refuse_missing,
-    weight_column,
-)
+from calibkit.columns.rows import Remark, RowFinder
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch import bins
@@ -65,13 +55,10 @@ class Reading(Struct, frozen=True):
 
     def night(self, place: int, rows: int, total: int, **counted: Any) -> Night:
         """Return rows of a night, of which so many have a label, with the sum of their hashes."""
-        night = Night(
-            period_at(place, self.calendar),
-            cells=(),
-            shards=(Shard(hash_text(total), rows),),
-            scores=((0, 0, 0),) * (bins.BINS * self.options.calibration),
-            drift=((0,) * bins.BINS,) * len(self.outlines),
-        )
+        scores = ((0, 0, 0),) * (bins.BINS * self.options.calibration)
+        drift = ((0,) * bins.BINS,) * len(self.outlines)
+        shards = (Shard(hash_text(total), rows),)
+        night = Night(period_at(place, self.calendar), (), shards, scores, drift=drift)
         return replace(night, **counted)
 
     def places(self, name: str | None, frame: pl.DataFrame, where: RowFinder) -> Places:
@@ -79,11 +66,11 @@ class Reading(Struct, frozen=True):
         if name is None:
             return np.zeros(frame.height, np.int64)
         column = frame[name]
-        refuse_missing(column, where, "no night", empty=True)
+        readers.refuse_missing(column, where, "no night", empty=True)
         kind = column.dtype
         if self.calendar == "integer":
             places = column.cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
-        elif is_text(kind):
+        elif readers.is_text(kind):
             days = column.cast(pl.String).str.strip_chars().str.slice(0, 10)
             places = days.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
         elif kind == pl.Date or isinstance(kind, pl.Datetime):
@@ -144,7 +131,7 @@ def _calendar(options: WatchOptions, source: Source) -> Calendar:
     for name in names:
         kind = source.schema[name]
         whole = kind.is_integer()
-        if is_text(kind):
+        if readers.is_text(kind):
             values = next(source.windows([name])).read([name])[name].drop_nulls()
             whole = len(values) > 0 and str(values[0]).strip().lstrip("-").isdigit()
         found[name] = "integer" if whole else "date"
@@ -184,7 +171,7 @@ def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Re
             "one a range of the score",
             column=reading.options.weight,
         )
-    return tuple(nights.values()), tuple(one for one in merge_remarks(remarks) if one.count)
+    return tuple(nights.values()), tuple(one for one in readers.merge_remarks(remarks) if one.count)
 
 
 def _one(parts: list[Night]) -> Night:
@@ -197,7 +184,7 @@ def _one(parts: list[Night]) -> Night:
 def _counting(reading: Reading, frame: pl.DataFrame, remarks: list[Remark]) -> Places:
     """Return the rows that count as labelled, and remark on the others."""
     options = reading.options
-    present = present_in([frame[name] for name in reading.reads.needed.values()])
+    present = readers.present_in([frame[name] for name in reading.reads.needed.values()])
     arrived = None if options.labelled_at is None else _there(frame[options.labelled_at])
     labelled = None
     if not reading.labelled:
@@ -222,7 +209,7 @@ def _labelled(
 ) -> Iterator[tuple[int, Night]]:
     """Yield the nights of labelled rows, with their places."""
     options = reading.options
-    label, _ = label_column(
+    label, _ = readers.label_column(
         frame[options.label], where, positive=options.positive, must_occur=False
     )
     weight = np.ones(frame.height)
@@ -245,7 +232,7 @@ def _labelled(
     score, edges = np.empty(0), bins.edges_of(options.fitted)
     if options.calibration:
         column = frame[reading.reads.needed["score"]]
-        score = as_fitted(options.fitted.columns["score"], column, where)
+        score = readers.as_fitted(options.fitted.columns["score"], column, where)
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
         kinds, code = np.unique(np.stack([chance[own], weight[own]]), axis=1, return_inverse=True)
@@ -281,13 +268,13 @@ def _drifted(
 ) -> Iterator[tuple[int, Night]]:
     """Yield the nights of rows, whether they have a label or not, by the bins of what is watched."""
     needed = reading.reads.needed
-    present = present_in([frame[name] for name in needed.values()])
+    present = readers.present_in([frame[name] for name in needed.values()])
     if present is not None:
         frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
     places = reading.places(reading.options.period, frame, where)
     columns = reading.options.fitted.columns
     values = {
-        role: as_fitted(columns[role], frame[needed[role]], where, finite=role != "score")
+        role: readers.as_fitted(columns[role], frame[needed[role]], where, finite=role != "score")
         for role in reading.outlines
     }
     for place in np.unique(places).tolist():
@@ -302,7 +289,7 @@ def _drifted(
 
 def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.float64]:
     """Return sampling weights; refuse one that is 0, and one above the largest that was declared."""
-    found = weight_column(column, where)
+    found = readers.weight_column(column, where)
     if not found.all():
         where.refuse(
             column, found == 0.0, "weight 0", "a row that has a label stands for some rows"
@@ -315,5 +302,5 @@ def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.flo
 
 def _there(column: pl.Series) -> NDArray[np.bool_]:
     """Return which rows of a column have a value."""
-    absent = missing_mask(column, empty=True)
+    absent = readers.missing_mask(column, empty=True)
     return np.ones(len(column), np.bool_) if absent is None else ~absent

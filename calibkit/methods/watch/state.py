@@ -255,17 +255,14 @@ def new_state(
     model: str,
     promises: Iterable[Promise],
     confidence: float,
-    *,
     calendar: Calendar,
     maturity: int = 0,
-    calibration: bool = False,
-    max_weight: float | None = None,
-    drift: dict[str, tuple[int, ...]] | None = None,
+    **more: Any,
 ) -> WatchState:
-    """Return a state before its first night."""
+    """Return a state before its first night; `more`: further fields of it."""
     bounds = {promise.name: promise.bound for promise in promises}
     head = MAGIC, VERSION, model, bounds, confidence, calendar, maturity
-    return WatchState(*head, (), calibration, max_weight, drift or {})
+    return WatchState(*head, **more)
 
 
 def read_state(data: bytes, file: str | None = None) -> WatchState:

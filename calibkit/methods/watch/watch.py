@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, cast
@@ -21,27 +22,11 @@ from calibkit.files.paths import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
 from calibkit.files.told import together
 from calibkit.measures.result import Interval, Metrics, Number
-from calibkit.methods.watch import bins
-from calibkit.methods.watch.bets import (
-    PROMISES,
-    Estimate,
-    Evidence,
-    Promise,
-    capital,
-    estimate,
-    evidence,
-)
+from calibkit.methods.watch import bets, bins
+from calibkit.methods.watch import state as states
+from calibkit.methods.watch.bets import PROMISES, Estimate, Evidence, Promise
 from calibkit.methods.watch.rows import Reading, count, plan
-from calibkit.methods.watch.state import (
-    MAGIC,
-    WatchState,
-    merge_states,
-    new_state,
-    period_at,
-    place_of,
-    read_state,
-    refuse_other,
-)
+from calibkit.methods.watch.state import WatchState
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Shown
 from calibkit.numerics.bounds import decimal_bound
@@ -227,9 +212,10 @@ class Watched(Shown, Struct, frozen=True):
         for bet, test in zip(_bets(self.state), self.tests, strict=True):
             at = bet.proof.passed(test.threshold)
             for place, night in enumerate(self.state.nights):
-                alone, all_ = bet.rate(slice(place, place + 1)), bet.rate(slice(place + 1))
+                alone = bet.rate(bet.nights[place : place + 1])
+                all_ = bet.rate(bet.nights[: place + 1])
                 refuted = at is not None and place >= at
-                proof = capital(bet.proof.logs[place]), test.threshold, refuted
+                proof = bets.capital(bet.proof.logs[place]), test.threshold, refuted
                 seen = alone.value, all_.rows, all_.value, all_.low, all_.high
                 rows.append((test.text, str(night.period), place + 1, bet.bound, *seen, *proof))
         return pl.DataFrame(rows, HISTORY, orient="row")
@@ -248,12 +234,9 @@ class Watched(Shown, Struct, frozen=True):
             values[f"{one.name}_drift"] = one.moved
             for part in ("e_value", "threshold", "rows"):
                 values[f"{one.name}_drift_{part}"] = getattr(one, part)
-        return Metrics(
-            signature={},
-            rows=self.rows,
-            metrics={BOUNDARY: {ALL: values}},
-            intervals={BOUNDARY: {ALL: ends}},
-        )
+        named = {BOUNDARY: {ALL: values}}
+        intervals = {BOUNDARY: {ALL: ends}}
+        return Metrics(signature={}, rows=self.rows, metrics=named, intervals=intervals)
 
 
 def watch(options: WatchOptions, source: Source) -> Watched:
@@ -291,7 +274,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
 
     Raises `ModelError` for no state and one of another model, bound or confidence.
     """
-    fresh = new_state(
+    fresh = states.new_state(
         model_hash(options.fitted),
         *promised(options),
         calendar=planned.calendar,
@@ -302,8 +285,8 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
     )
     if not Path(options.state).exists():
         return fresh
-    found = read_state(read_bytes(options.state), options.state)
-    refuse_other(found, fresh, options.state)
+    found = states.read_state(read_bytes(options.state), options.state)
+    states.refuse_other(found, fresh, options.state)
     return found
 
 
@@ -348,12 +331,13 @@ def _own(options: WatchOptions) -> dict[str, float]:
 
 
 class _Bet(Struct, frozen=True):
-    """What is tested: the evidence against it, and its rate over some of the nights."""
+    """What is tested: the evidence against it, what was counted, and the rate over some nights."""
 
     name: str
     bound: float
     proof: Evidence
-    rate: Callable[[slice], Estimate]
+    nights: Sequence[Any]
+    rate: Callable[[Sequence[Any]], Estimate]
 
 
 def _alpha(state: WatchState) -> float:
@@ -369,32 +353,28 @@ def _share(state: WatchState, shares: int) -> float:
 
 def _bets(state: WatchState) -> list[_Bet]:
     """Return all that is tested."""
-    alpha = _alpha(state)
+    alpha, found = _alpha(state), list[_Bet]()
     nights = [night.counts for night in state.nights]
-
-    def rate_of(promise: Promise) -> Callable[[slice], Estimate]:
-        return lambda some: estimate(promise, nights[some], alpha)
-
-    found = [_Bet(p.name, p.bound, evidence(p, nights), rate_of(p)) for p in state.tested]
+    for promise in state.tested:
+        rate = partial(bets.estimate, promise, alpha=alpha)
+        proof = bets.evidence(promise, nights)
+        found.append(_Bet(promise.name, promise.bound, proof, nights, rate))
     if state.calibration:
         scores = [night.scores for night in state.nights]
-
-        def calibration(some: slice) -> Estimate:
-            return bins.calibration_estimate(scores[some], alpha)
-
-        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), calibration))
+        rate = partial(bins.calibration_estimate, alpha=alpha)
+        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), scores, rate))
     return found
 
 
 def judge(state: WatchState) -> Watched:
     """Return what a state says of its promises."""
-    alpha, bets, tests = _alpha(state), _bets(state), list[Tested]()
-    for bet in bets:
-        rate, said = bet.rate(slice(None)), _said(state, bet.name, bet.proof, alpha)
+    alpha, tested, tests = _alpha(state), _bets(state), list[Tested]()
+    for bet in tested:
+        rate, said = bet.rate(bet.nights), _said(state, bet.name, bet.proof, alpha)
         own: dict[str, Any] = {"bound": bet.bound, "estimate": rate.value, "rows": rate.rows}
         tests.append(Tested(low=rate.low, high=rate.high, **own, **said))
     drift = _drifted(state)
-    advice = _advice(tests, [bet.proof for bet in bets], _moved(state, bets), state)
+    advice = _advice(tests, [bet.proof for bet in tested], _moved(state, tested), state)
     return Watched(state, tuple(tests), " ".join([advice, *_seen(drift)]), drift)
 
 
@@ -438,13 +418,13 @@ def _seen(drift: Sequence[Drifted]) -> list[str]:
     return [f"Rows are not as those of the fit: {' and '.join(said)}; calibkit drift shows where."]
 
 
-def _moved(state: WatchState, bets: Sequence[_Bet]) -> float | None:
+def _moved(state: WatchState, tested: Sequence[_Bet]) -> float | None:
     """Return by what factor the odds have moved where that alone refutes calibration, else None."""
     threshold = 1.0 / _alpha(state)
-    at = bets[-1].proof.passed(threshold) if state.calibration else None
+    at = tested[-1].proof.passed(threshold) if state.calibration else None
     if at is None:
         return None
-    nights = state.nights[bets[-1].proof.since(at) :]
+    nights = state.nights[tested[-1].proof.since(at) :]
     return bins.moved_odds([night.scores for night in nights], threshold)
 
 
@@ -455,12 +435,13 @@ def are_states(inputs: Sequence[str]) -> bool:
         if first == STDIN:  # of which nothing is taken away
             return cast(BufferedReader, sys.stdin.buffer).peek(1).startswith(b"{")
         with Path(first).open("rb") as file:
-            return file.read(1) == b"{" and MAGIC.encode() in file.read()
+            return file.read(1) == b"{" and states.MAGIC.encode() in file.read()
 
 
 def merged(files: list[str]) -> Watched:
     """Return what the states of some files say together; errors as `merge_states`."""
-    return judge(merge_states([(file, read_state(read_bytes(file), file)) for file in files]))
+    found = [(file, states.read_state(read_bytes(file), file)) for file in files]
+    return judge(states.merge_states(found))
 
 
 def _advice(
@@ -497,7 +478,7 @@ def _advice(
         wait = max(_wait(test, state) for test in unsure)
         when = ""
         if wait and state.last is not None:
-            then = period_at(state.last + wait, state.calendar)
+            then = states.period_at(state.last + wait, state.calendar)
             when = f" before about night {then} at this rate"
         return (
             f"Nothing is refuted, and there are too few labels to be sure of {names}{when}: keep "
@@ -511,7 +492,7 @@ def _wait(test: Tested, state: WatchState) -> int:
 
     The ends of an interval come nearer as one over the square root of the number of rows.
     """
-    nights = place_of(state.nights[-1].period) - place_of(state.nights[0].period) + 1
+    nights = states.place_of(state.nights[-1].period) - states.place_of(state.nights[0].period) + 1
     if test.estimate is None or test.worst is None or test.estimate == test.bound:
         return 0
     wait = nights * (((test.estimate - test.worst) / (test.estimate - test.bound)) ** 2 - 1.0)
