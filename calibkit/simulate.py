@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
+from calibkit.numerics.arrays import Floats
 from calibkit.numerics.hashes import stream
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity
 from calibkit.numerics.solve import newton
@@ -25,8 +25,6 @@ from calibkit.options.option import listed
 from calibkit_kernels.classes import affine_rows
 from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.metrics import expit
-
-Floats = NDArray[np.float64]
 
 #: Rows of a block; part of what a seed means, as the numbers of the random streams below are.
 BLOCK_ROWS: Final = 1 << 16

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.errors import UsageError
@@ -31,6 +30,7 @@ from calibkit.measures.influence import (
 )
 from calibkit.measures.result import Interval, Number
 from calibkit.measures.views import Sample, View
+from calibkit.numerics.arrays import Floats, Int64s, Numbers
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
 from calibkit.numerics.hashes import BOOTSTRAP, stream
@@ -69,8 +69,6 @@ DEFAULT: Final = (
     *COUNTS,
     *("selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"),
 )
-
-Floats = NDArray[np.float64]
 
 
 def names(chosen: Sequence[str] | None) -> list[str]:
@@ -193,8 +191,8 @@ class Flagged(Struct, frozen=True, kw_only=True):
 
     name: str  # what the model is called
     #: Rows of each of the cells 0 to 99, in units of weight.
-    negatives: NDArray[np.int64]
-    positives: NDArray[np.int64]
+    negatives: Int64s
+    positives: Int64s
     unit: float = 1.0  # how many rows a unit is
 
     @property
@@ -255,7 +253,7 @@ def curve(flagged: Flagged, worth: Worth, confidence: float | None, seed: int) -
     return _rows(flagged.name, value, low, high)
 
 
-def _worth(tables: NDArray[Any], worth: Worth) -> Floats:
+def _worth(tables: Numbers, worth: Worth) -> Floats:
     """Return the mean worth of a row at each threshold, for the last two axes of some tables."""
     flagged = np.cumsum(tables[..., ::-1], axis=-1)[..., ::-1]
     alarms, hits = flagged[..., 0, 1:], flagged[..., 1, 1:]
@@ -265,7 +263,7 @@ def _worth(tables: NDArray[Any], worth: Worth) -> Floats:
     return found
 
 
-def _error(table: NDArray[Any], worth: Worth, rows: int) -> Floats:
+def _error(table: Numbers, worth: Worth, rows: int) -> Floats:
     """Return the standard error of `_worth`, as if half a row of each kind were there besides.
 
     So it is not 0 where no row was flagged.

@@ -16,11 +16,11 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
 from calibkit.measures.reliability import bins_of, smooth_calibration_error
 from calibkit.measures.views import Sample, View
+from calibkit.numerics.arrays import Floats, Int64s
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import Settings, stem
 from calibkit.runtime.progress import steps
@@ -32,9 +32,6 @@ from calibkit_kernels.metrics import (
     damped_series,
     precision_integral,
 )
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: Cells of a tally that is resampled by itself, and of one that is resampled with its rows; of two
 #: tallies together when rows are many, since their cells multiply.
