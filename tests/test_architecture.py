@@ -48,8 +48,8 @@ MOST_FUNCTION_LINES = 80
 #: own floor, those named before it.
 ROOMS = (
     ("errors", "version", "runtime", "numerics"),
-    ("files", "models", "columns"),
-    ("options",),
+    ("files", "models"),
+    ("options", "columns"),
     ("summaries", "bins"),
     ("expressions", "maps", "measures", "simulate"),
     ("methods",),

@@ -30,9 +30,9 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution
-from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.numerics.hashes import data_hash
+from calibkit.options.shared import ColumnOptions
 from calibkit_kernels.tally import assign_levels
 
 #: The roles over which the hash of rows that were made coarser is known.
@@ -80,7 +80,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     uncertainty: FloatArray | None
     label: UInt8s | None
     weight: Floats | None
-    options: ScoreColumns  # with the uncertainty column resolved (None: there is none)
+    options: ColumnOptions  # with the uncertainty column resolved (None: there is none)
     rows_read: int  # how many rows the inputs have
     dropped: int  # and how many of them were dropped
     warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
@@ -179,12 +179,12 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
 
 
-C = TypeVar("C", bound=ScoreColumns)
+C = TypeVar("C", bound=ColumnOptions)
 
 
 def read_score_rows(
     source: Source,
-    options: ScoreColumns,
+    options: ColumnOptions,
     *,
     label: bool = True,
     uncertainty: bool = True,

@@ -18,7 +18,6 @@ from calibkit.files.paths import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.models.model import Resolution
-from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.arrays import Numbers, UInt16s
 from calibkit.numerics.hashes import data_hash, merge_hashes
 from calibkit.options.option import from_plain as options_from_plain
@@ -92,7 +91,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
     #: `edges`, uncertainties are the numbers of their levels.
     counted: Counted
     seen: Seen
-    options: ScoreColumns
+    options: ColumnOptions
     notes: tuple[str, ...]
     dtypes: dict[str, str]  # the types of the columns before they were counted
     #: The values that uncertainties are moved down to, but for the smallest (None: not moved), and
