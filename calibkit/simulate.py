@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from calibkit.arrays import Floats
 from calibkit.errors import UsageError, nearest
-from calibkit.numerics.arrays import Floats
 from calibkit.numerics.hashes import stream
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity
 from calibkit.numerics.solve import newton

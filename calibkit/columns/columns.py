@@ -15,6 +15,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns.rows import (
     FloatArray,
     Remark,
@@ -30,7 +31,6 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution
-from calibkit.numerics.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.numerics.hashes import data_hash
 from calibkit.options.shared import ColumnOptions
 from calibkit_kernels.tally import assign_levels

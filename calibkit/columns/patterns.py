@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from calibkit.arrays import Floats
 from calibkit.columns.rows import RowFinder, numeric_column, refuse_missing
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.numerics.arrays import Floats
 
 
 class Matched(Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from calibkit.arrays import Numbers
 from calibkit.columns.weights import in_units
-from calibkit.numerics.arrays import Numbers
 
 #: Of fewer rows nothing is said: too little is known.
 FEWEST: Final = 20

@@ -16,11 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE
 from calibkit.models.model import Column
-from calibkit.numerics.arrays import Bools, Floats, Int64s, Numbers, UInt8s
 
 #: Of each row whether something holds.
 Mask = Bools | pl.Series

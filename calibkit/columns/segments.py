@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from calibkit.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import RowFinder, is_text, refuse_missing
-from calibkit.numerics.arrays import Int64s, UInt8s, UInt32s, UInt64s
 
 
 class Segments(Struct, frozen=True):
@@ -45,8 +45,7 @@ def known_codes(
     place = {name: code for code, name in enumerate(names)}
     codes = [-1 if one is None else place.get(segment_name(one), -1) for one in distinct.to_list()]
     coded = column.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64)
-    found: Int64s = coded.cast(pl.Int64).to_numpy()  # of no row it is null
-    return found
+    return coded.cast(pl.Int64).to_numpy()  # of no row it is null
 
 
 def segment_name(value: object) -> str:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from msgspec import Struct
 
-from calibkit.numerics.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers
 
 T = TypeVar("T", int, float)
 

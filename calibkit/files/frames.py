@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
+from calibkit.arrays import Int64s, Numbers
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
-from calibkit.numerics.arrays import Int64s, Numbers
 
 
 class ArrowStream(Protocol):

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
+from calibkit.arrays import Floats, Numbers, UInt16s
 from calibkit.bins.binning import MOST_LEVELS, Grid, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
-from calibkit.numerics.arrays import Floats, Numbers, UInt16s
 from calibkit.numerics.distributions import critical_value
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import assign

@@ -21,11 +21,11 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from calibkit.arrays import Bools, Floats, Int64s, UInt32s
 from calibkit.measures.reliability import SCHEMA
 from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.views import DEFINED, Sample, View, view_of
 from calibkit.numerics import votes
-from calibkit.numerics.arrays import Bools, Floats, Int64s, UInt32s
 from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import BINS, EDGES, ONE, Targets

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.errors import UsageError
 from calibkit.measures.influence import (
@@ -30,7 +31,6 @@ from calibkit.measures.influence import (
 )
 from calibkit.measures.result import Interval, Number
 from calibkit.measures.views import Sample, View
-from calibkit.numerics.arrays import Floats, Int64s, Numbers
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
 from calibkit.numerics.hashes import BOOTSTRAP, stream
@@ -271,8 +271,7 @@ def _error(table: Numbers, worth: Worth, rows: int) -> Floats:
     squares = _worth(table, Worth(worth.hit**2, worth.alarm**2, worth.miss**2))
     spread = squares - _worth(table, worth) ** 2
     spread += 0.5 * (worth.hit**2 + worth.alarm**2 + worth.miss**2) / rows
-    found: Floats = np.sqrt(spread / rows)
-    return found
+    return np.sqrt(spread / rows)
 
 
 def constant(name: str, like: Flagged, worth: Worth, confidence: float | None) -> pl.DataFrame:

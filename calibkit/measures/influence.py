@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures.result import Interval
 from calibkit.measures.views import DEFINED, Sample, Scale, View, once
-from calibkit.numerics.arrays import Floats, Int64s, Numbers
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import added, exact_sum
@@ -128,8 +128,7 @@ def group_sums(values: Floats, group: Int64s) -> Floats:
     sums = np.zeros(int(group.max()) + 1, np.int64)
     np.add.at(sums, group, np.rint(np.ldexp(values, exponent)).astype(np.int64))
     present = np.bincount(group, minlength=sums.size) > 0
-    found: Floats = np.ldexp(sums[present].astype(np.float64), -exponent)
-    return found
+    return np.ldexp(sums[present].astype(np.float64), -exponent)
 
 
 def class_contributions(cells: Sequence[float], sample: Sample) -> Floats:

@@ -8,9 +8,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from calibkit.arrays import Numbers
 from calibkit.measures.views import Shares, View, filled, metric, once
 from calibkit.models.model import Range
-from calibkit.numerics.arrays import Numbers
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.sums import ExactSum, added
 from calibkit.summaries.passes import merge_all

@@ -21,10 +21,10 @@ import polars as pl
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures import views
 from calibkit.measures.result import Number
 from calibkit.measures.views import Shares, View, metric, once
-from calibkit.numerics.arrays import Floats, Int64s, Numbers
 from calibkit.numerics.distributions import interval
 from calibkit.numerics.isotonic import Pools, pool, pool_block
 from calibkit.numerics.sums import added, cut, each_block

@@ -17,10 +17,10 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
 from calibkit.measures.reliability import bins_of, smooth_calibration_error
 from calibkit.measures.views import Sample, View
-from calibkit.numerics.arrays import Floats, Int64s
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import Settings, stem
 from calibkit.runtime.progress import steps
@@ -227,8 +227,7 @@ class _Smooth:
         return out
 
     def _gathered(self, values: Floats) -> Floats:
-        found: Floats = np.bincount(self.place, values, self.middle.size).astype(np.float64)
-        return found
+        return np.bincount(self.place, values, self.middle.size).astype(np.float64)
 
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""

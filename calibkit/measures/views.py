@@ -17,9 +17,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns.weights import ROW, Unit
 from calibkit.measures.result import Number
-from calibkit.numerics.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.sums import cut, each_block
 from calibkit.options.metrics import Settings
@@ -231,8 +231,7 @@ def filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> 
 def probability_of(view: View, block: int) -> Numbers:
     """Return the probabilities of a block."""
     assert view.probability is not None
-    found: Numbers = view.probability[view.blocks[block]]
-    return found
+    return view.probability[view.blocks[block]]
 
 
 def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:

@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from calibkit.arrays import Floats
 from calibkit.errors import UsageError
-from calibkit.numerics.arrays import Floats
 from calibkit.numerics.bounds import Bound, decimal_bound
 
 #: Parameters, such as costs, are at most this large.

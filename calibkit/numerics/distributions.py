@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibkit.numerics.arrays import Floats
+from calibkit.arrays import Floats
 from calibkit_kernels.distributions import bounds, normal_quantile
 
 

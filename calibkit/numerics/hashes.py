@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from calibkit.numerics.arrays import Int64s, Numbers, UInt8s, UInt64s
+from calibkit.arrays import Int64s, Numbers, UInt8s, UInt64s
 from calibkit_kernels import draws as kernels
 
 #: What stands for no value: the bits of no number that a file holds.
@@ -123,8 +123,7 @@ def _words(column: pl.Series) -> UInt64s:
 
 
 def _bits(numbers: pl.Series) -> UInt64s:
-    found: UInt64s = (numbers.to_numpy() + 0.0).view(np.uint64)  # not -0.0
-    return found
+    return (numbers.to_numpy() + 0.0).view(np.uint64)  # not -0.0
 
 
 def _of_texts(column: pl.Series) -> UInt64s:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibkit.numerics.arrays import Int64s, Numbers
+from calibkit.arrays import Int64s, Numbers
 from calibkit_kernels.rates import pool_rates
 
 #: Pools x 3: rows, positive rows and entries of each, by falling score.

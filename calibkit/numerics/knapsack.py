@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
-from calibkit.numerics.arrays import Floats, Int64s
+from calibkit.arrays import Floats, Int64s
 from calibkit_kernels import knapsack as kernels
 
 #: Beyond this many combinations in one level the search gives up and says so.

@@ -24,7 +24,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.numerics.arrays import Floats
+from calibkit.arrays import Floats
 from calibkit.numerics.solve import Sums, newton
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE

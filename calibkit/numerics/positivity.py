@@ -38,8 +38,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibkit.arrays import Bools, Floats
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.numerics.arrays import Bools, Floats
 
 Prior = tuple[ArrayLike, ArrayLike]
 #: Range of tau: far beyond any sampling in use, and no exponential can overflow inside it.

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from calibkit.numerics.arrays import Floats
+from calibkit.arrays import Floats
 from calibkit_kernels import newton as kernels
 from calibkit_kernels.classes import dot
 from calibkit_kernels.newton import FLAT, FREE, RISING

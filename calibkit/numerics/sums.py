@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from calibkit.numerics.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range
 
 #: Entries of a block of a tally: enough to hide the call, and few, to balance four threads.

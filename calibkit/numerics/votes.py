@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from calibkit.numerics.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit_kernels.classes import UNITS_PER_ONE, add_bin_sums
 
 #: How many equal bins of [0, 1] a calibration loss has.

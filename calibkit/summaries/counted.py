@@ -33,9 +33,9 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s
 from calibkit.columns.weights import Unit, whole_units
 from calibkit.errors import ResourceError
-from calibkit.numerics.arrays import Bools, Floats, Int64s, Numbers, UInt64s
 from calibkit.runtime.memory import Memory
 from calibkit_kernels.tally import count_cells
 
@@ -148,8 +148,7 @@ class Scale(Struct, frozen=True, dict=True):
     def starts(self) -> Int64s:
         """The first cell of each power, and the number of cells."""
         sizes = np.int64(1) << (SIGNIFICAND - self.drops.astype(np.int64))
-        found: Int64s = np.append(0, np.cumsum(sizes))
-        return found
+        return np.append(0, np.cumsum(sizes))
 
     @cached_property
     def drops(self) -> UInt64s:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
 from calibkit.columns.weights import in_units
-from calibkit.numerics.arrays import Floats, Int64s, Numbers, UInt16s
 from calibkit_kernels import sorting
 from calibkit_kernels.tally import assign_levels, sum_few
 
@@ -40,8 +40,7 @@ def quantile_places(count: Numbers, bins: int, *, falling: bool = False) -> Int6
 
 def falling_quantiles(values: Numbers, count: Numbers, bins: int) -> Floats:
     """Return the smallest value and the inner edges of bins of values that fall."""
-    found: Floats = values[quantile_places(count, bins, falling=True)].astype(np.float64)
-    return found
+    return values[quantile_places(count, bins, falling=True)].astype(np.float64)
 
 
 def level_edges(
@@ -76,11 +75,9 @@ def order_statistics(values: Numbers, ranks: Int64s, weight: Int64s = _NO_WEIGHT
         # A rank within the gathered values: less what lies below in heads that were not gathered.
         ranks = ranks - np.cumsum(np.where(wanted, 0, counts))[heads]
     if not weight.size:
-        few: Numbers = np.partition(values, np.unique(ranks))[ranks]
-        return few
+        return np.partition(values, np.unique(ranks))[ranks]
     order = np.argsort(values)  # of equal values any comes first: only the value counts
-    found: Numbers = values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
-    return found
+    return values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
 
 
 def few_values(values: Numbers, units: Int64s) -> tuple[Numbers, Int64s]:

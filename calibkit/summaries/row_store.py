@@ -26,8 +26,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import DTypeLike
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt64s
 from calibkit.files.streams import disk_room, unnamed_file
-from calibkit.numerics.arrays import Floats, Int64s, Numbers, UInt64s
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.edges import quantile_places
 from calibkit_kernels import draws as kernels

@@ -14,13 +14,13 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from calibkit.arrays import Numbers
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.models.lineage import makers_in
-from calibkit.numerics.arrays import Numbers
 from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.options.shared import FitOptions, Threaded

@@ -11,6 +11,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from calibkit.arrays import Numbers, UInt16s
 from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
 from calibkit.errors import DataError, ResourceError
@@ -18,7 +19,6 @@ from calibkit.files.paths import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.models.model import Resolution
-from calibkit.numerics.arrays import Numbers, UInt16s
 from calibkit.numerics.hashes import data_hash, merge_hashes
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import ColumnOptions

@@ -12,17 +12,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
-from calibkit.numerics.arrays import (
-    Bools,
-    Floats,
-    Int64s,
-    Numbers,
-    UInt8s,
-    UInt16s,
-    UInt32s,
-    UInt64s,
-)
 from calibkit.summaries.edges import falling_quantiles
 from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
