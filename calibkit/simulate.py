@@ -72,13 +72,7 @@ def _simulated(
 
 #: The columns, in order.
 POSTERIOR_COLUMNS: Final = (
-    "id",
-    "label",
-    "score",
-    "uncertainty",
-    "evidence",
-    "entropy",
-    "true_positivity",
+    *("id", "label", "score", "uncertainty", "evidence", "entropy", "true_positivity"),
 )
 #: What `--theory` adds.
 THEORY_COLUMNS: Final = ("expected_positivity", "bias")

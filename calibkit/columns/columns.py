@@ -88,9 +88,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     others: pl.DataFrame | None = None  # columns as they were read
     where: RowFinder | None = None
     remarks: tuple[Remark, ...] = ()  # the warnings that are about a number of rows or values
-    level_edges: tuple[float, ...] | None = (
-        None  # of uncertainty, the inner ones, if they are given
-    )
+    level_edges: tuple[float, ...] | None = None  # of uncertainty, the inner ones, if given
     cells: CellGrid | None = None  # of several uncertainties, if `uncertainty` is the cell of a row
     times: Int64s | None = None
     weight_each: Floats | None = None

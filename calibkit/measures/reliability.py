@@ -19,7 +19,6 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures import views
@@ -115,9 +114,7 @@ class Bins(Struct, frozen=True):
     count: Int64s  # rows and positive rows of each, in units
     positive: Int64s
     mass: Floats  # the sum of probabilities of each
-    ends: NDArray[
-        np.int64
-    ]  # the entry of the tally after the last of each, from the highest bin on
+    ends: Int64s  # the entry of the tally after the last of each, from the highest bin on
 
     def gaps(self) -> list[tuple[int, float]]:
         """Return rows, and mean label less mean probability, of each bin that has rows."""

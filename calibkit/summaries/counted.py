@@ -242,9 +242,7 @@ class Cells:
     def finish(self) -> pl.DataFrame:
         """Return the cells that hold rows, in order, and `COUNT`: how many; weights are in units."""
         cells, kind = np.nonzero(self._rows)
-        ends = np.append(
-            np.flatnonzero(np.diff(cells)) + 1, cells.size
-        )  # several kinds share a cell
+        ends = np.append(np.flatnonzero(np.diff(cells)) + 1, cells.size)  # kinds share a cell
         values = self.scale.least(cells[ends - 1], self._dtype)
         values = np.repeat(values, np.diff(ends, prepend=0))
         found: dict[str, Any] = {self._first: values}
