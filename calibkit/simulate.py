@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.errors import UsageError, nearest
 from calibkit.numerics.hashes import stream
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity
@@ -25,8 +25,6 @@ from calibkit.options.option import listed
 from calibkit_kernels.classes import affine_rows
 from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.metrics import expit
-
-Floats = NDArray[np.float64]
 
 #: Rows of a block; part of what a seed means, as the numbers of the random streams below are.
 BLOCK_ROWS: Final = 1 << 16
@@ -74,13 +72,7 @@ def _simulated(
 
 #: The columns, in order.
 POSTERIOR_COLUMNS: Final = (
-    "id",
-    "label",
-    "score",
-    "uncertainty",
-    "evidence",
-    "entropy",
-    "true_positivity",
+    *("id", "label", "score", "uncertainty", "evidence", "entropy", "true_positivity"),
 )
 #: What `--theory` adds.
 THEORY_COLUMNS: Final = ("expected_positivity", "bias")

@@ -47,9 +47,9 @@ MOST_FUNCTION_LINES = 80
 #: The rooms of the library by floor, bottom to top.  A room imports rooms of lower floors and, on its
 #: own floor, those named before it.
 ROOMS = (
-    ("errors", "version", "runtime", "numerics"),
-    ("files", "models", "columns"),
-    ("options",),
+    ("errors", "version", "arrays", "runtime", "numerics"),
+    ("files", "models"),
+    ("options", "columns"),
     ("summaries", "bins"),
     ("expressions", "maps", "measures", "simulate"),
     ("methods",),

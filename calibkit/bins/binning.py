@@ -21,9 +21,9 @@ from calibkit.columns.weights import Unit, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, canonical_text, column_descriptions
-from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.hashes import data_hash
 from calibkit.options.bin import Order
+from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.edges import assign, equal_width_edges, level_edges, quantile_edges
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
@@ -352,7 +352,7 @@ def is_grid_table(source: Source) -> bool:
     return all(name in source.schema for name in GRID_COLUMNS)
 
 
-def read_grid_table(source: Source, options: ScoreColumns) -> GridTable:
+def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
     """Read a grid back from its table.
 
     `source`: a table with the columns `GRID_COLUMNS`; `options`: the names of the score and
@@ -428,7 +428,7 @@ def _shape(frame: pl.DataFrame, source: Source) -> tuple[int, int]:
     return levels, bins
 
 
-def _columns(source: Source, options: ScoreColumns) -> dict[str, Column]:
+def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
     about = source.metadata().get("calibkit")
     if about is not None:
         try:
@@ -444,9 +444,9 @@ def _columns(source: Source, options: ScoreColumns) -> dict[str, Column]:
     }
 
 
-def _check_same(source: Source, options: ScoreColumns, columns: dict[str, Column]) -> None:
+def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Column]) -> None:
     """Refuse column options that contradict what the grid was made from."""
-    unset = ScoreColumns()
+    unset = ColumnOptions()
     for role in ("score", "label", "uncertainty"):
         asked, made_from = getattr(options, role), columns.get(role)
         if asked not in (getattr(unset, role), made_from and made_from.name):

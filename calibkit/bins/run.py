@@ -13,9 +13,9 @@ from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.files.sources import Source
 from calibkit.models.model import Column
-from calibkit.models.scales import ScoreColumns
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import plain
+from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
 from calibkit.summaries.score_summary import rows_of_state
@@ -75,7 +75,7 @@ def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     return rows_within(source, reading, source.memory)
 
 
-def _bins(options: BinOptions, columns: ScoreColumns) -> int:
+def _bins(options: BinOptions, columns: ColumnOptions) -> int:
     return options.levels or (1 if columns.uncertainty is None else 3)
 
 

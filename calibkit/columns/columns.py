@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns.rows import (
     FloatArray,
     Remark,
@@ -31,8 +31,8 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution
-from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.hashes import data_hash
+from calibkit.options.shared import ColumnOptions
 from calibkit_kernels.tally import assign_levels
 
 #: The roles over which the hash of rows that were made coarser is known.
@@ -46,7 +46,7 @@ class CellGrid(Struct, frozen=True):
     """Bins of several columns by their inner edges, rising, and the cells that they make."""
 
     names: tuple[str, ...]
-    edges: tuple[NDArray[np.float64], ...]
+    edges: tuple[Floats, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ class CellGrid(Struct, frozen=True):
         """How many cells there are."""
         return int(np.prod(self.shape))
 
-    def of(self, columns: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    def of(self, columns: Sequence[Numbers]) -> Floats:
         """Return the cell of each row, numbered with the bin of the last column moving fastest."""
         found = np.zeros(columns[0].size, np.int64)
         place = np.empty(columns[0].size, np.uint16)
@@ -78,9 +78,9 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
 
     score: FloatArray
     uncertainty: FloatArray | None
-    label: NDArray[np.uint8] | None
-    weight: NDArray[np.float64] | None
-    options: ScoreColumns  # with the uncertainty column resolved (None: there is none)
+    label: UInt8s | None
+    weight: Floats | None
+    options: ColumnOptions  # with the uncertainty column resolved (None: there is none)
     rows_read: int  # how many rows the inputs have
     dropped: int  # and how many of them were dropped
     warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
@@ -88,12 +88,10 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     others: pl.DataFrame | None = None  # columns as they were read
     where: RowFinder | None = None
     remarks: tuple[Remark, ...] = ()  # the warnings that are about a number of rows or values
-    level_edges: tuple[float, ...] | None = (
-        None  # of uncertainty, the inner ones, if they are given
-    )
+    level_edges: tuple[float, ...] | None = None  # of uncertainty, the inner ones, if given
     cells: CellGrid | None = None  # of several uncertainties, if `uncertainty` is the cell of a row
-    times: NDArray[np.int64] | None = None
-    weight_each: NDArray[np.float64] | None = None
+    times: Int64s | None = None
+    weight_each: Floats | None = None
     resolution: Resolution | None = None  # of rows that were counted; None: results lose nothing
     moved: bool = False  # whether values are others than were read: coarser, or the edges of levels
     #: Those that are known already, by their roles in alphabetical order; if `moved`, of the rows as
@@ -116,7 +114,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         return int(self.score.size if self.times is None else self.times.sum())
 
     @property
-    def labels(self) -> NDArray[np.uint8]:
+    def labels(self) -> UInt8s:
         """The labels, of rows that are read with them."""
         assert self.label is not None
         return self.label
@@ -155,7 +153,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
             return int(np.count_nonzero(self.labels))
         return int(self.times[self.labels == 1].sum())
 
-    def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
+    def fingerprint(self, used: Mapping[str, Numbers]) -> str:
         """Return the hash of the rows over some columns, by role; see `row_hash.data_hash`.
 
         Of rows whose values were moved it is the hash of the rows as they were, over score, label,
@@ -168,7 +166,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
             return self.hashes[",".join(role for role in HASHED if role in used)]
         return self.hashes.get(",".join(sorted(used))) or data_hash(used, self.times)
 
-    def only(self, rows: NDArray[np.int64]) -> ScoreRows:
+    def only(self, rows: Int64s) -> ScoreRows:
         """Return some of the rows, named by their place."""
         where = None if self.where is None else self.where.only(rows)
         names = ("score", "uncertainty", "label", "weight", "others", "times", "weight_each")
@@ -179,12 +177,12 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
 
 
-C = TypeVar("C", bound=ScoreColumns)
+C = TypeVar("C", bound=ColumnOptions)
 
 
 def read_score_rows(
     source: Source,
-    options: ScoreColumns,
+    options: ColumnOptions,
     *,
     label: bool = True,
     uncertainty: bool = True,

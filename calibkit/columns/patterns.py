@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.columns.rows import RowFinder, numeric_column, refuse_missing
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
@@ -81,7 +81,7 @@ def _first_star(name: str, pattern: str) -> str | None:
     return None if found is None else found[1]
 
 
-def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> NDArray[np.float64]:
+def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Floats:
     """Return the matched columns as a matrix, one row a row, one column a key.
 
     Missing values, infinities, text and lists of different lengths are refused.

@@ -7,11 +7,11 @@ what it should, or that is on another scale than claimed.  Good data get none.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Numbers
 from calibkit.columns.weights import in_units
 
 #: Of fewer rows nothing is said: too little is known.
@@ -29,8 +29,6 @@ _ENOUGH_UNITS: Final = 2**29
 
 #: How many standard errors below 1/2 an AUC has to be to be called inverted.
 _CERTAIN: Final = 4.0
-
-Numbers = NDArray[Any]
 
 
 def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> str | None:

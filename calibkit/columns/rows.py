@@ -16,13 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE
 from calibkit.models.model import Column
 
 #: Of each row whether something holds.
-Mask = NDArray[np.bool_] | pl.Series
+Mask = Bools | pl.Series
 
 
 class RowFinder(Struct, frozen=True):
@@ -34,12 +35,12 @@ class RowFinder(Struct, frozen=True):
     """
 
     source: Source
-    kept: NDArray[np.int64] | None = None
+    kept: Int64s | None = None
     remedy: str = "leave them out by --on-missing drop"
     start: int = 0
     counted: bool = False
 
-    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def numbers(self, rows: Int64s) -> Int64s:
         """Return the numbers of rows in the inputs, from 0."""
         return self.start + (rows if self.kept is None else self.kept[rows])
 
@@ -48,7 +49,7 @@ class RowFinder(Struct, frozen=True):
         if offends.any():
             self.refuse(column, offends, problem, advice)
 
-    def only(self, rows: NDArray[np.int64]) -> RowFinder:
+    def only(self, rows: Int64s) -> RowFinder:
         """Return where some of the rows stand, named by their place."""
         return replace(self, kept=rows if self.kept is None else self.kept[rows])
 
@@ -182,7 +183,7 @@ def read_rows(
     """
     names = list(dict.fromkeys(columns))
     frame = source.read(names, rechunk=False)
-    remarks, masks = list[Remark](), list[NDArray[np.bool_]]()
+    remarks, masks = list[Remark](), list[Bools]()
     tasks = [
         (name, "--on-missing drop")
         for name in dict.fromkeys(missing)
@@ -210,7 +211,7 @@ def read_rows(
     )
 
 
-def missing_mask(column: pl.Series, *, empty: bool) -> NDArray[np.bool_] | None:
+def missing_mask(column: pl.Series, *, empty: bool) -> Bools | None:
     """Return which values are null, NaN or (if `empty`) empty text; None if none is."""
     absent = column.is_null()
     if column.dtype.is_float():
@@ -245,14 +246,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def present_in(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:
+def present_in(columns: Sequence[pl.Series]) -> Bools | None:
     """Return where all columns have a value, or None where no row lacks one."""
     masks = [missing_mask(column, empty=False) for column in columns]
     lacking = [mask for mask in masks if mask is not None]
     return ~np.logical_or.reduce(lacking) if lacking else None
 
 
-def placed(values: pl.Series, present: NDArray[np.bool_] | None) -> pl.Series:
+def placed(values: pl.Series, present: Bools | None) -> pl.Series:
     """Return values spread over all rows, null where a value was missing."""
     if present is None:
         return values
@@ -264,7 +265,7 @@ def placed(values: pl.Series, present: NDArray[np.bool_] | None) -> pl.Series:
 
 # One column as checked numbers: scores, weights, labels, and whatever else holds numbers -------
 
-FloatArray = NDArray[np.float32] | NDArray[np.float64]
+FloatArray = NDArray[np.float32] | Floats
 
 #: Integers beyond this are not all float64 numbers.
 _EXACT_INTEGER: Final = 2**53
@@ -359,7 +360,7 @@ def as_single(
 
 def as_fitted(
     column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
-) -> NDArray[Any]:
+) -> Numbers:
     """Return values as numbers in the dtype of the fit, on its scale; see `score_column`."""
     advice = (
         "the model was fitted on percentages, in [0, 100]: name their column by --score"
@@ -381,7 +382,7 @@ def weightless(file: str | None, column: str | None, rows: int) -> DataError:
     )
 
 
-def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
+def weight_column(column: pl.Series, where: RowFinder) -> Floats:
     """Return weights as float64: finite, not negative, of a sum that floats hold, not all zero.
 
     In a window of rows they may all be zero.
@@ -419,7 +420,7 @@ def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
     return read_only(column.cast(pl.Float32 if kind == pl.Float16 else pl.Float64))
 
 
-def read_only(column: pl.Series) -> NDArray[Any]:
+def read_only(column: pl.Series) -> Numbers:
     """Return the values as a read-only array: the frame's own memory where it is in one chunk.
 
     Always read-only, since numba compiles a kernel once for arrays that are and once for others.
@@ -464,7 +465,7 @@ _LISTED_VALUES: Final = 5
 
 def label_column(
     column: pl.Series, where: RowFinder, *, positive: str | None = None, must_occur: bool = True
-) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+) -> tuple[UInt8s, tuple[str, ...]]:
     """Return labels as 0 and 1 (uint8), and warnings; refuse missing and other values.
 
     Without `positive` labels are 0/1 of any number type, booleans, or the words t, f, true, false, 0,
@@ -493,7 +494,7 @@ def label_column(
     )
 
 
-def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
+def _binary_labels(column: pl.Series, where: RowFinder) -> UInt8s:
     kind, positive = column.dtype, column
     odd: pl.Series | None = None  # where all are
     if kind == pl.Boolean:

@@ -7,19 +7,17 @@ import hashlib
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import RowFinder, is_text, refuse_missing
-
-Parts = NDArray[np.uint8]
 
 
 class Segments(Struct, frozen=True):
     """The segment of each row, as a place among the names of a column's values in natural order."""
 
     column: str
-    code: NDArray[np.uint32]
+    code: UInt32s
     names: tuple[str, ...]
 
 
@@ -38,7 +36,7 @@ def read_segments(column: pl.Series, where: RowFinder) -> Segments:
 
 def known_codes(
     column: pl.Series, names: tuple[str, ...], distinct: pl.Series | None = None
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Return the place of each row's value among `names`, -1 for another value or none.
 
     `distinct`: the values that there are, if they are known.
@@ -47,8 +45,7 @@ def known_codes(
     place = {name: code for code, name in enumerate(names)}
     codes = [-1 if one is None else place.get(segment_name(one), -1) for one in distinct.to_list()]
     coded = column.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64)
-    found: NDArray[np.int64] = coded.cast(pl.Int64).to_numpy()  # of no row it is null
-    return found
+    return coded.cast(pl.Int64).to_numpy()  # of no row it is null
 
 
 def segment_name(value: object) -> str:
@@ -60,7 +57,7 @@ def segment_name(value: object) -> str:
     return str(value)
 
 
-def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> Parts:
+def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> UInt8s:
     """Return the part of each row: rows of one group are in one part.
 
     A group's part is a hash of the seed and the group's value as text, so it does not depend on
@@ -69,7 +66,7 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> P
     return (group_keys(groups, str(seed), where) % np.uint64(parts)).astype(np.uint8)
 
 
-def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> NDArray[np.uint64]:
+def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> UInt64s:
     """Return a hash of each row's group, as text, and of a salt; refuse a row without a group."""
     refuse_missing(groups, where)
     if not groups.dtype.is_integer():
@@ -82,7 +79,7 @@ def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> NDArray[np.uin
     return found.to_numpy()
 
 
-def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
+def time_parts(times: pl.Series, parts: int, where: RowFinder) -> UInt8s:
     """Return the block of each row: blocks of about equal size in the order of time.
 
     Any column that can be ordered will do: numbers, dates, times, text in ISO 8601; categories are
@@ -107,7 +104,7 @@ class TimeParts:
             fresh = pl.concat([self._counts, fresh]).group_by("time").agg(pl.col("rows").sum())
         self._counts = fresh
 
-    def parts(self, times: pl.Series, parts: int) -> Parts:
+    def parts(self, times: pl.Series, parts: int) -> UInt8s:
         """Return the block of each of some rows, once all have been added; see `time_parts`."""
         rows = pl.col("rows").cast(pl.Int64)
         part = (rows.cum_sum() - rows) * parts // rows.sum()

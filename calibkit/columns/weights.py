@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
+
+from calibkit.arrays import Floats, Int64s, Numbers
 
 T = TypeVar("T", int, float)
 
@@ -80,7 +81,7 @@ class ClassWeights(Struct, frozen=True):
         whole = round(true_positives / self.positive)
         return whole + round(harm / self.negative), whole
 
-    def of(self, hits: NDArray[np.int64], harm: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def of(self, hits: Int64s, harm: Int64s) -> tuple[Int64s, ...]:
         """Return numbers of positive and of negative rows in reweighted units."""
         if self.exact:
             return hits * int(self.positive), harm * int(self.negative)
@@ -112,9 +113,7 @@ def at_prevalence(rows: int, positives: int, prevalence: Fraction | None) -> Cla
     )
 
 
-def in_units(
-    weight: NDArray[np.float64], kind: NDArray[Any] | None = None
-) -> tuple[NDArray[np.int64], Unit]:
+def in_units(weight: Floats, kind: Numbers | None = None) -> tuple[Int64s, Unit]:
     """Return finite, non-negative weights as integer numbers of a common unit.
 
     `weight`: weights, at least one of them positive. `kind`: non-negative integers.  Where weights
@@ -142,7 +141,7 @@ def in_units(
     return carried(weight, unit, np.arange(weight.size), kind), unit
 
 
-def bit_range(weight: NDArray[np.float64]) -> tuple[int, int]:
+def bit_range(weight: Floats) -> tuple[int, int]:
     """Return the least power of two above all weights, and the greatest one that divides them all.
 
     Both as exponents; some weight is positive.
@@ -165,15 +164,13 @@ def common_unit(rows: int, total: Fraction, top: int, last: int) -> Unit:
     return Unit(float(np.ldexp(1.0, -shift)), exact=False)
 
 
-def whole_units(weight: NDArray[np.float64], unit: Unit) -> NDArray[np.int64]:
+def whole_units(weight: Floats, unit: Unit) -> Int64s:
     """Return weights in units, each rounded for itself; a positive weight never becomes 0."""
     units = np.rint(np.ldexp(weight, 1 - math.frexp(unit.size)[1]))
     return np.maximum(units, weight > 0).astype(np.int64)
 
 
-def carried(
-    weight: NDArray[np.float64], unit: Unit, order: NDArray[Any], kind: NDArray[Any]
-) -> NDArray[np.int64]:
+def carried(weight: Floats, unit: Unit, order: Numbers, kind: Numbers) -> Int64s:
     """Return rounded weights whose running sums are rounded, rather than each weight for itself.
 
     Roundings of many rows then do not add up: rows that are many times lighter than others keep
@@ -193,7 +190,7 @@ def carried(
     return np.maximum(units, weight > 0)
 
 
-def joined(units: NDArray[Any], place: NDArray[np.int64], more: NDArray[Any]) -> NDArray[Any]:
+def joined(units: Numbers, place: Int64s, more: Numbers) -> Numbers:
     """Add more units to those in some places; what fits no longer goes into wider integers.
 
     `units` may change; `place` has the place of each of `more`.

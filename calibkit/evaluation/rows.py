@@ -30,9 +30,9 @@ from calibkit.measures.views import Sample
 from calibkit.models.kinds import ACTIONS, KINDS, Applier, Request
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
-from calibkit.models.scales import ScoreColumns, measure
+from calibkit.models.scales import measure
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.shared import FrameLike
+from calibkit.options.shared import ColumnOptions, FrameLike
 from calibkit.summaries.score_batches import Reading, rows_within
 
 Floats = NDArray[Any]
@@ -153,7 +153,7 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     )
 
 
-def _read(source: Source, columns: ScoreColumns, beside: Mapping[str, _Beside]) -> ScoreRows:
+def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside]) -> ScoreRows:
     """Return score, label and weight of some rows, and beside them a column for each role."""
     others = [name for names, _ in beside.values() for name in names]
     rows = read_score_rows(
@@ -307,7 +307,7 @@ def grid_of(grid: FrameLike | None) -> GridTable | None:
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is not a table of `calibkit bin`.", file=file)
-    return read_grid_table(table, ScoreColumns())
+    return read_grid_table(table, ColumnOptions())
 
 
 def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside:

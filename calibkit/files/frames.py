@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s, Numbers
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect
 from calibkit.files.sources import Source, open_source
@@ -37,7 +37,7 @@ Names = str | Sequence[str]
 
 #: The values of a column, or of several as rows x columns: numpy, a list, a series of pandas or
 #: polars, an Arrow array.
-Array = NDArray[Any] | pl.Series | ArrowStream | Sequence[Any]
+Array = Numbers | pl.Series | ArrowStream | Sequence[Any]
 
 #: Roles that may have several columns, and what theirs are called before ``_0``, ``_1``, …
 _STEMS = {
@@ -157,9 +157,7 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
     raise UsageError(f"{role} is an array of the shape {shape}; expected {wanted}.")
 
 
-def returned(
-    frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: NDArray[np.int64] | None
-) -> Any:
+def returned(frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: Int64s | None) -> Any:
     """Return a result, some columns of `frame` and the added ones, as the kind of frame that came in.
 
     Of a polars frame or a file that is a polars frame, a lazy one of a lazy one; of pandas and of a

@@ -262,10 +262,7 @@ class _Text:
             source=None if self.hold else self.source,
             undecided=self,
             told=partial(self.told, votes),
-            remarks=(
-                *self.dialect.unusual(formats.SEPARATORS[self.part.format]),
-                *_remarks(known),
-            ),
+            remarks=(*self.dialect.unusual(formats.SEPARATORS[self.part.format]), *_remarks(known)),
         )
 
     def told(self, votes: Collection[str], columns: Collection[str]) -> Told:

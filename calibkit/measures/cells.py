@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Numbers, UInt16s
 from calibkit.bins.binning import MOST_LEVELS, Grid, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
@@ -21,19 +20,16 @@ from calibkit.summaries.tally import count_rows
 from calibkit_kernels.distributions import normal_quantile
 from calibkit_kernels.tally import fill_grid
 
-Floats = NDArray[Any]
-Edges = NDArray[np.float64]
-
 
 class Cells(Struct, frozen=True):
     """The cell of each row, level by level: ``cell = level * columns + column``."""
 
-    cell: NDArray[np.uint16]
+    cell: UInt16s
     levels: int
     columns: int
 
 
-def place(grid: Grid, score: Floats, uncertainty: Floats | None) -> Cells:
+def place(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> Cells:
     """Return the cells of rows in a grid fitted before.
 
     Raises `UsageError` for a grid with more cells than rows can be told apart in.
@@ -54,14 +50,14 @@ def place(grid: Grid, score: Floats, uncertainty: Floats | None) -> Cells:
     return Cells((level * np.uint16(columns) + column).astype(np.uint16), levels, columns)
 
 
-def mean_gap(gaps: Floats) -> Number:
+def mean_gap(gaps: Numbers) -> Number:
     """Return the mean, None of nothing."""
     return math.fsum(gaps) / gaps.size if gaps.size else None
 
 
 def stretches(
     sample: Sample, cells: Cells, settings: Settings
-) -> Iterator[tuple[str, Floats, Floats]]:
+) -> Iterator[tuple[str, Numbers, Numbers]]:
     """Yield ECE@j and cumulative ECE@j for every score bin j, and what they are computed from.
 
     That is |mean probability - mean label| in the cells of score bin j, one an uncertainty level, that
@@ -77,7 +73,7 @@ def stretches(
 
 
 def interval(
-    gaps: Floats, variances: Floats, confidence: float
+    gaps: Numbers, variances: Numbers, confidence: float
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of the mean of absolute gaps, (None, None) of no gaps.
 
@@ -107,7 +103,7 @@ def interval(
     return low, min(high, 1.0)
 
 
-def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Edges, Edges]:
+def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Floats, Floats]:
     """Return |mean probability - mean label| of each cell, NaN where it has no row.
 
     And the variance of the mean label; its share is that of two more rows of each class (Agresti and

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict, replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, UInt32s
 from calibkit.measures.reliability import SCHEMA
 from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.views import DEFINED, Sample, View, view_of
@@ -31,10 +31,6 @@ from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import BINS, EDGES, ONE, Targets
 from calibkit.options.metrics import Settings
 from calibkit.version import __version__
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-
 
 #: Metrics that are means of squares or of shares, which cannot be negative: nor can their limits.
 _NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disagreement_loss")
@@ -58,14 +54,14 @@ class Judged(Struct, frozen=True, kw_only=True):
     #: Rows x (1 + classes): the predicted probability that two raters differ at all, and about each
     #: class.
     disagreement: Floats
-    counts: Counts  # rows x classes: votes, at least one a row
+    counts: Int64s  # rows x classes: votes, at least one a row
     classes: tuple[str, ...]  # their names
     #: The group of each row, whose rows may depend on each other; None: all are independent.
-    groups: NDArray[np.uint32] | None = None
+    groups: UInt32s | None = None
     #: The weight of each row in the squared loss; None: all count alike.
     weight: Floats | None = None
 
-    def rows(self, kept: NDArray[np.int64]) -> Judged:
+    def rows(self, kept: Int64s) -> Judged:
         """Return some of the rows."""
         fields = asdict(self).items()
         return replace(
@@ -77,7 +73,7 @@ class Measured(Struct, frozen=True):
     """Metrics of one predictor on some rows."""
 
     judged: Judged  # the predictor
-    several: NDArray[np.int64]  # which rows have two or more votes
+    several: Int64s  # which rows have two or more votes
     #: Each metric, None where no row can tell; a metric of one class is named ``metric[class]``.
     values: dict[str, float | int | None]
     #: For metrics with an interval: by how much each row moves the metric, times the number of rows
@@ -255,7 +251,7 @@ def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:
     return np.concatenate([*blocks, np.empty(0)])
 
 
-def standard_error(moves: Floats, groups: NDArray[np.uint32] | None) -> float | None:
+def standard_error(moves: Floats, groups: UInt32s | None) -> float | None:
     """Return the standard error of a metric from what its rows contribute.
 
     Rows of one group are added up first.  None where fewer than two rows or groups are used.
@@ -342,12 +338,12 @@ class Classes(Struct, frozen=True):
 
 
 def classes_of(
-    probability: Floats, label: NDArray[np.int64], name: str, part: str, settings: Settings
+    probability: Floats, label: Int64s, name: str, part: str, settings: Settings
 ) -> Classes:
     """Return what metrics are computed from: rows x classes of probabilities, and labels."""
     rows = np.arange(label.size)
 
-    def view(score: Floats, hit: NDArray[np.bool_]) -> View:
+    def view(score: Floats, hit: Bools) -> View:
         sample = Sample(score=np.ascontiguousarray(score), label=hit.astype(np.uint8))
         return view_of(sample, name, part, settings)
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.columns.weights import ROW, Unit, in_units
 from calibkit.errors import UsageError
 from calibkit.measures.influence import (
@@ -69,8 +69,6 @@ DEFAULT: Final = (
     *COUNTS,
     *("selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"),
 )
-
-Floats = NDArray[np.float64]
 
 
 def names(chosen: Sequence[str] | None) -> list[str]:
@@ -193,8 +191,8 @@ class Flagged(Struct, frozen=True, kw_only=True):
 
     name: str  # what the model is called
     #: Rows of each of the cells 0 to 99, in units of weight.
-    negatives: NDArray[np.int64]
-    positives: NDArray[np.int64]
+    negatives: Int64s
+    positives: Int64s
     unit: float = 1.0  # how many rows a unit is
 
     @property
@@ -255,7 +253,7 @@ def curve(flagged: Flagged, worth: Worth, confidence: float | None, seed: int) -
     return _rows(flagged.name, value, low, high)
 
 
-def _worth(tables: NDArray[Any], worth: Worth) -> Floats:
+def _worth(tables: Numbers, worth: Worth) -> Floats:
     """Return the mean worth of a row at each threshold, for the last two axes of some tables."""
     flagged = np.cumsum(tables[..., ::-1], axis=-1)[..., ::-1]
     alarms, hits = flagged[..., 0, 1:], flagged[..., 1, 1:]
@@ -265,7 +263,7 @@ def _worth(tables: NDArray[Any], worth: Worth) -> Floats:
     return found
 
 
-def _error(table: NDArray[Any], worth: Worth, rows: int) -> Floats:
+def _error(table: Numbers, worth: Worth, rows: int) -> Floats:
     """Return the standard error of `_worth`, as if half a row of each kind were there besides.
 
     So it is not 0 where no row was flagged.
@@ -273,8 +271,7 @@ def _error(table: NDArray[Any], worth: Worth, rows: int) -> Floats:
     squares = _worth(table, Worth(worth.hit**2, worth.alarm**2, worth.miss**2))
     spread = squares - _worth(table, worth) ** 2
     spread += 0.5 * (worth.hit**2 + worth.alarm**2 + worth.miss**2) / rows
-    found: Floats = np.sqrt(spread / rows)
-    return found
+    return np.sqrt(spread / rows)
 
 
 def constant(name: str, like: Flagged, worth: Worth, confidence: float | None) -> pl.DataFrame:

@@ -18,17 +18,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures.result import Interval
-from calibkit.measures.views import DEFINED, Floats, Sample, Scale, View, once
+from calibkit.measures.views import DEFINED, Sample, Scale, View, once
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import added, exact_sum
 from calibkit.options.metrics import Settings
 from calibkit_kernels import metrics as kernels
-
-Float64s = NDArray[np.float64]
 
 #: Bits of the lower half of a float's digits.
 _HALF = np.uint64(27)
@@ -47,7 +45,7 @@ def variance(metric: str, view: View) -> float:
     if len(view.blocks) > 1:
         contributions(view, 0)  # what blocks share is computed before threads would each do so
 
-    def squares(count: Floats, positive: Floats, block: int) -> tuple[float]:
+    def squares(count: Numbers, positive: Numbers, block: int) -> tuple[float]:
         return (kernels.sum_of_squares(count, positive, *contributions(view, block)),)
 
     blocks = [(block,) for block in range(len(view.blocks))]
@@ -66,19 +64,19 @@ def sampled(sample: Sample, settings: Settings) -> bool:
     return rescaled and sample.weight is not None
 
 
-def row_contributions(metric: str, view: View) -> Float64s:
+def row_contributions(metric: str, view: View) -> Floats:
     """Return what each row contributes to a metric for each unit of its weight."""
     contributions = DEFINED[metric].contributions
     assert contributions is not None
     blocks = [contributions(view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
     entry = entries(view)
-    found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])
+    found: Floats = np.where(view.sample.label == 1, plus[entry], minus[entry])
     return found / view.unit.size
 
 
 @once
-def entries(view: View) -> NDArray[np.int64]:
+def entries(view: View) -> Int64s:
     """Return the entry of the tally at which each row stands."""
     # Sorted scores are found many times faster: each search begins where the last one ended.
     order = np.argsort(view.sample.score)
@@ -89,7 +87,7 @@ def entries(view: View) -> NDArray[np.int64]:
     return found
 
 
-def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) -> float:
+def rows_variance(contribution: Floats, sample: Sample, settings: Settings) -> float:
     """Return the variance of a sum over rows from what each contributes, in any order of rows.
 
     `contribution`: what each row contributes for each unit of its weight. `sample`, `settings`: a
@@ -119,7 +117,7 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
     return exact_sum(sums, sums) * units / max(units - 1, 1)
 
 
-def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:
+def group_sums(values: Floats, group: Int64s) -> Floats:
     """Return the sum of the values of each group that has rows, whatever the order of rows.
 
     Values are added as multiples of a power of two at most 2^-61 of the largest sum there can be.
@@ -130,17 +128,16 @@ def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:
     sums = np.zeros(int(group.max()) + 1, np.int64)
     np.add.at(sums, group, np.rint(np.ldexp(values, exponent)).astype(np.int64))
     present = np.bincount(group, minlength=sums.size) > 0
-    found: Float64s = np.ldexp(sums[present].astype(np.float64), -exponent)
-    return found
+    return np.ldexp(sums[present].astype(np.float64), -exponent)
 
 
-def class_contributions(cells: Sequence[float], sample: Sample) -> Float64s:
+def class_contributions(cells: Sequence[float], sample: Sample) -> Floats:
     """Return what each row contributes, for each unit of its weight, by decision and label.
 
     `cells` has that of a true negative, false negative, false positive and true positive.
     """
     place = 2 * sample.score.astype(np.int64) + sample.label
-    found: Float64s = np.array(cells)[place]
+    found: Floats = np.array(cells)[place]
     return found
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Numbers
 from calibkit.measures.views import Shares, View, filled, metric, once
 from calibkit.models.model import Range
 from calibkit.numerics.bounds import Bound
@@ -144,7 +143,7 @@ def ranges(view: View) -> dict[str, Range]:
 
 
 def _sums_of_block(
-    count: NDArray[Any], positive: NDArray[Any], rows: int, hits: int, negatives: int
+    count: Numbers, positive: Numbers, rows: int, hits: int, negatives: int
 ) -> tuple[ExactSum, ...]:
     """Return pairs in different scores and in one, then largest and least precisions, summed.
 

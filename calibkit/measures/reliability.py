@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures import views
 from calibkit.measures.result import Number
 from calibkit.measures.views import Shares, View, metric, once
@@ -31,8 +30,6 @@ from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges, falling_quantiles
 from calibkit_kernels import metrics as kernels
-
-Floats = NDArray[np.float64]
 
 
 @metric("count", compared=False)
@@ -114,12 +111,10 @@ class Bins(Struct, frozen=True):
 
     low: Floats  # where each begins and ends: bin j is ``[low[j], high[j])``, the last closed
     high: Floats
-    count: NDArray[np.int64]  # rows and positive rows of each, in units
-    positive: NDArray[np.int64]
+    count: Int64s  # rows and positive rows of each, in units
+    positive: Int64s
     mass: Floats  # the sum of probabilities of each
-    ends: NDArray[
-        np.int64
-    ]  # the entry of the tally after the last of each, from the highest bin on
+    ends: Int64s  # the entry of the tally after the last of each, from the highest bin on
 
     def gaps(self) -> list[tuple[int, float]]:
         """Return rows, and mean label less mean probability, of each bin that has rows."""
@@ -163,7 +158,7 @@ def _pools_as_bins(view: View) -> Bins | None:
     return _summed(view, low[::-1], high[::-1], ends)
 
 
-def _summed(view: View, low: Floats, high: Floats, ends: NDArray[np.int64]) -> Bins:
+def _summed(view: View, low: Floats, high: Floats, ends: Int64s) -> Bins:
     """Return bins with rows, positive rows and the sum of probabilities of each."""
     assert view.probability is not None  # whoever has bins has probabilities
     cuts = [cut(start, end) for start, end in pairwise([0, *ends.tolist()])][::-1]
@@ -444,7 +439,7 @@ def curve_rows(view: View, confidence: float | None) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def _shares(part: NDArray[Any], whole: NDArray[Any]) -> pl.Series:
+def _shares(part: Numbers, whole: Numbers) -> pl.Series:
     """Return the ratios, null where there is no row."""
     with np.errstate(invalid="ignore"):
         return pl.Series(part / whole, nan_to_null=True)

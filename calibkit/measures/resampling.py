@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
 from calibkit.measures.reliability import bins_of, smooth_calibration_error
 from calibkit.measures.views import Sample, View
@@ -32,9 +32,6 @@ from calibkit_kernels.metrics import (
     damped_series,
     precision_integral,
 )
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: Cells of a tally that is resampled by itself, and of one that is resampled with its rows; of two
 #: tallies together when rows are many, since their cells multiply.
@@ -230,8 +227,7 @@ class _Smooth:
         return out
 
     def _gathered(self, values: Floats) -> Floats:
-        found: Floats = np.bincount(self.place, values, self.middle.size).astype(np.float64)
-        return found
+        return np.bincount(self.place, values, self.middle.size).astype(np.float64)
 
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""

@@ -16,8 +16,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns.weights import ROW, Unit
 from calibkit.measures.result import Number
 from calibkit.numerics.bounds import Bound
@@ -27,7 +27,6 @@ from calibkit.summaries.tally import count_rows
 from calibkit.version import __version__
 from calibkit_kernels import metrics as kernels
 
-Floats = NDArray[Any]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -35,21 +34,23 @@ T = TypeVar("T")
 class Sample(Struct, frozen=True):
     """The rows behind a view, in row order."""
 
-    score: Floats  # float32 or float64 as read (logits and raw scores as they are); no NaN, no -0.0
-    label: NDArray[np.uint8]  # 0 and 1
-    weight: NDArray[np.float64] | None = None  # float64; None counts rows
+    score: (
+        Numbers  # float32 or float64 as read (logits and raw scores as they are); no NaN, no -0.0
+    )
+    label: UInt8s  # 0 and 1
+    weight: Floats | None = None  # float64; None counts rows
     #: Which group (``--groups``) each row belongs to, from 0; None: every row is its own.
-    group: NDArray[np.int64] | None = None
+    group: Int64s | None = None
     #: How many rows each of these stands for, where equal ones were counted (their weight is in
     #: `weight`); None: one.
-    times: NDArray[np.int64] | None = None
+    times: Int64s | None = None
 
     @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
         return int(self.label.size if self.times is None else self.times.sum())
 
-    def rows_of(self, kept: NDArray[Any]) -> Sample:
+    def rows_of(self, kept: Numbers) -> Sample:
         """Return some of the rows, by a mask or by their numbers."""
         columns = {name: own for name, own in asdict(self).items() if own is not None}
         return Sample(**{name: own[kept] for name, own in columns.items()})
@@ -61,10 +62,10 @@ class View(Struct, frozen=True, kw_only=True, dict=True):
     #: The score and the slice, such as ``all`` or ``top:0.1``.
     name: str
     part: str
-    score: Floats  # the distinct scores, falling, as read (float32 or float64)
+    score: Numbers  # the distinct scores, falling, as read (float32 or float64)
     #: Rows and positive rows (in units of weight) of each distinct score: uint8, int32 or int64.
-    count: NDArray[Any]
-    positive: NDArray[Any]
+    count: Numbers
+    positive: Numbers
     #: The rows.  Two scores of one slice have the same rows in the same order.
     sample: Sample
     unit: Unit = ROW  # what one unit of `count` is worth
@@ -109,7 +110,7 @@ class View(Struct, frozen=True, kw_only=True, dict=True):
         return list(accumulate(steps, lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0, 0)))
 
     @cached_property
-    def probability(self) -> Floats | None:
+    def probability(self) -> Numbers | None:
         """The scores as probabilities, None where they are raw or infinite."""
         scale = self.settings.scale
         if scale == "raw" or (scale == "logit" and not self.finite):
@@ -126,7 +127,7 @@ class View(Struct, frozen=True, kw_only=True, dict=True):
         ends = self.score[[0, -1]] if self.score.size else self.score
         return bool(np.isfinite(ends).all())
 
-    def each(self, kernel: Callable[..., Any], *arrays: Floats, **more: Any) -> list[Any]:
+    def each(self, kernel: Callable[..., Any], *arrays: Numbers, **more: Any) -> list[Any]:
         """Return what a kernel gives for each block of some arrays of the tally."""
         return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
 
@@ -163,7 +164,7 @@ Options = Callable[[Settings], dict[str, object]]
 Decorator = Callable[[Function], Function]
 
 #: What a positive and a negative row of each entry of a block of a view contribute to a metric.
-Shares = tuple[NDArray[np.float64], NDArray[np.float64]]
+Shares = tuple[Floats, Floats]
 Contributions = Callable[[View, int], Shares]
 
 #: How an interval is found: see `calibkit.measures.metrics`.
@@ -227,11 +228,10 @@ def filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> 
     return plus, minus
 
 
-def probability_of(view: View, block: int) -> Floats:
+def probability_of(view: View, block: int) -> Numbers:
     """Return the probabilities of a block."""
     assert view.probability is not None
-    found: Floats = view.probability[view.blocks[block]]
-    return found
+    return view.probability[view.blocks[block]]
 
 
 def to_mean(view: View, mean: float | None, shares: Shares) -> Shares:

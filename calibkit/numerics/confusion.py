@@ -14,12 +14,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound, decimal_bound
-
-Floats = NDArray[np.float64]
 
 #: Parameters, such as costs, are at most this large.
 _MOST = 10**9

@@ -7,11 +7,10 @@ fiducial limits illustrated in the case of the binomial, Biometrika 26, 1934).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from calibkit.arrays import Floats
 from calibkit_kernels.distributions import bounds, normal_quantile
-
-Floats = NDArray[np.float64]
 
 
 def critical_value(confidence: float) -> float:

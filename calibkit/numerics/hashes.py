@@ -14,15 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s, Numbers, UInt8s, UInt64s
 from calibkit_kernels import draws as kernels
 
-Words = NDArray[np.uint64]
 #: What stands for no value: the bits of no number that a file holds.
 _NOTHING: Final = np.uint64(0x7FF8_6E75_6C6C_2121)
 #: Rows hashed at a time: few enough to stay in the cache, and for memory that is there already.
@@ -31,7 +30,7 @@ _BLOCK = 12_288
 _FRAME_BLOCK: Final = 65_536
 
 
-def row_hashes(columns: Mapping[str, NDArray[Any]], rows: slice = slice(None)) -> Words:
+def row_hashes(columns: Mapping[str, Numbers], rows: slice = slice(None)) -> UInt64s:
     """Return a 64-bit hash of each row over numeric columns.
 
     A value counts as the float64 that equals it, so the hash does not depend on the dtype in which
@@ -44,7 +43,7 @@ def row_hashes(columns: Mapping[str, NDArray[Any]], rows: slice = slice(None)) -
     return hashes
 
 
-def data_hash(columns: Mapping[str, NDArray[Any]], times: NDArray[np.int64] | None = None) -> str:
+def data_hash(columns: Mapping[str, Numbers], times: Int64s | None = None) -> str:
     """Return the sum of the row hashes modulo 2^64, as 16 hexadecimal digits.
 
     `times` says how often each row occurs; None: once.
@@ -70,7 +69,7 @@ def merge_hashes(hashes: Iterable[str]) -> str:
     return hash_text(sum(int(own, 16) for own in hashes))
 
 
-def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> NDArray[np.uint8]:
+def random_parts(columns: Mapping[str, Numbers], parts: int, seed: int) -> UInt8s:
     """Deal rows to parts one by one, by the hash of a row and its number among identical rows.
 
     For weights that are no numbers of rows, where a tally cannot be dealt by counts.
@@ -78,7 +77,7 @@ def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> 
     return (random_keys(columns, seed) % np.uint64(parts)).astype(np.uint8)
 
 
-def random_keys(columns: Mapping[str, NDArray[Any]], seed: int) -> NDArray[np.uint64]:
+def random_keys(columns: Mapping[str, Numbers], seed: int) -> UInt64s:
     """Return the hash of each row, its number among identical rows and a seed."""
     hashes = row_hashes(columns)
     order = np.argsort(hashes, kind="stable")
@@ -108,7 +107,7 @@ def hash_rows(frame: pl.DataFrame) -> int:
     return total % 2**64
 
 
-def _words(column: pl.Series) -> Words:
+def _words(column: pl.Series) -> UInt64s:
     """Return 64 bits for each value."""
     kind = column.dtype
     if isinstance(kind, pl.List | pl.Array):
@@ -123,12 +122,11 @@ def _words(column: pl.Series) -> Words:
     return np.where(numbers.is_null().to_numpy(), _NOTHING, _bits(numbers.fill_null(0.0)))
 
 
-def _bits(numbers: pl.Series) -> Words:
-    found: Words = (numbers.to_numpy() + 0.0).view(np.uint64)  # not -0.0
-    return found
+def _bits(numbers: pl.Series) -> UInt64s:
+    return (numbers.to_numpy() + 0.0).view(np.uint64)  # not -0.0
 
 
-def _of_texts(column: pl.Series) -> Words:
+def _of_texts(column: pl.Series) -> UInt64s:
     distinct = column.unique()
     words = [_NOTHING if value is None else _of_text(value) for value in distinct.to_list()]
     found = column.to_frame("text").join(
@@ -141,7 +139,7 @@ def _of_texts(column: pl.Series) -> Words:
     return np.array(found["word"].to_numpy())
 
 
-def _of_lists(column: pl.Series) -> Words:
+def _of_lists(column: pl.Series) -> UInt64s:
     """Return a hash of the values of each list, and of how many there are."""
     sizes = column.list.len().fill_null(0).to_numpy().astype(np.int64)
     words = np.where(column.is_null().to_numpy(), _NOTHING, sizes.view(np.uint64))
@@ -158,7 +156,6 @@ def _of_text(text: str | bytes) -> np.uint64:
     return np.uint64(int.from_bytes(blake2b(data, digest_size=8).digest(), "little"))
 
 
-Keys = NDArray[np.uint64]
 #: What is drawn: numbers that stand for purposes.
 FOLD, BOOTSTRAP = 1, 2
 _WORDS: Final = 2**64
@@ -184,14 +181,14 @@ def salt_of(seed: int, purpose: int, number: int = 0) -> np.uint64:
     return np.uint64(word)
 
 
-def folds_of_keys(key: Keys, folds: int, seed: int) -> NDArray[np.uint8]:
+def folds_of_keys(key: UInt64s, folds: int, seed: int) -> UInt8s:
     """Return the fold of each row, from 0: each with the same probability (at most 256 folds)."""
     out = np.empty(key.size, np.uint8)
     kernels.keyed_folds(key, salt_of(seed, FOLD), folds, out)
     return out
 
 
-def poisson_of_keys(key: Keys, seed: int, number: int) -> NDArray[np.uint8]:
+def poisson_of_keys(key: UInt64s, seed: int, number: int) -> UInt8s:
     """Return how often each row is drawn for the bootstrap sample of a number (Poisson, mean 1)."""
     # The words from which on there are 1, 2, ... events.
     share = total = math.exp(-1.0)

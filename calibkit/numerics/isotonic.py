@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s, Numbers
 from calibkit_kernels.rates import pool_rates
 
-Counts = NDArray[Any]
 #: Pools x 3: rows, positive rows and entries of each, by falling score.
-Pools = NDArray[np.int64]
+Pools = Int64s
 
 _ONE_EACH = np.empty(0, np.int64)
 #: Prefixes that are pooled together: few enough to stay in the cache.
 _BLOCK = 131_072
 
 
-def pool_block(count: Counts, positive: Counts, entries: Counts = _ONE_EACH) -> Pools:
+def pool_block(count: Numbers, positive: Numbers, entries: Numbers = _ONE_EACH) -> Pools:
     """Return the pools of rows and positive rows by falling score, pooled exactly.
 
     `entries` says how many each stands for; empty: one.
@@ -34,7 +31,7 @@ def pool(parts: list[Pools]) -> Pools:
     return pool_block(*np.ascontiguousarray(np.concatenate(parts).T))
 
 
-def pool_prefixes(selected: Counts, true_positives: Counts) -> Pools:
+def pool_prefixes(selected: Numbers, true_positives: Numbers) -> Pools:
     """Return the pools between prefixes, from the rows and positive rows of each; see `pool`.
 
     Their ends, ``cumsum(entries) - 1``, are the vertices of the concave hull of the prefixes.

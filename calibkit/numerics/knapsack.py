@@ -16,12 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit_kernels import knapsack as kernels
-
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: Beyond this many combinations in one level the search gives up and says so.
 STATE_CAP = 4_000_000
@@ -52,11 +49,7 @@ class Relaxation:
     """
 
     def __init__(
-        self,
-        prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
-        slope: float,
-        *,
-        empty: bool = True,
+        self, prefixes: tuple[Int64s, Int64s, Int64s, Int64s], slope: float, *, empty: bool = True
     ) -> None:
         """Look at the points of all levels.
 

@@ -23,13 +23,12 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.numerics.solve import Sums, newton
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE
 
-Floats = NDArray[np.float64]
 #: From so many points on, means of neighbouring points stand for them where that is enough.
 _MANY: Final = 100_000
 _FEW: Final = 10_000

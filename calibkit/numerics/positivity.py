@@ -38,9 +38,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibkit.arrays import Bools, Floats
 from calibkit.errors import CalibkitError, DataError, UsageError
 
-FloatArray = NDArray[np.float64]
 Prior = tuple[ArrayLike, ArrayLike]
 #: Range of tau: far beyond any sampling in use, and no exponential can overflow inside it.
 LEAST_TAU, LARGEST_TAU = 1e-12, 1e12
@@ -55,7 +55,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 def expected_true_positivity(
     train_score: ArrayLike, evidence: ArrayLike, *, true_prior: Prior, tau: ArrayLike = 1.0
-) -> FloatArray:
+) -> Floats:
     """Return the mean of the true positivity, given what training showed: E[S_true | S_train].
 
     It is (b1 + n S_train) / (b1 + b0 + n) for tau = 1; otherwise by quadrature, see above, to a
@@ -100,7 +100,7 @@ def expected_test_positivity(
     true_prior: Prior,
     model_prior: Prior,
     tau: ArrayLike = 1.0,
-) -> FloatArray:
+) -> Floats:
     """Return the expected positivity of test rows, given the model's score: E[S_test | S_model].
 
     The same as `expected_true_positivity` of the train score behind `score`, with the errors of both
@@ -115,7 +115,7 @@ def expected_test_positivity(
     return expected_true_positivity(shown, evidence, true_prior=true_prior, tau=tau)
 
 
-def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
+def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> Floats:
     """Return the score of a posterior network, (p1 + n S_train) / (p1 + p0 + n).
 
     S_train is in [0, 1], n >= 0, the model prior (p1, p0), both positive (Arora et al., equation 1 and
@@ -132,7 +132,7 @@ def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Pri
     return np.asarray((p1 + weight * shown) / (p1 + p0 + weight))
 
 
-def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
+def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> Floats:
     """Return the positivity in training behind a model score: the inverse of `model_score`.
 
     S_train = S_model - (omega - S_model) gamma, omega = p1 / (p1 + p0), gamma = (p1 + p0) / n (Arora et
@@ -180,7 +180,7 @@ def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) ->
     return np.asarray(np.clip(shown, 0.0, 1.0))
 
 
-def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
+def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> Floats:
     """Return the differential entropy (in nats) of Beta(a1, a0), a posterior network's uncertainty.
 
     ln B(a1, a0) - (a1 - 1) psi(a1) - (a0 - 1) psi(a0) + (a1 + a0 - 2) psi(a1 + a0), where a1 and a0 are
@@ -206,7 +206,7 @@ def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
     return np.asarray(terms - digamma(total))
 
 
-def digamma(z: ArrayLike) -> FloatArray:
+def digamma(z: ArrayLike) -> Floats:
     """Return the derivative of ln Gamma(z) for z > 0, to 1e-13 of max(1, abs(value)).
 
     Examples
@@ -220,7 +220,7 @@ def digamma(z: ArrayLike) -> FloatArray:
     return np.asarray(np.log(raised) - 0.5 / raised - remainder - inverses)
 
 
-def _raised(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _raised(z: Floats) -> tuple[Floats, Floats, Floats]:
     """Return z raised by whole steps to at least 10, with what the steps cost.
 
     Gamma(z) = Gamma(raised) / product and digamma(z) = digamma(raised) - inverses.
@@ -235,7 +235,7 @@ def _raised(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return raised, product, inverses
 
 
-def _series(coefficients: tuple[float, ...], z: FloatArray) -> FloatArray:
+def _series(coefficients: tuple[float, ...], z: Floats) -> Floats:
     square = 1 / (z * z)
     total = np.full_like(z, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
@@ -243,7 +243,7 @@ def _series(coefficients: tuple[float, ...], z: FloatArray) -> FloatArray:
     return total
 
 
-def _entropy_term(z: FloatArray) -> FloatArray:
+def _entropy_term(z: Floats) -> Floats:
     """Return ln Gamma(z) - (z - 1) digamma(z) + z, which grows like ln(z)/2 only."""
     raised, product, _ = _raised(z)
     main = (raised - 0.5) * np.log(raised) - raised + _HALF_LOG_TWO_PI
@@ -257,7 +257,7 @@ def _entropy_term(z: FloatArray) -> FloatArray:
     return np.where(z < _SERIES_FROM, direct, series)
 
 
-def _checked_prior(name: str, prior: Prior) -> tuple[FloatArray, FloatArray]:
+def _checked_prior(name: str, prior: Prior) -> tuple[Floats, Floats]:
     if len(prior) != 2:
         raise UsageError(f"{name} has {len(prior)} numbers; expected 2, positive then negative.")
     first, second = (_checked(name, item, 0.0, None, UsageError, open_below=True) for item in prior)
@@ -272,7 +272,7 @@ def _checked(
     error: type[CalibkitError],
     *,
     open_below: bool = False,
-) -> FloatArray:
+) -> Floats:
     """Return `values` as float64, refusing NaN, infinity and what is out of range."""
     array = np.asarray(values, dtype=np.float64)
     above = array > least if open_below else array >= least
@@ -295,9 +295,7 @@ _FEWEST_NODES = 64
 _NODES_AT_ONCE = 1 << 19
 
 
-def _thinned_mean(
-    score: FloatArray, evidence: FloatArray, b1: FloatArray, b0: FloatArray, tau: FloatArray
-) -> FloatArray:
+def _thinned_mean(score: Floats, evidence: Floats, b1: Floats, b0: Floats, tau: Floats) -> Floats:
     """Return the mean of r under each row's density, to a relative error below 1e-10."""
     density = _Density(score, evidence, b1, b0, tau)
     left, right = density.reach(-1.0), density.reach(1.0)
@@ -318,7 +316,7 @@ def _thinned_mean(
     return np.asarray((b1 + evidence * score) * (middle / below))
 
 
-def _batches(wanted: FloatArray) -> Iterator[tuple[NDArray[np.intp], int]]:
+def _batches(wanted: Floats) -> Iterator[tuple[NDArray[np.intp], int]]:
     """Yield rows that get the same number of nodes (64, 128, ...), not too many at once."""
     doublings = np.ceil(np.log2(wanted / _FEWEST_NODES)).astype(np.int64)
     for doubling in np.unique(doublings):
@@ -335,7 +333,7 @@ class _Density:
     All logarithms are of ratios to the mode, so that large evidence costs no digits.
     """
 
-    def __init__(self, *given: FloatArray) -> None:
+    def __init__(self, *given: Floats) -> None:
         score, evidence, b1, b0, tau = given
         positive, negative = evidence * score, evidence * (1 - score)
         up, down = b1 + positive + 1, b0 + negative + 1
@@ -361,11 +359,11 @@ class _Density:
             np.where(self.q_high, b1 - negative, up),
         )
 
-    def at(self, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def at(self, offset: Floats) -> tuple[Floats, Floats]:
         """Return the log density relative to the mode, and ln rho, at `offset` (rows, nodes)."""
         grown, shrunk = np.expm1(offset), np.expm1(-offset)
 
-        def curved(share: FloatArray, rest: FloatArray, high: NDArray[np.bool_]) -> FloatArray:
+        def curved(share: Floats, rest: Floats, high: Bools) -> Floats:
             factor = np.where(high, rest, share)[:, None]
             return np.asarray(np.log1p(factor * np.where(high[:, None], shrunk, grown)))
 
@@ -376,9 +374,9 @@ class _Density:
         tilt = self.p_high.astype(np.float64) - self.q_high
         return log_weight, self.log_rho[:, None] + tilt[:, None] * offset + (of_p - of_q)
 
-    def reach(self, sign: float) -> FloatArray:
+    def reach(self, sign: float) -> Floats:
         """Return how far from the mode, on one side, the log density has fallen by `depth`."""
-        distance: FloatArray = np.minimum(self.deviation * np.sqrt(2 * self.depth), 20.0)
+        distance: Floats = np.minimum(self.deviation * np.sqrt(2 * self.depth), 20.0)
         while True:
             short = self.at(sign * distance[:, None])[0][:, 0] > -self.depth
             if not np.any(short):

@@ -10,13 +10,12 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit_kernels import newton as kernels
 from calibkit_kernels.classes import dot
 from calibkit_kernels.newton import FLAT, FREE, RISING
 
-Floats = NDArray[np.float64]
 Evaluate = Callable[[Floats], tuple[float, Floats]]
 #: Value, gradient and Hessian (of which the lower half counts) at a point.
 Sums = Callable[[Floats], tuple[float, Floats, Floats]]
@@ -146,12 +145,7 @@ def _direction(gradient: Floats, steps: list[tuple[Floats, Floats, float]]) -> F
 
 
 def _line_search(
-    evaluate: Evaluate,
-    point: Floats,
-    value: float,
-    direction: Floats,
-    slope: float,
-    first: float,
+    evaluate: Evaluate, point: Floats, value: float, direction: Floats, slope: float, first: float
 ) -> tuple[Floats, float, Floats] | None:
     """Return a point along a direction that gains enough, with value and gradient there."""
     low, high, step = 0.0, np.inf, first

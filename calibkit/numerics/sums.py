@@ -18,11 +18,9 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range
-
-Floats = NDArray[Any]
 
 #: Entries of a block of a tally: enough to hide the call, and few, to balance four threads.
 BLOCK = 131_072
@@ -55,7 +53,7 @@ class ExactSum(Struct):
 
     units: int = 0  # the sum as a whole number of 2^-2148, the unit of the smallest product
 
-    def add(self, values: Floats, times: Floats | None = None) -> None:
+    def add(self, values: Numbers, times: Numbers | None = None) -> None:
         """Add finite values, of any float or integer type that float64 holds; with `times` products.
 
         Raises
@@ -81,7 +79,7 @@ class ExactSum(Struct):
         return Fraction(self.units, 1 << -LEAST_PRODUCT)
 
 
-def exact_sum(values: Floats, times: Floats | None = None) -> float:
+def exact_sum(values: Numbers, times: Numbers | None = None) -> float:
     """Return the float64 nearest to the true sum of finite values; 0.0 for none.
 
     With `times` it is the sum of the products of two columns, value by value.  Raises `ValueError` for
@@ -93,8 +91,8 @@ def exact_sum(values: Floats, times: Floats | None = None) -> float:
 
 
 def exact_group_sums(
-    values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
-) -> NDArray[np.float64]:
+    values: Numbers, codes: Numbers, groups: int, *, times: Numbers | None = None
+) -> Floats:
     """Return the float64 nearest to the true sum of the finite values of each group, 0 for none.
 
     `codes` has the group of each value, from 0 to ``groups - 1``.  With `times` the sums are those of
@@ -106,7 +104,7 @@ def exact_group_sums(
 
 
 def group_fractions(
-    values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
+    values: Numbers, codes: Numbers, groups: int, *, times: Numbers | None = None
 ) -> list[Fraction]:
     """Return the true sums of `exact_group_sums` themselves."""
     if codes.size != values.size:
@@ -117,7 +115,7 @@ def group_fractions(
 
 
 def _sums_of(
-    values: Floats, times: Floats | None, codes: NDArray[Any] = NO_CODES, groups: int = 1
+    values: Numbers, times: Numbers | None, codes: Numbers = NO_CODES, groups: int = 1
 ) -> tuple[int, list[int]]:
     """Return the exponent of a unit, and the sum of each group in units of it."""
     columns = _checked(values, times)
@@ -132,7 +130,7 @@ def _sums_of(
     return base, totals
 
 
-def bins_total(bins: NDArray[np.int64]) -> int:
+def bins_total(bins: Int64s) -> int:
     """Return the number that bins of shape (width, 2) hold, in units of their base."""
     rows = np.flatnonzero(bins[:, 0] | bins[:, 1])
     parts = zip(rows.tolist(), bins[rows].tolist(), strict=True)
@@ -147,7 +145,7 @@ def nearest_float(number: Fraction) -> float:
         return float("inf") if number > 0 else float("-inf")
 
 
-def _checked(values: Floats, times: Floats | None) -> tuple[NDArray[np.int64], ...]:
+def _checked(values: Numbers, times: Numbers | None) -> tuple[Int64s, ...]:
     """Return the bit patterns of one or two columns of float64."""
     columns = (values,) if times is None else (values, times)
     if any(column.size != columns[0].size for column in columns):
@@ -159,7 +157,7 @@ def _checked(values: Floats, times: Floats | None) -> tuple[NDArray[np.int64], .
     )
 
 
-def _window(columns: tuple[NDArray[np.int64], ...]) -> tuple[int, int]:
+def _window(columns: tuple[Int64s, ...]) -> tuple[int, int]:
     """Return the base and the width of bins that hold all values, or all products."""
     base, width = 0, 1 if len(columns) == 1 else _PRODUCT_PARTS
     for column in columns:
@@ -182,7 +180,7 @@ def cut(low: int, high: int) -> list[slice]:
 
 def each_block(
     kernel: Callable[..., Any],
-    arrays: Sequence[NDArray[Any]],
+    arrays: Sequence[Numbers],
     blocks: Sequence[slice],
     threads: int,
     given: Iterable[tuple[Any, ...]] | None = None,

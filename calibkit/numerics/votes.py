@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import fsum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit_kernels.classes import UNITS_PER_ONE, add_bin_sums
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 #: How many equal bins of [0, 1] a calibration loss has.
 BINS = 15
@@ -36,7 +34,7 @@ class Targets(Struct, frozen=True):
     #: (1 - label) / (votes - 1); 0 where that is not known.
     excess: Floats
 
-    def rows(self, kept: NDArray[np.int64]) -> Targets:
+    def rows(self, kept: Int64s) -> Targets:
         """Return some of the rows."""
         return Targets(self.prediction[kept], self.label[kept], self.excess[kept])
 
@@ -51,7 +49,7 @@ class Targets(Struct, frozen=True):
             yield Targets(self.prediction[part], self.label[part], self.excess[part])
 
 
-def _blocks(matrix: NDArray[Any]) -> Iterator[slice]:
+def _blocks(matrix: Numbers) -> Iterator[slice]:
     """Yield rows of a matrix that stay in the cache while they are worked on."""
     rows = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
     for start in range(0, matrix.shape[0], rows):
@@ -96,7 +94,7 @@ def added_bin_sums(blocks: Iterable[Targets], targets: int) -> BinSums:
     return BinSums(rows, *(limbs[:, :, 2 * q] * 2**32 + limbs[:, :, 2 * q + 1] for q in range(5)))
 
 
-def class_targets(probabilities: Floats, counts: Counts) -> Targets:
+def class_targets(probabilities: Floats, counts: Int64s) -> Targets:
     """Return the targets of order 1: the share of raters who chose each class."""
     votes = counts.sum(axis=1)[:, None]
     label = counts / votes
@@ -104,7 +102,7 @@ def class_targets(probabilities: Floats, counts: Counts) -> Targets:
     return Targets(probabilities, label, np.where(votes < 2, 0.0, excess))
 
 
-def disagreement_shares(counts: Counts) -> Floats:
+def disagreement_shares(counts: Int64s) -> Floats:
     """Return, for each row, the share of pairs of raters who differ: at all, then about each class.
 
     Rows need at least two votes.
@@ -141,7 +139,7 @@ def predicted_disagreement(probabilities: Floats, alpha0: Floats | None = None) 
     return phi
 
 
-def disagreement_targets(phi: Floats, counts: Counts) -> Targets:
+def disagreement_targets(phi: Floats, counts: Int64s) -> Targets:
     """Return the targets of order 2: predictions beside the shares of pairs who differ."""
     return Targets(phi, disagreement_shares(counts), np.zeros_like(phi))
 

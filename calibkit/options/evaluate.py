@@ -311,15 +311,13 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
         from calibkit.options.metrics import Settings
 
         bounds = self._chosen[1]
-        return Settings(
+        return self.part(
+            Settings,
             scale=measure(self.scale),
-            bins=self.bins,
             strategy=self.bin_strategy,
             precisions=tuple(bounds["recall_at_precision"]),
             recalls=tuple(bounds["precision_at_recall"]),
             weighted=self.weight is not None,
-            weight_kind=self.weight_kind,
-            prevalence=cast("str | None", self.prevalence),
             threads=self.workers,
         )
 

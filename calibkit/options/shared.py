@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
-from calibkit.models.scales import ScoreColumns
+from calibkit.models.scales import measure
 from calibkit.options.option import COLUMNS, Options, option, tagged
 
 if TYPE_CHECKING:
@@ -205,11 +205,27 @@ class LabelledColumns(Labelled):
         return self.part(ColumnOptions)
 
 
-class ColumnOptions(LabelledColumns, ScoreColumns):
+class ColumnOptions(LabelledColumns):
     """The same with an uncertainty, and how weights are taken."""
 
     uncertainty: Uncertainty = None
     weight_kind: WeightKind = "frequency"
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column of each role that has one."""
+        roles = ("score", "label", "uncertainty", "weight")
+        return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+
+    @property
+    def measure(self) -> str:
+        """What scores are once they are read; see `calibkit.models.scales.measure`."""
+        return measure(self.scale)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a row stands for as many rows as its weight."""
+        return self.weight is not None and self.weight_kind == "sampling"
 
 
 def _listed_texts(value: Any, flag: str) -> tuple[str, ...]:

@@ -32,15 +32,13 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s
 from calibkit.columns.weights import Unit, whole_units
 from calibkit.errors import ResourceError
 from calibkit.runtime.memory import Memory
 from calibkit_kernels.tally import count_cells
 
-Floats = NDArray[Any]
-Keys = NDArray[np.uint64]
 #: Bits after the exponent of a float64.
 SIGNIFICAND: Final = 52
 #: How often a row occurs: a column of counted rows.
@@ -51,7 +49,6 @@ _HALF: Final = np.float64(0.5).view(np.uint64)
 _SIGN: Final = np.uint64(1 << 63)
 #: The key of minus infinity.
 _LEAST: Final = ~np.float64(-np.inf).view(np.uint64)
-Int64s = NDArray[np.int64]
 #: Cells of a table (for each label), and those where there is little memory.
 MOST_CELLS, FEW_CELLS = 2**25, 2**20
 #: Bits after the exponent that are kept at most: more would cost time and tell nothing.
@@ -95,7 +92,7 @@ def spread_bits(bits: int) -> int:
     return (bits + 1) // 2
 
 
-def keys_of(values: Floats, *, probability: bool) -> Keys:
+def keys_of(values: Numbers, *, probability: bool) -> UInt64s:
     """Return the keys of floats without NaN and negative zero, in their order.
 
     A `probability` lies in [0, 1] and is resolved like log-odds.
@@ -111,7 +108,7 @@ def keys_of(values: Floats, *, probability: bool) -> Keys:
     return np.where(keys & _SIGN, ~keys, keys | _SIGN)
 
 
-def least_of(keys: Keys, dtype: Any, *, probability: bool) -> Floats:
+def least_of(keys: UInt64s, dtype: Any, *, probability: bool) -> Numbers:
     """Return the least value of a float type whose key is at least the one given."""
     if not probability:
         keys = np.maximum(keys, _LEAST)
@@ -151,11 +148,10 @@ class Scale(Struct, frozen=True, dict=True):
     def starts(self) -> Int64s:
         """The first cell of each power, and the number of cells."""
         sizes = np.int64(1) << (SIGNIFICAND - self.drops.astype(np.int64))
-        found: Int64s = np.append(0, np.cumsum(sizes))
-        return found
+        return np.append(0, np.cumsum(sizes))
 
     @cached_property
-    def drops(self) -> NDArray[np.uint64]:
+    def drops(self) -> UInt64s:
         """How many bits behind each power are cut."""
         power = np.arange(_POWERS[self.probability])
         if self.probability:
@@ -165,7 +161,7 @@ class Scale(Struct, frozen=True, dict=True):
             fine = (exponent >= -_FINE_RAW) & (exponent < _FINE_RAW)
         return np.where(fine, SIGNIFICAND - self.bits, SIGNIFICAND).astype(np.uint64)
 
-    def least(self, cells: Int64s, dtype: Any) -> NDArray[Any]:
+    def least(self, cells: Int64s, dtype: Any) -> Numbers:
         """Return the least value of a float type in each cell; the cells rise."""
         power = np.searchsorted(self.starts, cells, side="right") - 1
         behind = (cells - self.starts[power]).astype(np.uint64) << self.drops[power]
@@ -246,9 +242,7 @@ class Cells:
     def finish(self) -> pl.DataFrame:
         """Return the cells that hold rows, in order, and `COUNT`: how many; weights are in units."""
         cells, kind = np.nonzero(self._rows)
-        ends = np.append(
-            np.flatnonzero(np.diff(cells)) + 1, cells.size
-        )  # several kinds share a cell
+        ends = np.append(np.flatnonzero(np.diff(cells)) + 1, cells.size)  # kinds share a cell
         values = self.scale.least(cells[ends - 1], self._dtype)
         values = np.repeat(values, np.diff(ends, prepend=0))
         found: dict[str, Any] = {self._first: values}
@@ -314,7 +308,7 @@ class Counted(Struct, frozen=True, dict=True):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel with numbers as arrays, which nobody has to pack."""
 
-        def packed(column: pl.Series) -> NDArray[Any] | pl.Series:
+        def packed(column: pl.Series) -> Numbers | pl.Series:
             plain = column.dtype.is_numeric() and not column.null_count()
             return column.to_numpy() if plain else column
 
@@ -351,7 +345,7 @@ class Counted(Struct, frozen=True, dict=True):
         return None if self.bits is None or not cut else spread_bits(self.bits)
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """What the rows of each entry weigh together."""
         times = self.frame[COUNT].to_numpy()
         if "weight" not in self.frame.columns:
@@ -515,7 +509,7 @@ def _distinct(frame: pl.DataFrame) -> pl.DataFrame:
     names = [name for name in frame.columns if name != COUNT]
     frame = frame.sort(names, nulls_last=True)
     changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in names)
-    first: NDArray[np.bool_] = frame.select(changed).to_series().to_numpy().copy()
+    first: Bools = frame.select(changed).to_series().to_numpy().copy()
     first[:1] = True
     if first.all():
         return frame

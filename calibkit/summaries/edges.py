@@ -7,19 +7,12 @@ equal values are never parted.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
 from calibkit.columns.weights import in_units
 from calibkit_kernels import sorting
 from calibkit_kernels.tally import assign_levels, sum_few
-
-Floats = NDArray[Any]
-Counts = NDArray[Any]
-Int64s = NDArray[np.int64]
-Edges = NDArray[np.float64]
 
 #: Below this size sorting everything is as fast as looking for ranks.
 _SHORT = 65_536
@@ -34,7 +27,7 @@ def quantile_ranks(total: int, bins: int) -> Int64s:
     return np.array([j * total // bins for j in range(bins)], np.int64)
 
 
-def quantile_places(count: Counts, bins: int, *, falling: bool = False) -> Int64s:
+def quantile_places(count: Numbers, bins: int, *, falling: bool = False) -> Int64s:
     """Return where bins begin among values that rise, or fall; there is one that counts.
 
     `count` has what each value weighs, an integer.
@@ -45,15 +38,14 @@ def quantile_places(count: Counts, bins: int, *, falling: bool = False) -> Int64
     return found
 
 
-def falling_quantiles(values: Floats, count: Counts, bins: int) -> Edges:
+def falling_quantiles(values: Numbers, count: Numbers, bins: int) -> Floats:
     """Return the smallest value and the inner edges of bins of values that fall."""
-    found: Edges = values[quantile_places(count, bins, falling=True)].astype(np.float64)
-    return found
+    return values[quantile_places(count, bins, falling=True)].astype(np.float64)
 
 
 def level_edges(
-    values: Floats, level: NDArray[np.uint16], count: Counts, totals: Int64s, bins: int
-) -> NDArray[np.float64]:
+    values: Numbers, level: UInt16s, count: Numbers, totals: Int64s, bins: int
+) -> Floats:
     """Return the inner edges of the bins of each level, shape (levels, bins - 1); NaN without rows.
 
     Values fall; `totals` are the counts of the levels.
@@ -63,7 +55,7 @@ def level_edges(
     return np.where(places < 0, np.nan, values[places].astype(np.float64))[:, 1:]
 
 
-def order_statistics(values: Floats, ranks: Int64s, weight: Int64s = _NO_WEIGHT) -> Floats:
+def order_statistics(values: Numbers, ranks: Int64s, weight: Int64s = _NO_WEIGHT) -> Numbers:
     """Return the values of some ranks, counted from 0 and rising, without sorting all values.
 
     Values are float32 or float64, none NaN.  Weighted, that of rank r is the first whose cumulative
@@ -83,14 +75,12 @@ def order_statistics(values: Floats, ranks: Int64s, weight: Int64s = _NO_WEIGHT)
         # A rank within the gathered values: less what lies below in heads that were not gathered.
         ranks = ranks - np.cumsum(np.where(wanted, 0, counts))[heads]
     if not weight.size:
-        few: Floats = np.partition(values, ranks)[ranks]
-        return few
+        return np.partition(values, ranks)[ranks]
     order = np.argsort(values)  # of equal values any comes first: only the value counts
-    found: Floats = values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
-    return found
+    return values[order[np.searchsorted(np.cumsum(weight[order]), ranks, side="right")]]
 
 
-def few_values(values: Floats, units: Int64s) -> tuple[Floats, Int64s]:
+def few_values(values: Numbers, units: Int64s) -> tuple[Numbers, Int64s]:
     """Return the distinct values with the sums of their units if they are few, else all of them."""
     some = np.unique(values[:: max(1, values.size // _LOOK)])
     if values.size <= _LOOK or some.size > _FEW:
@@ -99,7 +89,7 @@ def few_values(values: Floats, units: Int64s) -> tuple[Floats, Int64s]:
     return (some, sums) if sum_few(values, units, some, sums) else (values, units)
 
 
-def unit_sums(place: NDArray[np.uint16], units: Int64s, size: int) -> Int64s:
+def unit_sums(place: UInt16s, units: Int64s, size: int) -> Int64s:
     """Return the sums of integers by place, which are numbers from 0 up to a size."""
     if int(units.max()) * units.size < 2**53:  # floats count exactly so far
         return np.bincount(place, weights=units, minlength=size).astype(np.int64)
@@ -107,8 +97,8 @@ def unit_sums(place: NDArray[np.uint16], units: Int64s, size: int) -> Int64s:
 
 
 def quantile_edges(
-    values: Floats, bins: int, weight: NDArray[np.float64] | None = None
-) -> tuple[float, Edges]:
+    values: Numbers, bins: int, weight: Floats | None = None
+) -> tuple[float, Floats]:
     """Return the smallest value and the inner edges of quantile bins.
 
     Edge j (j = 1 … bins - 1) is the value of rank ``floor(j N / bins)``, counted from 0; weighted,
@@ -121,21 +111,21 @@ def quantile_edges(
     return quantiles_in_units(values, _NO_WEIGHT, bins)
 
 
-def quantiles_in_units(values: Floats, units: Int64s, bins: int) -> tuple[float, Edges]:
+def quantiles_in_units(values: Numbers, units: Int64s, bins: int) -> tuple[float, Floats]:
     """Return what `quantile_edges` does, of weights in `columns.weights.in_units` (none: each is 1)."""
     ranks = quantile_ranks(int(units.sum(dtype=np.int64)) if units.size else values.size, bins)
     rising = order_statistics(values, ranks, units).astype(np.float64) + 0.0  # no -0.0
     return float(rising[0]), rising[1:]
 
 
-def equal_width_edges(low: float, high: float, bins: int) -> Edges:
+def equal_width_edges(low: float, high: float, bins: int) -> Floats:
     """Return the inner edges ``low + (high - low) j / bins`` of bins of equal width."""
     if not np.isfinite((high - low) * bins):  # beyond the largest float: a power of two is exact
         return equal_width_edges(low / 2**20, high / 2**20, bins) * 2**20
     return np.array([low + ((high - low) * j) / bins for j in range(1, bins)], np.float64)
 
 
-def assign(values: Floats, minimum: float, edges: Edges) -> NDArray[np.uint16]:
+def assign(values: Numbers, minimum: float, edges: Floats) -> UInt16s:
     """Return the bin of each value: the number of edges at or below ``max(value, minimum)``."""
     out = np.empty(values.size, np.uint16)
     assign_levels(values, minimum, edges, out)

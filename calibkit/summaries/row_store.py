@@ -24,8 +24,9 @@ from typing import IO, Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt64s
 from calibkit.files.streams import disk_room, unnamed_file
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.edges import quantile_places
@@ -39,9 +40,6 @@ _FULL: Final = 0.85
 _BASE: Final = 250 * 2**20
 _PAGE: Final = mmap.PAGESIZE
 _STATM: Final = Path("/proc/self/statm")
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
-Places = NDArray[np.int64]
 #: Up to this many distinct values (or categories) of a column are known one by one.
 MOST_VALUES: Final = 65_535
 #: How many distinct rows, those of the smallest hashes, quantiles are taken over beyond.
@@ -82,7 +80,7 @@ class Arrays:
         """How many bytes may be worked on at a time."""
         return 2**62 if self._memory is None else self._memory.room
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Numbers:
         """Return a new array, whatever is in it; `ResourceError` where the disk has no room."""
         shape = (shape,) if isinstance(shape, int) else shape
         size = math.prod(shape) * np.dtype(dtype).itemsize
@@ -160,11 +158,11 @@ class ColumnSummaries:
         self.low, self.high = np.full(columns, np.inf), np.full(columns, -np.inf)
         self._hashes, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._values = np.empty((columns, 0))
-        self._waiting: list[tuple[Words, Floats]] = []
+        self._waiting: list[tuple[UInt64s, Floats]] = []
         self._waits = 0
         self._last = np.uint64(2**64 - 1)
 
-    def add(self, values: NDArray[Any], hashes: Words) -> None:
+    def add(self, values: Numbers, hashes: UInt64s) -> None:
         """Add rows: columns x rows (NaN: no value), and the hash of each row."""
         for place, column in enumerate(values):
             self._look(place, column)
@@ -178,7 +176,7 @@ class ColumnSummaries:
             if self._waits > SAMPLE_ROWS:
                 self._settle()
 
-    def _look(self, place: int, column: NDArray[Any]) -> None:
+    def _look(self, place: int, column: Numbers) -> None:
         """Note the ends of a column, and its distinct values while they are few."""
         present = column[~np.isnan(column)]
         if not present.size:
@@ -213,7 +211,7 @@ class ColumnSummaries:
         """Return the distinct values of a column, rising; None where they are too many."""
         return self._distinct[column]
 
-    def sample(self, column: int) -> tuple[Floats, Places]:
+    def sample(self, column: int) -> tuple[Floats, Int64s]:
         """Return the values of a column in the sampled rows, rising, and how often each occurs."""
         if self._waiting:
             self._settle()
@@ -281,9 +279,9 @@ class RowStore:
                 self._files = [unnamed_file() for _ in range(size)]
             for file in self._files:  # where reading ends by an error
                 weakref.finalize(self, file.close)
-        self._waiting: list[NDArray[Any]] = []
+        self._waiting: list[Numbers] = []
 
-    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+    def add(self, columns: Mapping[str, Numbers]) -> None:
         """Add rows: their columns, and ``hash``, a 64-bit hash of all that is held of each."""
         records = np.empty(columns["hash"].size, self._kind)
         for name in self._kind.names or ():
@@ -308,7 +306,7 @@ class RowStore:
                 with disk_room():
                     file.write(records[order[begin:end]].tobytes())
 
-    def finish(self) -> dict[str, NDArray[Any]]:
+    def finish(self) -> dict[str, Numbers]:
         """Return the columns in their order, and ``key`` in place of the hash: a word for each row.
 
         A key is mixed from a row's hash and its number among equal rows.
@@ -339,7 +337,7 @@ class RowStore:
                 records = np.fromfile(file, self._kind)
             yield self._in_order(records)
 
-    def _in_order(self, records: NDArray[Any]) -> NDArray[Any]:
+    def _in_order(self, records: Numbers) -> Numbers:
         """Return rows by score, those of one score by their hash; rows of one hash are the same."""
         hashes = np.ascontiguousarray(records["hash"])
         score = np.ascontiguousarray(records["score"]) if self._ordered else hashes

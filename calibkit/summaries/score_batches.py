@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Numbers
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
@@ -350,7 +350,7 @@ def stored_rows(
     return checked(rows if edges else replace(rows, hashes={}))
 
 
-def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, NDArray[Any]]:
+def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Numbers]:
     """Return what is stored of rows; of text its place among the values that are `known`."""
     found = columns_of(rows)
     for column in _others(rows):

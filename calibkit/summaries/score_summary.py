@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Numbers, UInt16s
 from calibkit.columns.columns import HASHED, ScoreRows
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
 from calibkit.errors import DataError, ResourceError
@@ -19,7 +19,6 @@ from calibkit.files.paths import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
 from calibkit.models.model import Resolution
-from calibkit.models.scales import ScoreColumns
 from calibkit.numerics.hashes import data_hash, merge_hashes
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import ColumnOptions
@@ -27,14 +26,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.counted import COUNT, SIGNIFICAND, Counted, Role, Room, UnitError
 from calibkit.summaries.edges import assign
 from calibkit.summaries.passes import merge_all
-from calibkit.summaries.states import (
-    OTHER_ROWS,
-    OTHER_SIZE,
-    State,
-    SummedState,
-    from_plain,
-    refuse,
-)
+from calibkit.summaries.states import OTHER_ROWS, OTHER_SIZE, State, SummedState, from_plain, refuse
 
 #: How a further column is called among the roles.
 OTHER = "column "
@@ -99,7 +91,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
     #: `edges`, uncertainties are the numbers of their levels.
     counted: Counted
     seen: Seen
-    options: ScoreColumns
+    options: ColumnOptions
     notes: tuple[str, ...]
     dtypes: dict[str, str]  # the types of the columns before they were counted
     #: The values that uncertainties are moved down to, but for the smallest (None: not moved), and
@@ -216,12 +208,12 @@ def levels_of(edges: Sequence[float] | None) -> int:
     return 1 if edges is None else len(edges) + 1
 
 
-def level_numbers(uncertainty: NDArray[Any], edges: Sequence[float]) -> NDArray[np.uint16]:
+def level_numbers(uncertainty: Numbers, edges: Sequence[float]) -> UInt16s:
     """Return the number of the level of each uncertainty."""
     return assign(uncertainty, -np.inf, np.array(edges))
 
 
-def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDArray[Any]:
+def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> Numbers:
     """Return what the uncertainties of each level are moved down to: the edge, or the lowest of all."""
     exact = np.array(edges)
     steps = np.concatenate([[-np.inf], exact]).astype(kind)
@@ -239,7 +231,7 @@ def _row_sums(rows: ScoreRows) -> dict[str, str]:
     return found
 
 
-def columns_of(rows: ScoreRows) -> dict[str, NDArray[Any]]:
+def columns_of(rows: ScoreRows) -> dict[str, Numbers]:
     """Return the columns of the roles that rows have, the score first."""
     return {role: getattr(rows, role) for role in ROLES if getattr(rows, role) is not None}
 
@@ -249,7 +241,7 @@ def column_of(frame: pl.DataFrame, name: str) -> Any:
     return fixed(frame[name].to_numpy()) if name in frame.columns else None
 
 
-def fixed(array: NDArray[Any] | None) -> Any:
+def fixed(array: Numbers | None) -> Any:
     """Return an array as columns give them: contiguous and read-only."""
     if array is None:
         return None
@@ -309,7 +301,7 @@ class ScoreState(SummedState):
             "its hashes are not those of its columns",
         )
         if summary.counted.exact and summary.edges is None:
-            columns: dict[str, NDArray[Any]] = {role: frame[role].to_numpy() for role in used}
+            columns: dict[str, Numbers] = {role: frame[role].to_numpy() for role in used}
             refuse(hashes[names] != data_hash(columns, frame[COUNT].to_numpy()), OTHER_ROWS)
 
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:

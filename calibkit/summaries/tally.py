@@ -7,21 +7,17 @@ function of the *set* of rows, so no result depends on their order, their files 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit.summaries.edges import falling_quantiles
 from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
 from calibkit_kernels.maps import LEAST
-
-Floats = NDArray[Any]
-Int64s = NDArray[np.int64]
 
 #: Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
 _COUNTS = (np.uint8, np.int32, np.int64)
@@ -72,13 +68,13 @@ class Tally(Struct, frozen=True, dict=True):
     rows each.
     """
 
-    score: Floats
-    level: NDArray[np.uint16]
-    count: NDArray[Any]
-    positive: NDArray[Any]
+    score: Numbers
+    level: UInt16s
+    count: Numbers
+    positive: Numbers
     levels: int
     unit: Unit = ROW
-    part: NDArray[np.uint8] = _NOT_DEALT
+    part: UInt8s = _NOT_DEALT
     gain: Int64s = _NO_GAIN
     worth: Int64s = _NO_GAIN
     gain_unit: Unit = ROW
@@ -92,7 +88,7 @@ class Tally(Struct, frozen=True, dict=True):
         return kernels.level_totals(self.level, self.count, self.positive, self.levels)
 
     @cached_property
-    def logits(self) -> tuple[NDArray[np.float64], int]:
+    def logits(self) -> tuple[Floats, int]:
         """Log-odds of scores that are probabilities, and how many units were clipped for them."""
         found = np.empty(self.score.size)
         maps.log_odds(self.score, LEAST, found)
@@ -116,7 +112,7 @@ class Tally(Struct, frozen=True, dict=True):
         )
         return Points(selected, true_positives, entry, offsets, ends, gain)
 
-    def selected(self, thresholds: NDArray[np.float64], *, part: int = -1) -> tuple[int, int]:
+    def selected(self, thresholds: Floats, *, part: int = -1) -> tuple[int, int]:
         """Return rows and positive rows (in units) at or above the threshold of their level.
 
         NaN selects nothing.  `part` restricts the count to one part of a dealt tally.
@@ -126,7 +122,7 @@ class Tally(Struct, frozen=True, dict=True):
         )
         return int(rows), int(hits)
 
-    def gained(self, thresholds: NDArray[np.float64], *, part: int = -1) -> int:
+    def gained(self, thresholds: Floats, *, part: int = -1) -> int:
         """Return what the rows at or above the threshold of their level are worth; see `selected`."""
         if not self.gain.size:
             return 0
@@ -159,13 +155,13 @@ class Tally(Struct, frozen=True, dict=True):
         """Return what a dealt tally holds in the parts before one."""
         return replace(self.where(self.part < part), part=_NOT_DEALT)
 
-    def where(self, kept: NDArray[np.bool_] | Int64s) -> Tally:
+    def where(self, kept: Bools | Int64s) -> Tally:
         """Return some of the entries, by truth or by number."""
         names = ("score", "level", "count", "positive", "part", "gain", "worth", "squares")
         arrays = {name: getattr(self, name) for name in names}
         return replace(self, **{name: own[kept] for name, own in arrays.items() if own.size})
 
-    def coarser(self, places: NDArray[np.uint16], levels: int) -> Tally:
+    def coarser(self, places: UInt16s, levels: int) -> Tally:
         """Return the tally over coarser levels; `places` has the new level of each old one.
 
         The places must not decrease.  A pair of score and level may then have several entries, side
@@ -209,7 +205,7 @@ class Tally(Struct, frozen=True, dict=True):
             self, score=score[order], level=level[order], count=counts[order], positive=hits
         )
 
-    def quantiles(self, bins: int) -> NDArray[np.float64]:
+    def quantiles(self, bins: int) -> Floats:
         """Return the smallest score and the inner edges of quantile bins over all levels."""
         return falling_quantiles(self.score, self.count, bins)
 
@@ -229,13 +225,13 @@ class Tally(Struct, frozen=True, dict=True):
 
 
 def count_rows(
-    score: Floats,
-    level: NDArray[np.uint16],
-    label: NDArray[np.uint8],
+    score: Numbers,
+    level: UInt16s,
+    label: UInt8s,
     levels: int,
     *,
-    weight: NDArray[np.float64] | None = None,
-    part: NDArray[np.uint8] | None = None,
+    weight: Floats | None = None,
+    part: UInt8s | None = None,
     gain: Int64s | None = None,
     gain_unit: Unit = ROW,
     sampled: bool = False,
@@ -279,7 +275,7 @@ def count_rows(
     return replace(tally, gain=sums[-2], worth=sums[-1], gain_unit=gain_unit)
 
 
-def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray[np.uint32]:
+def falling_places(score: Numbers, second: Numbers, threads: int) -> UInt32s:
     """Return the places of rows by falling score, then by a rising second column of integers."""
     places, below = np.arange(score.size, dtype=np.uint32), second.astype(np.uint64)
     _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
@@ -287,7 +283,7 @@ def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray
     return sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)[1]
 
 
-def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
+def _falling_keys(score: Numbers) -> tuple[UInt64s, np.uint64]:
     """Return keys that sort scores from high to low, less the smallest of them."""
     keys = np.empty(score.size, np.uint64)
     sorting.falling_keys(score.view(f"u{score.itemsize}"), keys)
@@ -296,9 +292,7 @@ def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
     return keys, smallest
 
 
-def _count_plain(
-    score: Floats, level: NDArray[np.uint16], label: NDArray[np.uint8], levels: int, threads: int
-) -> Tally:
+def _count_plain(score: Numbers, level: UInt16s, label: UInt8s, levels: int, threads: int) -> Tally:
     keys, smallest = _falling_keys(score)
     key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
     if key_bits + tag_bits <= 64:
@@ -323,12 +317,12 @@ def _count_plain(
     return Tally(scores, _trim(level_of, size), _trim(count, size), _trim(positive, size), levels)
 
 
-def _narrow(counts: Int64s, greatest: Int64s) -> NDArray[Any]:
+def _narrow(counts: Int64s, greatest: Int64s) -> Numbers:
     """Return integers in the type of counts that has room for some others."""
     most = int(greatest.max(initial=0))
     return counts.astype(next(kind for kind in _COUNTS if most <= np.iinfo(kind).max))
 
 
-def _trim(array: NDArray[Any], size: int) -> NDArray[Any]:
+def _trim(array: Numbers, size: int) -> Numbers:
     """Return the first entries, copied where the rest would otherwise hold much memory."""
     return array[:size].copy() if size < array.size // 2 else array[:size]

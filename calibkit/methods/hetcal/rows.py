@@ -33,10 +33,11 @@ from calibkit.methods.hetcal.trees import (
     summarised_bins,
 )
 from calibkit.models.model import Column
-from calibkit.models.scales import ScoreColumns, measure
+from calibkit.models.scales import measure
 from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.options.hetcal import FOLDS, HetcalOptions
+from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import (
@@ -110,7 +111,7 @@ class Totals(Struct):
     `top` and `last` are the weight as it was read, and the bits that it takes.
     """
 
-    options: ScoreColumns
+    options: ColumnOptions
     dtype: str = "float64"
     rows: int = 0
     positives: int = 0
@@ -170,7 +171,7 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
     @property
-    def options(self) -> ScoreColumns:
+    def options(self) -> ColumnOptions:
         """What the columns are."""
         return self.totals.options
 
