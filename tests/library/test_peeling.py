@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 
 from calibkit.columns.columns import ScoreRows
@@ -140,7 +141,7 @@ def test_a_bound_that_no_boundary_keeps_is_certified_with_the_level(
         score, spread = stream.random((2, 1500))
         label = stream.random(1500) < np.where(score + 0.1 * spread > 0.5, 0.6, 0.2)
         rows = score_rows(score, label, spread, scale="probability")
-        options = replace(asked("0.8", precision="0.6"), seed=seed << 20)
+        options = dataclasses.replace(asked("0.8", precision="0.6"), seed=seed << 20)
         if seed < 20:
             own = peel(rows, options, 0.2)
             peeled += own is not None and own[1].fits.mean() > 0.5
